@@ -48,7 +48,7 @@ fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
         return None;
     }
     let forward = LinkConfig { rate_steps: None, ..link.clone() };
-    let mut pair = Pair::across(Some(Satellite { forward, return_link: link }))?;
+    let mut pair = pair::across(Satellite { forward, return_link: link })?;
     (pair.settings, pair.hub_initiates) = ("transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true", true);
     pair.start(End::Hub, "");
     pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
@@ -201,7 +201,7 @@ fn what_requests_leave_of_their_shares_is_the_upload_s() {
 fn emulation_start(pair: &Pair) -> Instant {
     let start = || {
         thread::sleep(Duration::from_millis(1));
-        Instant::now() - Duration::from_secs_f64(pair.topology.satellite_report().unwrap().wall_s)
+        Instant::now() - Duration::from_secs_f64(pair.network.as_ref().unwrap().satellite_report().unwrap().wall_s)
     };
     (0..200).map(|_| start()).min().unwrap()
 }
@@ -243,7 +243,7 @@ fn follow_the_allocation() -> Result<(), String> {
     });
     let half = goodput(&flow, halved + SETTLING, asked) / allowed(HALF, 1);
     let whole = goodput(&flow, restored + SETTLING, end - SETTLING / 4) / allowed(RATE, 1);
-    let lost = pair.topology.satellite_report().unwrap().up.dropped.queue_full.packets;
+    let lost = pair.network.as_ref().unwrap().satellite_report().unwrap().up.dropped.queue_full.packets;
     println!(
         "of the equation: half {half:.3}, whole {whole:.3}; echo in {echo:?}; {lost} packets found the queue full"
     );

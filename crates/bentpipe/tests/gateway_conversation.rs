@@ -48,10 +48,10 @@ use Conversation::*;
 
 #[test]
 fn gateways_that_run_and_gateways_that_are_simulated_go_through_the_same_transitions() {
-    let Some(mut pair) = Pair::across(Some(Satellite { forward: satellite(), return_link: satellite() })) else {
+    let Some(mut pair) = pair::across(Satellite { forward: satellite(), return_link: satellite() }) else {
         return;
     };
-    pair.logged = Some("gateway=info,gateway::relays=trace");
+    pair.runner.logged = Some("gateway=info,gateway::relays=trace");
     pair.sections = "[[bypass]]\nname = \"by-rule\"\nports = [7005]";
     let pair = pair.start_both("");
     let mut reset = 0;

@@ -5,7 +5,7 @@ mod pair;
 
 use lab::{Family, Satellite};
 use link::LinkConfig;
-use pair::{End, Pair, TLS, echo_all, echoes};
+use pair::{End, TLS, echo_all, echoes};
 use std::time::{Duration, Instant};
 use units::Rate;
 
@@ -14,7 +14,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(200);
 /// How many round trips the first clients wait for their servers' first bytes, who come as soon as connections are intercepted.
 fn rounds(settings: &'static str, sections: &'static str) -> Option<Vec<f64>> {
     let way = LinkConfig::new(Rate::from_bps(50_000_000), units::Duration::from_millis(100));
-    let mut pair = Pair::across(Some(Satellite { forward: way.clone(), return_link: way }))?;
+    let mut pair = pair::across(Satellite { forward: way.clone(), return_link: way })?;
     (pair.settings, pair.sections, pair.hub_initiates) = (settings, sections, true);
     for end in [End::Hub, End::Terminal] {
         let allow = || kernel::sysctl::write("net.ipv4.tcp_fastopen", "3");

@@ -119,7 +119,7 @@ const WITH_FEW: &[&str] = &["prlimit", "--nofile=640"];
 fn with_few_at(end: End, settings: &'static str) -> Option<Pair> {
     let mut pair = with_transport(settings)?;
     for one in [End::Hub, End::Terminal] {
-        pair.within = if one == end { WITH_FEW } else { &[] };
+        pair.runner.within = if one == end { WITH_FEW } else { &[] };
         pair.start(one, "");
     }
     pair.wait_until(End::Hub, true);
@@ -174,7 +174,7 @@ fn a_far_gateway_without_descriptors_makes_the_connections_that_came_too_soon_wh
 #[test]
 fn thousands_may_be_in_their_handshakes_at_once() {
     let way = LinkConfig::new(Rate::from_bps(500_000_000), units::Duration::from_millis(200));
-    let Some(mut pair) = Pair::across(Some(Satellite { forward: way.clone(), return_link: way })) else { return };
+    let Some(mut pair) = pair::across(Satellite { forward: way.clone(), return_link: way }) else { return };
     pair.settings = TLS;
     pair.hub_initiates = true;
     let pair = pair.start_both("");

@@ -163,7 +163,8 @@ fn systemd_hears_that_it_is_ready_that_it_works_and_that_it_stops() {
         let length = systemd.recv(&mut text).unwrap();
         String::from_utf8_lossy(&text[..length]).trim().to_owned()
     };
-    pair.environment = vec![("NOTIFY_SOCKET", place.display().to_string()), ("WATCHDOG_USEC", "400000".to_owned())];
+    pair.runner.environment =
+        vec![("NOTIFY_SOCKET", place.display().to_string()), ("WATCHDOG_USEC", "400000".to_owned())];
     pair.start(End::Hub, "");
     assert_eq!(heard(), "READY=1");
     assert_eq!(status(&pair, End::Hub, "Seccomp"), "2");

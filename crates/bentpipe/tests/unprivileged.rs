@@ -91,7 +91,7 @@ fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_tr
         if !place.exists() {
             continue;
         }
-        pair.within = place.within;
+        pair.runner.within = place.within;
         (pair.settings, pair.sections) = ("transport = \"tcp\"", "[tcp]\ncongestion_control = \"bp_cross\"");
         let told = pair.refusal(End::Terminal);
         assert!(told.contains("[tcp] congestion_control \"bp_cross\": ") && place.is_named_in(&told), "{told}");
@@ -100,7 +100,7 @@ fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_tr
             [("transport = \"satpep\"", ""), ("transport = \"tcp\"", "[tcp]\ncongestion_control = \"reno\"")]
         {
             let Some(mut pair) = Pair::new() else { return };
-            (pair.within, pair.settings, pair.sections) = (place.within, transport, sections);
+            (pair.runner.within, pair.settings, pair.sections) = (place.within, transport, sections);
             // Each initiates a session: the `tcp` transport wants both up.
             pair.hub_initiates = true;
             relays_both_families(&pair.start_both(""));

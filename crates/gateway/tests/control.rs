@@ -1,6 +1,6 @@
 //! The control socket of a running gateway: questions, silence, nonsense, impatience; and what its state tells (docs/monitoring.md).
 
-use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes};
+use crate::pair::{End, Family, OnThreads, PATIENCE, Pair, echo_all, echoes};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -135,7 +135,7 @@ fn a_gateway_that_has_no_file_has_nothing_to_reload() {
     pair.stop(End::Hub);
     let text = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
     let settings = gateway::config::parse(&text, "from memory").unwrap();
-    let running = pair.run_settings(End::Hub, settings, gateway::Gateway::start).unwrap();
+    let running = crate::pair::run(pair.site(End::Hub), settings, gateway::Gateway::start).unwrap();
     let answer = pair.reload(End::Hub);
     assert_eq!((answer.done, answer.refused), (false, vec!["the gateway was started without a file".to_owned()]));
     drop(running);

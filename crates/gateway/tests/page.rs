@@ -1,6 +1,6 @@
 //! The page of `[web]` of a running gateway: the numbers of its status, its peers' deaths, and its life across an upgrade.
 
-use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes};
+use crate::pair::{End, Family, OnThreads, PATIENCE, Pair, echo_all, echoes};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};

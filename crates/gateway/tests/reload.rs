@@ -1,12 +1,13 @@
 //! A running gateway takes over new settings, and drains, without touching a connection.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-use crate::pair::{CLEAR, End, Family, Pair, TLS, assert_reset, echo_all, echoes, pattern};
+use crate::pair::{CLEAR, End, Family, OnThreads, Pair, TLS, assert_reset, echo_all, echoes, pattern};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
 /// The prefixes of the site that the hub serves, as routes of the terminal's peer.
 const EVERYTHING: &str = "routes = [\"0.0.0.0/0\", \"::/0\"]";
+const ELSEWHERE: &str = "routes = [\"203.0.113.0/24\"]";
 
 /// A pair whose terminal sends everything to the hub, by routes that stand in its file.
 fn routed() -> Option<Pair> {
@@ -117,6 +118,48 @@ fn a_peer_of_the_tcp_transport_is_called_at_its_new_address_and_its_connections_
     assert_eq!((pair.count(End::Hub, "reset"), pair.count(End::Terminal, "reset")), (0, 0));
 }
 
+#[test]
+fn a_reload_changes_what_is_intercepted_and_touches_no_connection() {
+    let Some(pair) = routed() else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut stays = pair.connect(server);
+    echoes(&mut stays, b"before");
+    pair.edit(End::Terminal, |text| text.replace(EVERYTHING, ELSEWHERE).replace("\"3s\"\n", "\"4s\"\n"));
+    let changes = pair.reload(End::Terminal).changes.join("\n");
+    for change in ["[gateway] connect_timeout changed", "[[peer]] other: routes changed"] {
+        assert!(changes.contains(change), "{changes}");
+    }
+    pair.wait_for(|pair| !pair.sets(End::Terminal).contains("198.18."));
+    assert!(pair.sets(End::Terminal).contains("203.0.113.0/24"));
+    let before = pair.count(End::Terminal, "accepted");
+    echoes(&mut pair.connect(server), b"end to end");
+    assert_eq!(pair.count(End::Terminal, "accepted"), before, "the server lies behind no peer now");
+    echoes(&mut stays, b"after");
+    assert_eq!(pair.count(End::Terminal, "reset"), 0);
+}
+
+#[test]
+fn a_reload_that_cannot_be_done_changes_nothing_and_says_why() {
+    let Some(pair) = routed() else { return };
+    let good = std::fs::read_to_string(pair.config(End::Terminal)).unwrap();
+    let with_fault = good.replace(EVERYTHING, &format!("wieght = 2\n{ELSEWHERE}"));
+    let with_other_port = good.replace("4500\"\nconnect", "4600\"\nconnect").replace(EVERYTHING, ELSEWHERE);
+    let expected = [
+        (with_fault, "peer.other.wieght: unknown key; did you mean weight?"),
+        (with_other_port, "[gateway] listen cannot change while the gateway runs"),
+    ];
+    for (text, why) in expected {
+        pair.edit(End::Terminal, |_| text.clone());
+        let answer = pair.reload(End::Terminal);
+        assert!(!answer.done && format!("{answer:?}").contains(why), "{answer:?}");
+        assert_eq!(pair.status(End::Terminal)["peers"][0]["state"], "up");
+        assert!(pair.sets(End::Terminal).contains("198.18."), "nothing of it was applied");
+    }
+    pair.edit(End::Terminal, |_| good.clone());
+    let answer = pair.reload(End::Terminal);
+    assert!(answer.done && answer.changes.is_empty(), "{answer:?}");
+}
+
 fn drains(mut pair: Pair) {
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut stays = pair.connect(server);
@@ -137,7 +180,10 @@ fn drains(mut pair: Pair) {
 }
 
 #[test]
-fn a_gateway_of_the_tcp_transport_tells_its_peers_that_it_drains() {
+fn a_gateway_that_drains_tells_its_peers_and_ends_with_its_last_connection() {
+    if let Some(pair) = routed() {
+        drains(pair);
+    }
     for transport in [CLEAR, TLS] {
         if let Some(pair) = Pair::with_tcp_transport(transport) {
             drains(start_routed(pair));

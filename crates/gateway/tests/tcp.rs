@@ -3,7 +3,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
 use crate::pair::{
-    CLEAR, End, Family, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
+    CLEAR, End, Family, OnThreads, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes,
+    patient, pattern,
 };
 use relay::connect::{CONNECTED, ConnectRequest};
 use satpep::{PrivateKey, Versions};

@@ -1,6 +1,6 @@
 //! A gateway takes over from one that runs (docs/operations.md, "Upgrade"), and what keeps it from that.
 
-use crate::pair::{CLEAR, End, Family, Pair, TLS, echo_all, echoes};
+use crate::pair::{CLEAR, End, Family, OnThreads, Pair, TLS, echo_all, echoes};
 
 #[test]
 fn new_connections_find_the_new_gateway_and_old_ones_stay_with_the_old() {

@@ -17,27 +17,11 @@ use ipnet::IpNet;
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use link::LinkConfig;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use sites::SILENT_SYSCTLS;
+pub use sites::{Family, LAN_INTERFACE, RouteSettings, SATELLITE_INTERFACE, Site};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-
-/// Interface of a host towards its gateway.
-const HOST_INTERFACE: &str = "eth0";
-/// Interface of a gateway towards its host.
-pub const LAN_INTERFACE: &str = "lan";
-/// Interface of a gateway towards the satellite.
-pub const SATELLITE_INTERFACE: &str = "sat";
-
-/// Version of the Internet Protocol that an experiment's traffic uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
-    /// 198.18.0.0/15 (RFC 2544).
-    #[default]
-    V4,
-    /// 2001:db8::/32 (RFC 3849).
-    V6,
-}
 
 /// The two directions of a satellite link, shared by all terminals.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,29 +39,6 @@ impl Satellite {
     }
 }
 
-/// What connections take from a host's route; the kernel's own where nothing is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RouteSettings {
-    /// Segments of data with which they begin.
-    pub initial_window: Option<u32>,
-    /// The largest packet, in bytes.
-    pub mtu: Option<u32>,
-    /// The largest window that the host advertises, in bytes; it holds where the receive buffer is set, too, and has room for
-    /// more.
-    pub window: Option<u32>,
-}
-
-/// A host behind its gateway.
-#[derive(Debug, Clone)]
-pub struct Site {
-    number: u8,
-    /// Where the application runs.
-    pub host: Namespace,
-    /// Where `bentpipe gateway` runs, if it does; else a router.
-    pub gateway: Namespace,
-    has_ipv6: bool,
-}
-
 /// A network that exists until it is dropped.
 pub struct Topology {
     /// The site on the far side of the satellite.
@@ -93,154 +54,12 @@ struct RunningSatellite {
     thread: JoinHandle<Result<Report, emulator::Error>>,
 }
 
-/// Sysctls of hosts and gateways: windows that a fast GEO link can fill, no memory of earlier runs, addresses that work
-/// at once, and routing that accepts what transparent proxies do.
-const HOST_SYSCTLS: &[(&str, &str)] = &[
-    ("ipv4/tcp_rmem", "4096 131072 134217728"),
-    ("ipv4/tcp_wmem", "4096 65536 134217728"),
-    ("ipv4/tcp_no_metrics_save", "1"),
-    ("ipv4/ip_local_port_range", "10000 65535"),
-    ("ipv4/conf/all/rp_filter", "2"),
-    ("ipv4/conf/default/rp_filter", "2"),
-    ("ipv6/conf/all/accept_dad", "0"),
-    ("ipv6/conf/default/accept_dad", "0"),
-    ("ipv6/conf/default/accept_ra", "0"),
-];
-
-/// What a gateway needs on top.
-const ROUTER_SYSCTLS: &[(&str, &str)] = &[("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
-
-/// Interfaces that only carry other hosts' frames say nothing themselves.
-const SILENT_SYSCTLS: &[(&str, &str)] = &[("ipv6/conf/all/disable_ipv6", "1"), ("ipv6/conf/default/disable_ipv6", "1")];
-
-impl Site {
-    fn new(number: u8, has_ipv6: bool) -> Result<Self, Error> {
-        let site = Self { number, host: Namespace::new()?, gateway: Namespace::new()?, has_ipv6 };
-        for namespace in [&site.host, &site.gateway] {
-            set_sysctls(namespace, HOST_SYSCTLS)?;
-        }
-        set_sysctls(&site.gateway, ROUTER_SYSCTLS)?;
-        if !has_ipv6 {
-            for namespace in [&site.host, &site.gateway] {
-                set_sysctls(namespace, SILENT_SYSCTLS)?;
-            }
-        }
-        IpBatch::new(&site.host)
-            .add_veth(HOST_INTERFACE, &site.gateway, LAN_INTERFACE)
-            .add("link set lo up")
-            .add(format!("link set {HOST_INTERFACE} up"))
-            .add(format!("address add {}/24 dev {HOST_INTERFACE}", site.host_address(Family::V4)))
-            .add_all(
-                site.for_ipv6(format!("address add {}/64 dev {HOST_INTERFACE} nodad", site.host_address(Family::V6))),
-            )
-            .run()?;
-        IpBatch::new(&site.gateway)
-            .add("link set lo up")
-            .add(format!("link set {LAN_INTERFACE} up"))
-            .add(format!("address add {}/24 dev {LAN_INTERFACE}", site.lan_address(Family::V4, 1)))
-            .add_all(
-                site.for_ipv6(format!("address add {}/64 dev {LAN_INTERFACE} nodad", site.lan_address(Family::V6, 1))),
-            )
-            .run()?;
-        IpBatch::new(&site.host)
-            .add(format!("route add default via {}", site.lan_address(Family::V4, 1)))
-            .add_all(site.for_ipv6(format!("route add ::/0 via {}", site.lan_address(Family::V6, 1))))
-            .run()?;
-        Ok(site)
-    }
-
-    /// Sets what connections of the host take from its route.
-    ///
-    /// # Errors
-    /// If the route cannot be changed.
-    pub fn set_route(&self, route: RouteSettings) -> Result<(), Error> {
-        let settings = [("initcwnd", route.initial_window), ("mtu", route.mtu), ("window", route.window)];
-        let settings: String =
-            settings.iter().filter_map(|(name, value)| value.map(|value| format!(" {name} {value}"))).collect();
-        let gateway = |family| self.lan_address(family, 1);
-        IpBatch::new(&self.host)
-            .add(format!("route change default via {}{settings}", gateway(Family::V4)))
-            .add_all(self.for_ipv6(format!("route change ::/0 via {}{settings}", gateway(Family::V6))))
-            .run()?;
-        Ok(())
-    }
-
-    /// The command, if the site speaks IPv6.
-    fn for_ipv6(&self, command: String) -> Option<String> {
-        self.has_ipv6.then_some(command)
-    }
-
-    /// The host's address.
-    pub fn host_address(&self, family: Family) -> IpAddr {
-        self.lan_address(family, 2)
-    }
-
-    /// The gateway's address towards the satellite.
-    pub fn satellite_address(&self, family: Family) -> IpAddr {
-        address(family, 0, self.number + 1)
-    }
-
-    /// The networks behind the gateway, as prefixes.
-    pub fn networks(&self) -> [String; 2] {
-        [format!("{}/24", self.lan_address(Family::V4, 0)), format!("{}/64", self.lan_address(Family::V6, 0))]
-    }
-
-    fn lan_address(&self, family: Family, host: u8) -> IpAddr {
-        address(family, self.number + 1, host)
-    }
-
-    /// Gives the gateway its addresses on the satellite link.
-    fn join_satellite(&self) -> Result<(), Error> {
-        IpBatch::new(&self.gateway)
-            .add(format!("link set {SATELLITE_INTERFACE} up"))
-            .add(format!("address add {}/24 dev {SATELLITE_INTERFACE}", self.satellite_address(Family::V4)))
-            .add_all(self.for_ipv6(format!(
-                "address add {}/64 dev {SATELLITE_INTERFACE} nodad",
-                self.satellite_address(Family::V6)
-            )))
-            .run()?;
-        Ok(())
-    }
-
-    /// Routes what is for `others`' networks to their gateways.
-    fn route_to_networks(&self, others: &[Site]) -> Result<(), Error> {
-        let mut batch = IpBatch::new(&self.gateway);
-        for other in others {
-            let [v4, v6] = other.networks();
-            batch
-                .add(format!("route add {v4} via {}", other.satellite_address(Family::V4)))
-                .add_all(self.for_ipv6(format!("route add {v6} via {}", other.satellite_address(Family::V6))));
-        }
-        Ok(batch.run()?)
-    }
-
-    /// Routes everything else to `other`'s gateway.
-    fn route_everything(&self, other: &Site) -> Result<(), Error> {
-        IpBatch::new(&self.gateway)
-            .add(format!("route add default via {}", other.satellite_address(Family::V4)))
-            .add_all(self.for_ipv6(format!("route add ::/0 via {}", other.satellite_address(Family::V6))))
-            .run()?;
-        Ok(())
-    }
-}
-
-/// Address `host` of network `network`.
-fn address(family: Family, network: u8, host: u8) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::new(198, 18, network, host).into(),
-        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, network.into(), 0, 0, 0, host.into()).into(),
-    }
-}
-
 /// The addresses of terminal number `terminal`, from 0: of the network behind its gateway, and of its gateway towards the
 /// satellite.
 pub(crate) fn terminal_networks(terminal: usize) -> Vec<IpNet> {
     // There are no more than fit.
     let site = u8::try_from(terminal + 1).unwrap_or(u8::MAX - 1);
-    let networks = [(Family::V4, 24), (Family::V6, 64)].map(|(family, prefix)| {
-        [IpNet::new_assert(address(family, site + 1, 0), prefix), IpNet::from(address(family, 0, site + 1))]
-    });
-    networks.into_iter().flatten().collect()
+    sites::networks(site)
 }
 
 impl Topology {
@@ -282,19 +101,12 @@ impl Topology {
             (1..=terminals as u8).map(|number| Site::new(number, has_ipv6)).collect::<Result<Vec<_>, _>>()?;
         let satellite = match satellite {
             None => {
-                IpBatch::new(&hub.gateway)
-                    .add_veth(SATELLITE_INTERFACE, &terminals[0].gateway, SATELLITE_INTERFACE)
-                    .run()?;
+                sites::wire(&hub, &terminals[0])?;
                 None
             }
             Some(satellite) => Some(start_satellite(satellite, &hub, &terminals)?),
         };
-        hub.join_satellite()?;
-        for terminal in &terminals {
-            terminal.join_satellite()?;
-            terminal.route_everything(&hub)?;
-        }
-        hub.route_to_networks(&terminals)?;
+        sites::route(&hub, &terminals)?;
         Ok(Self { hub, terminals, satellite })
     }
 
@@ -377,7 +189,7 @@ fn wire_terminals(space: &Namespace, terminals: &[Site]) -> Result<Option<Namesp
     set_sysctls(&segment, SILENT_SYSCTLS)?;
     let mut batch = IpBatch::new(&segment);
     batch.add("link add segment type bridge").add("link set segment up").add_veth("space", space, TERMINALS_PORT);
-    let ports: Vec<_> = terminals.iter().map(|terminal| format!("t{}", terminal.number)).collect();
+    let ports: Vec<_> = terminals.iter().map(|terminal| format!("t{}", terminal.number())).collect();
     for (port, terminal) in ports.iter().zip(terminals) {
         batch.add_veth(port, &terminal.gateway, SATELLITE_INTERFACE);
     }

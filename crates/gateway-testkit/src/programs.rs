@@ -7,6 +7,7 @@ use std::time::Duration;
 /// No test waits longer for anything; most wait a few milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// With time-outs of [`PATIENCE`].
 pub fn patient(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -23,6 +24,7 @@ pub fn pattern(seed: u32, length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
+/// Sends back what it receives until the connection ends.
 pub fn echo(mut stream: TcpStream) {
     let mut buffer = [0; 65_536];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
@@ -32,11 +34,12 @@ pub fn echo(mut stream: TcpStream) {
     }
 }
 
-/// Each connection on a thread of its own.
+/// As [`echo`], on a thread of its own.
 pub fn echo_all(stream: TcpStream) {
     std::thread::spawn(move || echo(stream));
 }
 
+/// Asserts that `word` comes back.
 pub fn echoes(stream: &mut TcpStream, word: &[u8]) {
     stream.write_all(word).unwrap();
     let mut answer = vec![0; word.len()];
@@ -44,6 +47,7 @@ pub fn echoes(stream: &mut TcpStream, word: &[u8]) {
     assert_eq!(answer, word);
 }
 
+/// Asserts that the connection ends with a reset.
 pub fn assert_reset(stream: &mut TcpStream) {
     let error = stream.read(&mut [0; 16]).expect_err("a reset, not an end");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");

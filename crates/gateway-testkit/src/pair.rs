@@ -1,63 +1,79 @@
-//! Two gateways around a wire, each on a thread inside its own network namespace, and what ordinary TCP programs do through them.
+//! Two gateways around a link, and what ordinary TCP programs do through them.
 
-mod programs;
-mod sites;
-
-pub use programs::{PATIENCE, assert_reset, echo_all, echoes, patient, pattern};
-pub use sites::{Family, Site};
-
-use gateway::config::Settings;
-use gateway::{Gateway, Handle, StartError};
-use satpep::PrivateKey;
+use crate::programs::{PATIENCE, assert_reset, patient};
+use peering::PrivateKey;
 use serde_json::Value;
+use sites::{Family, Site};
 use socket2::{Domain, Socket, Type};
+use std::fmt;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The `tcp` transport, in clear and encrypted.
+/// The `tcp` transport, in clear.
 pub const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true";
+/// The `tcp` transport, encrypted.
 pub const TLS: &str = "transport = \"tcp\"";
 
-/// A gateway that runs, until it is dropped.
-pub struct Running {
-    pub handle: Handle,
-    thread: Option<JoinHandle<Option<std::io::Result<()>>>>,
+/// One of the two ends of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The servers'.
+    Hub,
+    /// The clients'.
+    Terminal,
 }
 
-impl Running {
+/// Where a gateway runs.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// Its site.
+    pub site: &'a Site,
+    /// Its configuration.
+    pub config: &'a Path,
+    /// Its control socket.
+    pub socket: &'a Path,
+}
+
+/// How gateways are run: as the library on a thread, or as the program.
+pub trait Runner: Default {
+    /// A gateway that runs.
+    type Running;
+    /// Why none does.
+    type Error: fmt::Debug + fmt::Display;
+
+    /// Starts a gateway, without waiting for its peers.
+    fn start(&self, place: &Place<'_>) -> Result<Self::Running, Self::Error>;
+
+    /// Starts a gateway that takes over from the one that runs there, and waits until it has.
+    fn take_over(&self, place: &Place<'_>) -> Result<Self::Running, Self::Error>;
+
+    /// Has it end in order, and waits for that.
+    fn stop(running: Self::Running);
+
     /// Waits until it has ended by itself, in order.
-    pub fn wait_for_end(mut self) {
-        let thread = self.thread.take().unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        while !thread.is_finished() {
-            if Instant::now() > deadline {
-                self.thread = Some(thread);
-                panic!("the gateway does not end");
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        thread.join().unwrap().unwrap().unwrap();
-    }
+    fn wait_for_end(running: Self::Running);
+
+    /// The test is over.
+    fn abandon(running: Self::Running);
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        self.handle.stop();
-        let ended = thread.join();
-        assert!(std::thread::panicking() || matches!(ended, Ok(Some(Ok(())))), "{ended:?}");
-    }
-}
-
-pub struct Pair {
+/// A hub and a terminal, with a client behind the terminal and servers behind the hub. Settings have to be made before a gateway
+/// starts.
+#[derive(Debug)]
+pub struct Pair<R: Runner, N = ()> {
     /// The hub's site and the terminal's.
     sites: [Site; 2],
+    /// What is between the sites, if it is more than a wire.
+    pub network: N,
+    /// How the gateways are run.
+    pub runner: R,
+    /// Configurations, sockets and logs.
     pub directory: tempfile::TempDir,
-    pub running: [Option<Running>; 2],
+    /// The hub's gateway and the terminal's.
+    pub running: [Option<R::Running>; 2],
     /// Added to `[gateway]` of the terminal.
     pub terminal_settings: &'static str,
     /// Added to `[link]` of the terminal, and sections of its own after it.
@@ -68,6 +84,8 @@ pub struct Pair {
     pub outage_limit: &'static str,
     /// Added to `[gateway]` of both.
     pub settings: &'static str,
+    /// Added to `[control]` of both.
+    pub control_settings: &'static str,
     /// Sections added to both.
     pub sections: &'static str,
     /// What the satellite session runs over.
@@ -80,30 +98,22 @@ pub struct Pair {
     pub terminal_key: [u8; 32],
 }
 
-#[derive(Clone, Copy, PartialEq)]
-pub enum End {
-    Hub,
-    Terminal,
-}
-
-impl Pair {
-    /// Hosts and routers around a wire, without gateways yet.
+impl<R: Runner, N: Default> Pair<R, N> {
+    /// Sites around a wire, without gateways yet. `None`, said on stderr, where the machine lacks something.
+    ///
+    /// # Panics
+    /// If it lacks something although `BENTPIPE_MUST_RUN` is set.
     pub fn new() -> Option<Self> {
-        Some(Self {
-            sites: sites::wired()?,
-            directory: tempfile::tempdir().unwrap(),
-            running: [None, None],
-            terminal_settings: "",
-            terminal_link: "",
-            hub_link: "",
-            outage_limit: "3s",
-            settings: "",
-            sections: "",
-            outside: Family::V4,
-            hub_initiates: false,
-            has_far_gateway: true,
-            terminal_key: [2; 32],
-        })
+        let wired = || {
+            let (hub, terminal) = (Site::new(0, true)?, Site::new(1, true)?);
+            sites::wire(&hub, &terminal)?;
+            sites::route(&hub, std::slice::from_ref(&terminal))?;
+            Ok([hub, terminal])
+        };
+        match wired() {
+            Err(kernel::Error::Missing(what)) => skipped(&what),
+            sites => Some(Self::between(sites.unwrap(), N::default())),
+        }
     }
 
     /// Without gateways yet, whose transport will be `tcp` with these `settings`.
@@ -122,7 +132,42 @@ impl Pair {
     pub fn up(hub_settings: &str) -> Option<Self> {
         Some(Self::new()?.start_both(hub_settings))
     }
+}
 
+/// Says that a test is skipped because the machine lacks `what`.
+///
+/// # Panics
+/// If `BENTPIPE_MUST_RUN` is set.
+pub fn skipped<T>(what: &str) -> Option<T> {
+    assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{what}");
+    eprintln!("skipped: {what}");
+    None
+}
+
+impl<R: Runner, N> Pair<R, N> {
+    /// The hub's site and the terminal's across `network`, without gateways yet.
+    pub fn between(sites: [Site; 2], network: N) -> Self {
+        Self {
+            sites,
+            network,
+            runner: R::default(),
+            directory: tempfile::tempdir().unwrap(),
+            running: [None, None],
+            terminal_settings: "",
+            terminal_link: "",
+            hub_link: "",
+            outage_limit: "3s",
+            settings: "",
+            control_settings: "",
+            sections: "",
+            outside: Family::V4,
+            hub_initiates: false,
+            has_far_gateway: true,
+            terminal_key: [2; 32],
+        }
+    }
+
+    /// The same with both gateways, once they are up; `hub_settings` are added to the hub's `[[peer]]`.
     pub fn start_both(mut self, hub_settings: &str) -> Self {
         self.start(End::Hub, hub_settings);
         self.start(End::Terminal, "");
@@ -131,34 +176,46 @@ impl Pair {
         self
     }
 
+    /// The site of the clients.
     pub fn client(&self) -> &Site {
         self.site(End::Terminal)
     }
 
+    /// The site of the servers.
     pub fn server(&self) -> &Site {
         self.site(End::Hub)
     }
 
+    /// The site at `end`.
     pub fn site(&self, end: End) -> &Site {
         &self.sites[end as usize]
     }
 
+    /// The control socket of the gateway at `end`.
     pub fn socket(&self, end: End) -> PathBuf {
         self.directory.path().join(format!("{}.sock", end as u8))
     }
 
+    /// The configuration of the gateway at `end`.
     pub fn config(&self, end: End) -> PathBuf {
         self.directory.path().join(format!("{}.toml", end as u8))
     }
 
+    /// Starts the gateway at `end`; `peer_settings` are added to its `[[peer]]`.
     pub fn start(&mut self, end: End, peer_settings: &str) {
         self.try_start(end, peer_settings).unwrap();
     }
 
-    pub fn try_start(&mut self, end: End, peer_settings: &str) -> Result<(), StartError> {
+    /// Tries to start the gateway at `end`.
+    pub fn try_start(&mut self, end: End, peer_settings: &str) -> Result<(), R::Error> {
         std::fs::write(self.config(end), self.text(end, peer_settings)).unwrap();
-        self.running[end as usize] = Some(self.run(end, Gateway::start)?);
+        self.running[end as usize] = Some(self.at(end, |place| self.runner.start(place))?);
         Ok(())
+    }
+
+    /// What `act` does where the gateway at `end` runs.
+    pub fn at<T>(&self, end: End, act: impl FnOnce(&Place<'_>) -> T) -> T {
+        act(&Place { site: self.site(end), config: &self.config(end), socket: &self.socket(end) })
     }
 
     /// The settings of the gateway at `end`.
@@ -184,74 +241,31 @@ impl Pair {
         format!(
             "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
              [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"{}\"\n{link}\n\
-             [intercept]\ninterfaces = [\"lan\"]\n[control]\nsocket = \"{}\"\n\
+             [intercept]\ninterfaces = [\"lan\"]\n[control]\nsocket = \"{}\"\n{}\n\
              [[peer]]\nname = \"other\"\n{peer}\n{named}{peer_settings}\n{}\n",
             own.to_base64(),
             self.settings,
             self.outage_limit,
             self.socket(end).display(),
+            self.control_settings,
             self.sections,
         )
     }
 
-    /// Runs the gateway that `begin` makes of the file at `end`.
-    fn run(
-        &self,
-        end: End,
-        begin: impl FnOnce(Settings) -> Result<Gateway, StartError> + Send + 'static,
-    ) -> Result<Running, StartError> {
-        self.run_settings(end, gateway::config::load(&self.config(end)).unwrap(), begin)
-    }
-
-    /// Runs the gateway that `begin` makes of `settings` at `end`.
-    pub fn run_settings(
-        &self,
-        end: End,
-        settings: Settings,
-        begin: impl FnOnce(Settings) -> Result<Gateway, StartError> + Send + 'static,
-    ) -> Result<Running, StartError> {
-        let (report, begun) = mpsc::channel();
-        let run = move || {
-            let gateway = match begin(settings) {
-                Ok(gateway) => gateway,
-                Err(error) => {
-                    report.send(Err(error)).unwrap();
-                    return Ok(());
-                }
-            };
-            report.send(Ok(gateway.handle())).unwrap();
-            gateway.run()
-        };
-        let thread = Some(self.site(end).gateway.spawn("gateway", run).unwrap());
-        begun.recv().unwrap().map(|handle| Running { handle, thread })
-    }
-
     /// Starts a gateway at `end` that takes over; returns the one before.
-    pub fn take_over(&mut self, end: End) -> Running {
-        let new = self.run(end, Gateway::take_over).unwrap();
+    pub fn take_over(&mut self, end: End) -> R::Running {
+        let new = self.at(end, |place| self.runner.take_over(place)).unwrap();
         self.running[end as usize].replace(new).unwrap()
     }
 
-    /// Why a gateway at `end` cannot take over.
-    pub fn fails_to_take_over(&self, end: End) -> String {
-        self.run(end, Gateway::take_over).map(drop).unwrap_err().to_string()
+    /// Waits until the gateway at `end` has ended by itself, in order.
+    pub fn wait_for_end(&mut self, end: End) {
+        R::wait_for_end(self.running[end as usize].take().unwrap());
     }
 
-    /// Starts both gateways so that a client is only accepted once its server is. `false` where the machine lacks something.
-    pub fn start_confirming(&mut self) -> bool {
-        self.terminal_settings = "accept = \"confirmed\"";
-        self.start(End::Hub, "");
-        match self.try_start(End::Terminal, "") {
-            Err(error) if error.is_missing() => {
-                // Not every kernel has packet queues, and no package brings them.
-                eprintln!("skipped: {error}");
-                return false;
-            }
-            started => started.unwrap(),
-        }
-        self.wait_until(End::Hub, true);
-        self.wait_until(End::Terminal, true);
-        true
+    /// What the gateway at `end` answers to a line on its control socket.
+    pub fn control(&self, end: End, question: &str) -> std::io::Result<Value> {
+        answer(&self.socket(end), question)
     }
 
     /// Asserts that a port at which no server listens refuses the client.
@@ -266,33 +280,14 @@ impl Pair {
         std::fs::write(self.config(end), change(text)).unwrap();
     }
 
-    /// What the gateway at `end` answers to the wish to read its file again.
-    pub fn reload(&self, end: End) -> gateway::Answer {
-        gateway::reload(&self.socket(end)).unwrap()
-    }
-
-    /// Has the gateway at `end` read its file again, which changes something that `expected` names.
-    pub fn reload_changes(&self, end: End, expected: &str) {
-        let answer = self.reload(end);
-        assert!(answer.done && answer.changes.iter().any(|change| change.contains(expected)), "{answer:?}");
-    }
-
-    /// Has the gateway at `end` drain, `within` a time.
-    pub fn drain(&self, end: End, within: Option<units::Duration>) {
-        assert!(gateway::drain(&self.socket(end), within).unwrap().done);
-    }
-
-    /// Waits until the gateway at `end` has ended by itself, in order.
-    pub fn wait_for_end(&mut self, end: End) {
-        self.running[end as usize].take().unwrap().wait_for_end();
-    }
-
+    /// Has the gateway at `end` end in order.
     pub fn stop(&mut self, end: End) {
-        drop(self.running[end as usize].take().unwrap());
+        R::stop(self.running[end as usize].take().unwrap());
     }
 
+    /// The state of the gateway at `end`; null if none answers.
     pub fn status(&self, end: End) -> Value {
-        gateway::status(&self.socket(end)).unwrap_or(Value::Null)
+        self.control(end, "status").unwrap_or(Value::Null)
     }
 
     /// Waits until `end`'s peer answers, or does not, and its firewall has followed.
@@ -302,6 +297,7 @@ impl Pair {
         });
     }
 
+    /// Waits until `what` is so.
     pub fn wait_for(&self, what: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !what(self) {
@@ -335,6 +331,7 @@ impl Pair {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// The sets of the firewall of the gateway at `end`.
     pub fn sets(&self, end: End) -> String {
         self.output(end, "nft", "list sets")
     }
@@ -345,6 +342,7 @@ impl Pair {
         assert!(status.success(), "{rules}");
     }
 
+    /// How many connections of the gateway at `end` had this outcome.
     pub fn count(&self, end: End, outcome: &str) -> u64 {
         self.status(end)["connections"][outcome].as_u64().unwrap()
     }
@@ -367,6 +365,7 @@ impl Pair {
         address
     }
 
+    /// A connection of the client to `address`.
     pub fn connect(&self, address: SocketAddr) -> TcpStream {
         patient(self.try_connect(address).unwrap())
     }
@@ -385,6 +384,7 @@ impl Pair {
         patient(self.client().host.run(connect).unwrap().unwrap())
     }
 
+    /// Tries to connect the client to `address`.
     pub fn try_connect(&self, address: SocketAddr) -> std::io::Result<TcpStream> {
         self.client().host.run(|| TcpStream::connect_timeout(&address, PATIENCE)).unwrap()
     }
@@ -398,27 +398,16 @@ impl Pair {
     }
 }
 
-pub fn carries_both_directions(pair: &Pair) {
-    for family in [Family::V4, Family::V6] {
-        let (up, down) = (pattern(1, 3_000_000), pattern(2, 2_000_000));
-        let (sent, answer) = (up.clone(), down.clone());
-        let (report, seen) = mpsc::channel();
-        let server = pair.serve(family, 7, move |mut stream| {
-            let mut received = Vec::new();
-            // The client's FIN ends its direction only: the answer is sent after it.
-            stream.read_to_end(&mut received).unwrap();
-            stream.write_all(&answer).unwrap();
-            report.send((stream.peer_addr().unwrap(), received == sent)).unwrap();
-        });
-        let mut client = pair.connect(server);
-        client.write_all(&up).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
-        let mut received = Vec::new();
-        client.read_to_end(&mut received).unwrap();
-        assert!(received == down, "{family:?}: {} of {} bytes arrived", received.len(), down.len());
-        let (peer, intact) = seen.recv_timeout(PATIENCE).unwrap();
-        assert!(intact, "{family:?}: the server received something else");
-        assert_eq!(peer, client.local_addr().unwrap(), "the server sees the client's address and port");
+/// What the gateway behind the control socket `path` answers to a line.
+pub fn answer(path: &Path, question: &str) -> std::io::Result<Value> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    writeln!(stream, "{question}")?;
+    serde_json::from_reader(stream).map_err(std::io::Error::other)
+}
+
+impl<R: Runner, N> Drop for Pair<R, N> {
+    fn drop(&mut self) {
+        self.running.iter_mut().filter_map(Option::take).for_each(R::abandon);
     }
-    assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "connected")), (2, 2));
 }
