@@ -100,7 +100,8 @@ struct FailureDocument<'a> {
 
 /// Prints why a run ended, as one line: text, or a JSON object.
 fn print_failure(problem: &str, exit_code: u8, is_json: bool) {
-    let document = is_json.then(|| serde_json::to_string(&FailureDocument { error: problem, exit_code }).ok()).flatten();
+    let document =
+        is_json.then(|| serde_json::to_string(&FailureDocument { error: problem, exit_code }).ok()).flatten();
     match document {
         Some(document) => eprintln!("{document}"),
         None => eprintln!("bentpipe: {problem}"),
@@ -178,7 +179,8 @@ pub fn exit_with_usage(error: &clap::Error) -> ExitCode {
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
     // What clap has read is lost with the error.
-    let is_json = std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json");
+    let is_json =
+        std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json");
     print_failure(&one_line(error), 2, is_json);
     ExitCode::from(2)
 }

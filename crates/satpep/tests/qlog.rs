@@ -23,7 +23,7 @@ fn traces() -> [Vec<TraceEvent>; 2] {
         (config.trace, config.repair) = (index == 1, false);
         let mut endpoint = Endpoint::new(config, START, 1 << 60, [index as u8; 32]);
         let call = (index == 1).then(|| address(0));
-        peer = Some(endpoint.add_peer(START, PeerConfig::new(key(1 - index).public_key(), call)).unwrap());
+        peer = Some(endpoint.add_peer(START, PeerConfig::new(key(1 - index).public_key(), call)).expect("one peer"));
         endpoint
     });
     let mut on_the_way: Vec<(u64, usize, Vec<u8>)> = Vec::new();
@@ -32,7 +32,7 @@ fn traces() -> [Vec<TraceEvent>; 2] {
     for millisecond in 0..2000 {
         let now = START + Duration::from_millis(millisecond);
         if millisecond == 200 {
-            stream = ends[1].open(now, peer.unwrap()).ok();
+            stream = ends[1].open(now, peer.expect("both have one")).ok();
         }
         if millisecond == 1000 {
             ends[1].set_capacity(now, Rate::from_bps(2_000_000));

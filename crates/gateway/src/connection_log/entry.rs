@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Entry {
     /// A connection that was relayed, or was to be, has ended.
-    Connection(ConnectionEntry),
+    Connection(Box<ConnectionEntry>),
     /// Connections went end to end.
     Bypassed(BypassedEntry),
     /// Lines before this one could not be written.
@@ -184,7 +184,7 @@ mod tests {
         let end = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_002_500);
         let names = Names { peer: "hub", class: "interactive" };
         let entry = ConnectionEntry::new(&ended, end, names, Some(units::Duration::from_millis(580)));
-        serde_json::to_value(Entry::Connection(entry)).unwrap()
+        serde_json::to_value(Entry::Connection(Box::new(entry))).unwrap()
     }
 
     #[test]

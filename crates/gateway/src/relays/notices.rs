@@ -27,7 +27,8 @@ impl<T: SatelliteTransport> Relays<T> {
             Notice::Unavailable(request) => {
                 if let Some(log) = &self.connection_log {
                     let class = self.class_name(&request);
-                    log.record(Entry::Connection(ConnectionEntry::unavailable(&request, SystemTime::now(), class)));
+                    let entry = ConnectionEntry::unavailable(&request, SystemTime::now(), class);
+                    log.record(Entry::Connection(Box::new(entry)));
                 }
                 tracing::debug!(client = %request.source, destination = %request.destination, "unavailable: no peer is up for it");
             }
@@ -57,7 +58,7 @@ impl<T: SatelliteTransport> Relays<T> {
         let peer = self.peers.get(ended.peer).map_or("removed", |peer| &*peer.name);
         let class = &self.engine.class_accounts()[ended.class].name;
         let rtt = self.transport().path_delay(ended.at, ended.peer).map(|delay| delay.smoothed);
-        Entry::Connection(ConnectionEntry::new(ended, SystemTime::now(), Names { peer, class }, rtt))
+        Entry::Connection(Box::new(ConnectionEntry::new(ended, SystemTime::now(), Names { peer, class }, rtt)))
     }
 
     /// Logs what new connections go end to end for, and when they no longer do.
