@@ -12,7 +12,7 @@ const BENTPIPE: &str = env!("CARGO_BIN_EXE_bentpipe");
 
 /// `bentpipe top` on a new terminal, which is returned: what is read from it has been drawn.
 fn top() -> (Child, File) {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     tcsetwinsize(&terminal, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
