@@ -59,6 +59,30 @@ fn a_key_file_is_private_and_never_overwritten() {
 }
 
 #[test]
+fn the_folders_of_a_key_file_are_made_for_its_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("etc/bentpipe/private.key");
+    let made = bentpipe(&["keygen", "--out", path.to_str().unwrap()], "");
+    assert!(made.status.success(), "{}", stderr(&made));
+    for folder in path.ancestors().skip(1).take(2) {
+        assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700, "{}", folder.display());
+    }
+}
+
+/// Of the command line itself, and of what a command finds.
+#[test]
+fn with_json_a_fault_is_a_json_object_on_stderr() {
+    for arguments in [&["predict", "--loss", "2", "--json"][..], &["simulate", "/nonexistent.toml", "--json"]] {
+        let refused = bentpipe(arguments, "");
+        let text = bentpipe(&arguments.iter().copied().filter(|one| *one != "--json").collect::<Vec<_>>(), "");
+        assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(2), ""), "{arguments:?}");
+        let document: serde_json::Value = serde_json::from_str(&stderr(&refused)).unwrap();
+        assert_eq!(document["exit_code"], 2);
+        assert_eq!(format!("bentpipe: {}\n", document["error"].as_str().unwrap()), stderr(&text));
+    }
+}
+
+#[test]
 fn what_is_no_key_is_refused() {
     for input in ["", "short", &"A".repeat(5000)] {
         let output = bentpipe(&["keygen", "--public"], input);
