@@ -153,9 +153,9 @@ fn seconds(time: units::Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e6
 }
 
-/// RFC 3339 in UTC, to the millisecond.
+/// RFC 3339 in UTC, to the millisecond. A clock that nobody has set may be about to begin in 1970: nothing is older than that.
 fn timestamp(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
+    humantime::format_rfc3339_millis(time.max(SystemTime::UNIX_EPOCH)).to_string()
 }
 
 #[cfg(test)]
@@ -166,6 +166,11 @@ mod tests {
     use units::Instant;
 
     fn entry(cause: EndCause) -> serde_json::Value {
+        entry_at(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_002_500), cause)
+    }
+
+    /// A connection of 2.5 s that ended at `end`.
+    fn entry_at(end: SystemTime, cause: EndCause) -> serde_json::Value {
         let request = ConnectRequest::new("10.1.0.2:50000".parse().unwrap(), "[2001:db8::1]:443".parse().unwrap());
         let start = Instant::from_nanos(5_000_000_000);
         let ended = Ended {
@@ -181,7 +186,6 @@ mod tests {
             to_tcp: 9000,
             cause,
         };
-        let end = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_002_500);
         let names = Names { peer: "hub", class: "interactive" };
         let entry = ConnectionEntry::new(&ended, end, names, Some(units::Duration::from_millis(580)));
         serde_json::to_value(Entry::Connection(Box::new(entry))).unwrap()
@@ -222,5 +226,32 @@ mod tests {
         {
             assert!(page.contains(&format!("`{cause}`")), "{cause}");
         }
+    }
+
+    /// Routers without a battery begin in 1970, and a clock may be set back while connections are open.
+    #[test]
+    fn a_connection_that_is_older_than_the_clock_is_logged() {
+        let line = entry_at(SystemTime::UNIX_EPOCH + Duration::from_secs(1), EndCause::Finished);
+        assert_eq!(line["start"], "1970-01-01T00:00:00.000Z");
+        assert_eq!((&line["end"], &line["duration_s"]), (&"1970-01-01T00:00:01.000Z".into(), &2.5.into()));
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(5);
+        assert_eq!(entry_at(before, EndCause::Finished)["end"], "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_client_without_a_peer_leaves_a_line_that_names_neither_peer_nor_stream() {
+        let request = ConnectRequest::new("[2001:db8::5]:50000".parse().unwrap(), "192.0.2.1:22".parse().unwrap());
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let entry = ConnectionEntry::unavailable(&request, at, "default");
+        let line = serde_json::to_value(Entry::Connection(Box::new(entry))).unwrap();
+        for key in ["peer", "stream", "open_s", "rtt_s"] {
+            assert!(line[key].is_null(), "{key}: {line}");
+        }
+        assert_eq!((&line["start"], &line["client_address"]), (&line["end"], &"2001:db8::5".into()));
+        assert_eq!(
+            (&line["from_tcp_bytes"], &line["to_tcp_bytes"], &line["duration_s"]),
+            (&0.into(), &0.into(), &0.0.into())
+        );
+        assert_ne!(line["ended"], "finished", "{line}");
     }
 }
