@@ -159,7 +159,7 @@ pub struct Gateway {
     pub host_buffer: Option<Size>,
     /// Memory for the data of all sessions, half of it for each direction; at least 256 KiB for each peer. By default a
     /// quarter of the machine's memory.
-    #[schemars(extend("x-least" = "1MiB", "x-most" = "16TiB", "x-example" = "2GiB"))]
+    #[schemars(extend("x-least" = "1MiB", "x-most" = "16384GiB", "x-example" = "2GiB"))]
     pub memory: Option<Size>,
     /// Longest time for which a host may leave data unacknowledged; then its connection is reset.
     #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "15min"))]
@@ -542,6 +542,6 @@ pub struct Debugging {
     /// `satpep` transport.
     pub qlog: Option<Path>,
     /// Size that all qlog files of a process may have together; then no more is written.
-    #[schemars(extend("x-least" = "64KiB", "x-most" = "1TiB", "default" = "256MiB"))]
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "1024GiB", "default" = "256MiB"))]
     pub qlog_size: Option<Size>,
 }
