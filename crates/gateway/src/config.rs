@@ -11,6 +11,8 @@ mod host;
 mod link;
 mod memory;
 mod peer;
+#[cfg(test)]
+mod refusals;
 mod tcp;
 mod text;
 mod updates;
@@ -379,6 +381,9 @@ fn private_key(
     match (inline, file) {
         (Some(_), Some(_)) => refuse(" is given beside private_key: one of them is enough"),
         (Some(key), None) => return Some((key, None)),
+        (None, Some(path)) if path.parse::<PrivateKey>().is_ok() => {
+            refuse(" is a key: expected a path; private_key takes the key itself");
+        }
         (None, Some(path)) => match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && known.is_some() => {
                 return known.map(|key| (key.clone(), std::path::absolute(path).ok()));
@@ -419,7 +424,7 @@ pub fn control_socket(name: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn keys() -> (String, String) {
@@ -427,7 +432,7 @@ mod tests {
         (key.to_base64(), key.public_key().to_string())
     }
 
-    pub(super) fn minimal() -> String {
+    pub(crate) fn minimal() -> String {
         let (private, public) = keys();
         format!(
             "[gateway]\nprivate_key = \"{private}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{public}\"\n"

@@ -6,6 +6,7 @@ use document::{Document, item_name};
 use ipnet::IpNet;
 use relay::routes::Routes;
 use satpep::Mode;
+use std::net::SocketAddr;
 
 /// The peers whose sections have no faults.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Peer> {
@@ -44,6 +45,10 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
         let problem = " is given, and far_gateway = false: it is the key of a far gateway";
         document.fault(&[peer_key, name, "public_key"], problem);
     }
+    if let Some(address) = peer.address.as_ref().filter(|address| !is_of_one_host(address.0)) {
+        let problem = format!(" = \"{}\": expected the address of one host and a port from 1 to 65535", address.0);
+        document.fault(&[peer_key, name, "address"], &problem);
+    }
     if choice.is_tcp
         && has_gateway
         && choice.mode == Mode::Clear
@@ -53,6 +58,11 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
         let problem = " is missing: expected, with mode = \"clear\" and no address, a list of prefixes such as [\"192.0.2.2/32\"]";
         document.fault(&[peer_key, name, "accept_from"], problem);
     }
+}
+
+/// Whether packets can be sent to `address`, and arrive at no more than one host.
+fn is_of_one_host(address: SocketAddr) -> bool {
+    address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
 }
 
 fn peer(written: format::Peer, choice: Choice) -> Peer {

@@ -111,8 +111,9 @@ fn is_name(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// Linux takes almost any byte in an interface's name; those that could end a quoted string in a rule are refused.
+/// Linux takes almost any byte in an interface's name; those that could end a quoted string in a rule are refused. Names of
+/// directories are none (dev_valid_name in net/core/dev.c).
 fn is_interface(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b':');
-    (1..=15).contains(&text.len()) && text.bytes().all(plain)
+    (1..=15).contains(&text.len()) && text.bytes().all(plain) && !matches!(text, "." | "..")
 }

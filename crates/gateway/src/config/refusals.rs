@@ -1,0 +1,377 @@
+//! What a configuration file may not say: bounds, names, addresses, secrets, and that all of it is told at once.
+
+use super::tests::{faults, minimal};
+use super::{ConfigError, Settings, load, load_again, parse};
+use satpep::PrivateKey;
+use std::path::Path;
+use units::Bytes;
+
+/// `line` in `section`, with what that section needs beside it; it takes the place of the line that sets the same key.
+fn with(section: &str, line: &str) -> String {
+    let key = line.split(" = ").next().unwrap();
+    let is_replaced = |other: &&str| section == "link" && other.starts_with(&format!("{key} = "));
+    let text: String = minimal().lines().filter(|other| !is_replaced(other)).flat_map(|other| [other, "\n"]).collect();
+    let companion = match section {
+        "connection_log" => "file = \"/l\"\n",
+        "debug" => "qlog = \"/q\"\n",
+        "dlep" => "interface = \"modem0\"\n",
+        _ => "",
+    };
+    match section {
+        "gateway" | "link" => text.replace(&format!("[{section}]\n"), &format!("[{section}]\n{line}\n")),
+        "peer" => minimal() + line + "\n",
+        "tcp" => text.replace("[link]", "transport = \"tcp\"\n[link]") + &format!("[tcp]\n{line}\n"),
+        "dlep" => with("link", "capacity_source = \"reported\"") + &format!("[dlep]\n{companion}{line}\n"),
+        _ => text + &format!("[{section}]\n{companion}{line}\n"),
+    }
+}
+
+/// The values of `key` as TOML: numbers as they are, the rest as text.
+fn line(key: &str, value: &str) -> String {
+    if value.parse::<f64>().is_ok() { format!("{key} = {value}") } else { format!("{key} = \"{value}\"") }
+}
+
+#[test]
+fn the_bounds_of_a_setting_are_taken_and_what_lies_just_beyond_is_refused() {
+    for (section, key, bounds, beyond) in [
+        ("gateway", "connect_timeout", ["1s", "1h"], ["999ms", "3601s"]),
+        ("gateway", "host_buffer", ["64KiB", "1GiB"], ["63KiB", "1025MiB"]),
+        ("gateway", "memory", ["1MiB", "16384GiB"], ["1023KiB", "16385GiB"]),
+        ("gateway", "user_timeout", ["1s", "24h"], ["999ms", "86401s"]),
+        ("gateway", "host_keepalive", ["10s", "24h"], ["9999ms", "86401s"]),
+        ("link", "rtt", ["10us", "1min"], ["9us", "61s"]),
+        ("link", "mtu", ["576", "65534"], ["575", "65535"]),
+        ("link", "dscp", ["0", "63"], ["-1", "64"]),
+        ("link", "receive_memory", ["64KiB", "64GiB"], ["63KiB", "65GiB"]),
+        ("link", "keepalive", ["1s", "1h"], ["999ms", "3601s"]),
+        ("link", "outage_limit", ["2s", "24h"], ["1999ms", "86401s"]),
+        ("link", "max_streams", ["1", "1000000"], ["0", "1000001"]),
+        ("link", "repair_overhead", ["0.0", "0.5"], ["-0.01", "0.51"]),
+        ("intercept", "port", ["1", "65535"], ["0", "65536"]),
+        ("intercept", "mark", ["1", "4294967279"], ["0", "4294967280"]),
+        ("intercept", "table", ["1", "252000000"], ["0", "252000001"]),
+        ("intercept", "rule_priority", ["1", "32765"], ["0", "32766"]),
+        ("peer", "weight", ["1", "1000"], ["0", "1001"]),
+        ("updates", "max_validity", ["1s", "24h"], ["999ms", "86401s"]),
+        ("dlep", "port", ["1", "65535"], ["0", "65536"]),
+        ("dlep", "heartbeat", ["1s", "10min"], ["999ms", "601s"]),
+        ("connection_log", "max_size", ["64KiB", "64GiB"], ["63KiB", "65GiB"]),
+        ("connection_log", "max_files", ["1", "1000"], ["0", "1001"]),
+        ("debug", "qlog_size", ["64KiB", "1024GiB"], ["63KiB", "1025GiB"]),
+        ("tcp", "warm_connections", ["0", "1024"], ["-1", "1025"]),
+        ("tcp", "send_buffer", ["64KiB", "1GiB"], ["63KiB", "1025MiB"]),
+        ("tcp", "receive_buffer", ["64KiB", "1GiB"], ["63KiB", "1025MiB"]),
+    ] {
+        for value in bounds {
+            let text = with(section, &line(key, value));
+            assert!(parse(&text, "x").is_ok(), "{section}.{key} = {value}: {:?}", faults(&text));
+        }
+        let name = if section == "peer" { "peer.hub" } else { section };
+        for value in beyond {
+            let line = line(key, value);
+            let text = with(section, &line);
+            let place = text.lines().position(|other| other == line).unwrap() + 1;
+            let column = key.len() + 4;
+            let expected = format!("gateway.toml:{place}:{column}: {name}.{line}: expected a");
+            let found = faults(&text);
+            assert!(found.len() == 1 && found[0].starts_with(&expected), "{expected}\n{found:#?}");
+        }
+    }
+}
+
+#[test]
+fn rates_below_a_kilobit_per_second_are_refused_wherever_a_rate_stands() {
+    for (section, key) in
+        [("link", "rate"), ("link", "receive_rate"), ("link", "min_rate"), ("link", "max_rate"), ("peer", "cap")]
+    {
+        for value in ["999bit/s", "0bit/s", "6", "-1Mbit/s", "6 parsecs", ""] {
+            let found = faults(&with(section, &line(key, value)));
+            let name = if section == "peer" { "peer.hub" } else { section };
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert!(found[0].contains(&format!("{name}.{key} = ")), "{found:?}");
+            let is_explained = ["expected a rate of at least 1kbit/s, such as", "is not a rate: "]
+                .iter()
+                .any(|reason| found[0].contains(reason));
+            assert!(is_explained, "{found:?}");
+        }
+    }
+}
+
+/// Names become those of sockets, of tables and of strings in rules of the firewall.
+#[test]
+fn names_that_could_become_a_path_or_a_rule_are_refused() {
+    let long = "n".repeat(33);
+    let bad = ["", "..", "../../etc/x", "a/b", "a b", "a;b", "a\\\"b", "a\\nb", "$(id)", "{ }", "*", "\u{fc}", &long];
+    for (section, key) in [
+        ("gateway", "name"),
+        ("gateway", "user"),
+        ("control", "group"),
+        ("link", "interface"),
+        ("dlep", "interface"),
+        ("tcp", "congestion_control"),
+    ] {
+        for name in bad {
+            let text = with(section, &format!("{key} = \"{name}\"")).replace("interface = \"modem0\"\n", "");
+            let found = faults(&text);
+            let expected = found.iter().filter(|fault| fault.contains(&format!("{section}.{key}")));
+            assert!(expected.clone().count() == 1, "{section}.{key} = {name:?}: {found:#?}");
+            assert!(expected.clone().all(|fault| fault.contains("expected")), "{found:#?}");
+        }
+    }
+}
+
+#[test]
+fn addresses_have_a_number_and_a_port() {
+    for (section, key) in
+        [("gateway", "listen"), ("peer", "address"), ("updates", "http"), ("metrics", "listen"), ("web", "listen")]
+    {
+        for value in [
+            "localhost:4500",
+            "192.0.2.1",
+            ":4500",
+            "*:4500",
+            "[::1]",
+            "2001:db8::1:4500",
+            "192.0.2.1:65536",
+            "192.0.2.256:4500",
+            "192.0.2.1:4500 ",
+            "fe80::1%sat0:4500",
+        ] {
+            let found = faults(&with(section, &format!("{key} = \"{value}\"")));
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert!(
+                found[0].contains(&format!("{key} = \"{value}\": expected an address and port such as")),
+                "{found:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_peer_is_reached_at_one_host_and_one_port() {
+    for address in ["192.0.2.1:0", "0.0.0.0:4500", "[::]:4500", "224.0.0.1:4500", "[ff02::1]:4500"] {
+        let found = faults(&with("peer", &format!("address = \"{address}\"")));
+        let expected = format!(
+            "gateway.toml:9:11: peer.hub.address = \"{address}\": expected the address of one host and a port from 1 to 65535"
+        );
+        assert_eq!(found, [expected]);
+    }
+    for address in ["127.0.0.1:1", "[::1]:65535", "[fe80::1%2]:4500"] {
+        assert!(parse(&with("peer", &format!("address = \"{address}\"")), "x").is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn prefixes_ports_and_code_points_that_are_none_are_refused_where_they_stand() {
+    for (key, values, expected) in [
+        ("clients", "[\"10.0.0.0/8\", \"10.0.0.0\"]", "clients.1 = \"10.0.0.0\": expected a prefix"),
+        ("servers", "[\"::/129\"]", "servers.0 = \"::/129\": expected a prefix"),
+        ("ports", "[80, 65536]", "ports.1 = 65536: expected an integer from 1 to 65535"),
+        ("ports", "[\"0-80\"]", "ports.0 = \"0-80\": expected a port from 1 to 65535"),
+        ("ports", "[\"80-\"]", "ports.0 = \"80-\": expected a port from 1 to 65535"),
+        ("ports", "[\"80-65536\"]", "ports.0 = \"80-65536\": expected a port from 1 to 65535"),
+        ("dscp", "[\"ef\", \"af44\"]", "dscp.1 = \"af44\": expected a code point from 0 to 63 or its name"),
+        ("dscp", "[-1]", "dscp.0 = -1: expected an integer from 0 to 63"),
+    ] {
+        for list in ["class", "bypass"] {
+            let found = faults(&(minimal() + &format!("[[{list}]]\nname = \"one\"\n{key} = {values}\n")));
+            let expected = format!(": {list}.one.{expected}");
+            assert!(found.len() == 1 && found[0].starts_with("gateway.toml:11:"), "{found:#?}");
+            assert!(found[0].contains(&expected), "{expected}\n{found:#?}");
+        }
+    }
+}
+
+/// Logs and terminals are read by others than the key's owner.
+#[test]
+fn whatever_is_wrong_about_a_private_key_it_is_not_shown() {
+    let secret = PrivateKey::from_random([7; 32]).to_base64();
+    let own = format!("private_key = \"{secret}\"\n");
+    for mistake in [
+        format!("private_key = \"{secret}\n"),
+        format!("private_key = {secret}\n"),
+        format!("private_key = [\"{secret}\"]\n"),
+        format!("private_key = {{ key = \"{secret}\" }}\n"),
+        format!("private_key = \"{secret}\" \"{secret}\"\n"),
+        format!("private_key = \"-{secret}\"\n"),
+        format!("private_key = '''{secret}\n"),
+        format!("private_kye = \"{secret}\"\n"),
+        format!("private_key_file = \"{secret}\"\n"),
+        format!("{own}{own}"),
+    ] {
+        let found = faults(&minimal().replace(&own, &mistake));
+        assert!(found[0].starts_with("gateway.toml:"), "{found:?}");
+        assert!(found.iter().all(|fault| !fault.contains(&secret[..6])), "{mistake}\n{found:#?}");
+    }
+    let settings = parse(&minimal(), "x").unwrap();
+    assert!(!format!("{settings:?}").contains(&secret[..6]), "a log of all settings has no key");
+}
+
+#[test]
+fn a_key_in_place_of_its_path_is_told_to_belong_elsewhere() {
+    let secret = PrivateKey::from_random([7; 32]).to_base64();
+    let text = minimal().replace("private_key =", "private_key_file =");
+    assert!(text.contains(&secret));
+    assert_eq!(
+        faults(&text),
+        ["gateway.toml:2:20: gateway.private_key_file is a key: expected a path; private_key takes the key itself"]
+    );
+}
+
+/// A configuration in `directory` whose private key is in the file `key`.
+fn of_key_file(directory: &Path, key: &Path) -> std::path::PathBuf {
+    let own = format!("private_key = \"{}\"", PrivateKey::from_random([7; 32]).to_base64());
+    let file = directory.join("gateway.toml");
+    std::fs::write(&file, minimal().replace(&own, &format!("private_key_file = {key:?}"))).unwrap();
+    file
+}
+
+/// What is wrong with the settings in `file`, which `read` reads.
+fn refused(read: Result<Settings, ConfigError>) -> Vec<String> {
+    read.unwrap_err().to_string().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_key_file_without_a_key_is_named_and_its_content_is_not_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("private.key");
+    let file = of_key_file(directory.path(), &key);
+    let place = format!("{}:2:20: gateway.private_key_file = {key:?}: ", file.display());
+    let problem = || {
+        let found = refused(load(&file));
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0].strip_prefix(&place).unwrap_or_else(|| panic!("{place}\n{found:?}")).to_owned()
+    };
+    assert!(problem().starts_with("No such file"), "{}", problem());
+    for content in ["", "hunter2\n", "AAAA", "# a comment\nAAAA\n"] {
+        std::fs::write(&key, content).unwrap();
+        assert_eq!(problem(), "the file does not hold a private key in base64, as `bentpipe keygen` prints it");
+    }
+    std::fs::write(&key, [0xff; 32]).unwrap();
+    assert!(problem().contains("UTF-8"), "the bytes of a key are none: {}", problem());
+    std::fs::remove_file(&key).unwrap();
+    std::fs::create_dir(&key).unwrap();
+    assert!(problem().contains("directory"), "{}", problem());
+}
+
+/// A file that even root may not read: those of /proc/sys that are only written (proc(5)).
+fn forbidden(directory: &Path) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let own = directory.join("forbidden");
+    std::fs::write(&own, "").unwrap();
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o000)).unwrap();
+    if std::fs::read(&own).is_err() { own } else { "/proc/sys/net/ipv4/route/flush".into() }
+}
+
+#[test]
+fn a_running_gateway_keeps_its_key_only_where_it_may_not_read_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let [own, other] = [7, 9].map(|byte| PrivateKey::from_random([byte; 32]));
+    let unreadable = forbidden(directory.path());
+    let file = of_key_file(directory.path(), &unreadable);
+    assert!(refused(load(&file))[0].contains("Permission denied"), "at the start the key has to be had");
+    let settings = load_again(&file, &own).unwrap();
+    assert_eq!(settings.private_key.public_key(), own.public_key());
+    assert_eq!(settings.private_key_file.as_deref(), Some(&*unreadable));
+
+    let key = directory.path().join("private.key");
+    let file = of_key_file(directory.path(), &key);
+    assert!(refused(load_again(&file, &own))[0].contains("No such file"), "a file that is gone is a fault");
+    std::fs::write(&key, format!("  {}\n\n", other.to_base64())).unwrap();
+    let settings = load_again(&file, &own).unwrap();
+    assert_eq!(settings.private_key.public_key(), other.public_key(), "what can be read counts");
+    std::fs::write(&key, "nothing").unwrap();
+    assert!(refused(load_again(&file, &own))[0].contains("does not hold a private key"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let absent = directory.path().join("absent.toml");
+    let expected = format!("{}: No such file", absent.display());
+    assert!(refused(load(&absent))[0].starts_with(&expected));
+    assert!(refused(load_again(&absent, &PrivateKey::from_random([7; 32])))[0].starts_with(&expected));
+    assert!(refused(load(directory.path()))[0].contains("directory"));
+    let binary = directory.path().join("binary.toml");
+    std::fs::write(&binary, b"[gateway]\nname = \"\xff\"\n").unwrap();
+    assert!(refused(load(&binary))[0].starts_with(&binary.display().to_string()));
+}
+
+#[test]
+fn faults_of_all_kinds_are_told_at_once_in_the_order_of_the_file() {
+    let text = with("gateway", "private_key_file = \"/nowhere\"")
+        .replace("[link]", "secured_externally = true\n[link]\nmin_rate = \"2Mbit/s\"\nmax_rate = \"1Mbit/s\"")
+        + "far_gateway = true\n[updates]\nhttp = \"192.0.2.1:80\"\n[connection_log]\nmax_files = 3\n[debug]\nqlog_size = \"1MiB\"\n\
+           [web]\nlisten = \"192.0.2.1:80\"\n[[bypass]]\nname = \"all\"\n[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n\
+           [dlep]\nport = 0\n[metrics]\nlisten = 80\n[control]\nsockets = \"/c\"\n";
+    let found = faults(&text);
+    for expected in [
+        "gateway.private_key_file is given beside private_key",
+        "gateway.secured_externally has no effect without",
+        "link.min_rate is at odds",
+        "link.max_rate is at odds",
+        "peer.hub.far_gateway has no effect without",
+        "connection_log.max_files has no effect without file",
+        "debug.qlog_size has no effect without qlog",
+        "web.listen can be reached by other hosts",
+        "bypass.all: names no ports, clients, servers or dscp",
+        "class.b: never reached",
+        "dlep.port = 0: expected an integer",
+        "metrics.listen = 80: expected",
+        "control.sockets: unknown key; did you mean socket?",
+        "updates has no effect with link.capacity_source = \"configured\"",
+    ] {
+        assert_eq!(found.iter().filter(|fault| fault.contains(expected)).count(), 1, "{expected}\n{found:#?}");
+    }
+    assert_eq!(found.len(), 14, "{found:#?}");
+    let lines: Vec<u32> = found.iter().map(|fault| fault.split(':').nth(1).unwrap().parse().unwrap()).collect();
+    assert!(lines.is_sorted(), "{found:#?}");
+}
+
+#[test]
+fn two_peers_without_routes_both_claim_everything_and_two_of_a_name_are_one() {
+    let key = |byte| PrivateKey::from_random([byte; 32]).public_key();
+    let second =
+        |name: &str, byte| minimal() + &format!("[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\n", key(byte));
+    let found = faults(&second("b", 8));
+    assert!(found[0].contains("peer.b.routes: ") && found[0].contains("claimed twice"), "{found:?}");
+    assert!(found[0].ends_with("each prefix leads to one peer"), "{found:?}");
+    let found = faults(&(second("hub", 8) + "routes = []\n"));
+    assert_eq!(found, ["gateway.toml:9:1: peer.hub: another peer has the same name or public_key"]);
+}
+
+#[test]
+fn buffers_towards_hosts_follow_the_faster_direction_within_bounds() {
+    for (rate, receive_rate, expected) in [
+        ("1kbit/s", "1kbit/s", 1 << 20),
+        ("6Mbit/s", "6Mbit/s", 1 << 20),
+        ("2Mbit/s", "400Mbit/s", 5_000_000),
+        ("400Mbit/s", "2Mbit/s", 5_000_000),
+        ("6Mbit/s", "20Gbit/s", 16 << 20),
+    ] {
+        let text =
+            with("link", &line("rate", rate)).replace("[link]", &format!("[link]\nreceive_rate = \"{receive_rate}\""));
+        assert_eq!(parse(&text, "x").unwrap().host_buffer, Bytes::new(expected), "{rate} {receive_rate}");
+    }
+    let told = parse(&with("gateway", "host_buffer = \"64KiB\""), "x").unwrap();
+    assert_eq!(told.host_backlog(), 64 << 10, "what is set counts, however fast the link is");
+}
+
+#[test]
+fn gateways_of_other_names_have_tables_and_sockets_of_their_own() {
+    for (name, table, socket) in [
+        ("bentpipe", "bentpipe", "/run/bentpipe/bentpipe.sock"),
+        ("hub-2", "bentpipe_hub_2", "/run/bentpipe/hub-2.sock"),
+        ("7", "bentpipe_7", "/run/bentpipe/7.sock"),
+    ] {
+        let settings = parse(&with("gateway", &format!("name = \"{name}\"")), "x").unwrap();
+        assert_eq!((settings.rules.table.as_str(), settings.control.to_str()), (table, Some(socket)));
+    }
+    let elsewhere = parse(&with("control", "socket = \"/tmp/c\""), "x").unwrap();
+    assert_eq!(elsewhere.control.to_str(), Some("/tmp/c"));
+    let long = format!("socket = \"/{}\"", "s".repeat(100));
+    for section in ["control", "updates"] {
+        let found = faults(&with(section, &long));
+        assert!(found[0].contains("expected a path of at most 100 bytes"), "a Unix socket's path is short: {found:?}");
+    }
+}
