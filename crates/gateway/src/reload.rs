@@ -334,4 +334,162 @@ mod tests {
         let error = compare(&old, &parse(&other, "new").unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("[tcp] cannot change"), "{error}");
     }
+
+    /// The settings [`text`] with `line` in `section`, which takes the place of the line that sets the same key.
+    fn with(section: &str, line: &str) -> String {
+        let key = format!("{} = ", line.split(" = ").next().unwrap());
+        let is_replaced = |other: &&str| matches!(section, "[link]" | "[[peer]]") && other.starts_with(&key);
+        let text = text();
+        let text: String = text.lines().filter(|other| !is_replaced(other)).flat_map(|other| [other, "\n"]).collect();
+        if text.contains(section) {
+            text.replace(section, &format!("{section}\n{line}"))
+        } else {
+            text + section + "\n" + line + "\n"
+        }
+    }
+
+    #[test]
+    fn each_setting_that_needs_a_restart_is_refused_alone_and_by_its_name() {
+        for (section, line, name) in [
+            ("[gateway]", "name = \"other\"", "[gateway] name"),
+            ("[gateway]", "user = \"other\"", "[gateway] user"),
+            ("[gateway]", "sandbox = false", "[gateway] sandbox"),
+            ("[gateway]", "listen = \"192.0.2.9:4500\"", "[gateway] listen"),
+            ("[gateway]", "mode = \"clear\"", "[gateway] mode"),
+            ("[gateway]", "cipher = \"chacha20-poly1305\"", "[gateway] cipher"),
+            ("[gateway]", "accept = \"confirmed\"", "[gateway] accept"),
+            ("[gateway]", "memory = \"3MiB\"", "[gateway] memory"),
+            ("[gateway]", "transport = \"tcp\"", "[gateway] transport"),
+            ("[link]", "capacity_source = \"estimated\"", "[link] capacity_source"),
+            ("[link]", "cross_traffic = \"fair\"", "[link] cross_traffic"),
+            ("[link]", "rtt = \"40ms\"", "[link] rtt"),
+            ("[link]", "mtu = 1400", "[link] mtu"),
+            ("[link]", "dscp = \"ef\"", "[link] dscp"),
+            ("[link]", "receive_memory = \"64MiB\"", "[link] receive_memory"),
+            ("[link]", "max_streams = 10", "[link] max_streams"),
+            ("[link]", "repair = false", "[link] repair"),
+            ("[link]", "repair_overhead = 0.1", "[link] repair_overhead"),
+            ("[intercept]", "interfaces = [\"lan0\"]", "[intercept] interfaces"),
+            ("[intercept]", "out_interfaces = [\"sat0\"]", "[intercept] out_interfaces"),
+            ("[intercept]", "port = 4502", "[intercept] port"),
+            ("[intercept]", "mark = 5", "[intercept] mark"),
+            ("[intercept]", "table = 7", "[intercept] table"),
+            ("[intercept]", "rule_priority = 7", "[intercept] rule_priority"),
+            ("[updates]", "max_validity = \"5s\"", "[updates] max_validity"),
+            ("[metrics]", "listen = \"127.0.0.1:9090\"", "[metrics] listen"),
+            ("[web]", "listen = \"127.0.0.1:8080\"", "[web]"),
+            ("[connection_log]", "file = \"/var/log/c\"", "[connection_log]"),
+            ("[control]", "socket = \"/run/c\"", "[control] socket"),
+            ("[control]", "group = \"operators\"", "[control] group"),
+            ("[debug]", "key_log = \"/tmp/keys\"", "[debug]"),
+            ("[debug]", "qlog = \"/tmp/qlog\"", "[debug]"),
+        ] {
+            let mut reasons = refused(&with(section, line));
+            // The control socket has the gateway's name, unless it has one of its own.
+            reasons.retain(|reason| name != "[gateway] name" || !reason.starts_with("[control] socket"));
+            assert_eq!(
+                reasons,
+                [format!("{name} cannot change while the gateway runs: restart or upgrade it")],
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_setting_that_can_change_is_taken_over_alone_and_by_its_name() {
+        for (section, line, name) in [
+            ("[gateway]", "connect_timeout = \"5s\"", "[gateway] connect_timeout"),
+            ("[gateway]", "host_buffer = \"2MiB\"", "[gateway] host_buffer"),
+            ("[gateway]", "user_timeout = \"5s\"", "[gateway] user_timeout"),
+            ("[gateway]", "host_keepalive = \"1min\"", "[gateway] host_keepalive"),
+            ("[link]", "receive_rate = \"5Mbit/s\"\nmin_rate = \"60kbit/s\"", "[link] receive_rate"),
+            ("[link]", "min_rate = \"10kbit/s\"", "[link] min_rate, max_rate"),
+            ("[link]", "max_rate = \"9Mbit/s\"", "[link] min_rate, max_rate"),
+            ("[link]", "outage_limit = \"60s\"", "[link] outage_limit"),
+            ("[link]", "keepalive = \"5s\"", "[link] keepalive"),
+            ("[[class]]", "name = \"web\"\nports = [443]", "[[class]]"),
+            ("[[bypass]]", "name = \"ssh\"\nports = [22]", "[[bypass]]"),
+            ("[[peer]]", "address = \"192.0.2.1:4500\"", "[[peer]] one: address"),
+            ("[[peer]]", "overlap = true", "[[peer]] one: overlap"),
+            ("[[peer]]", "allow_sources = [\"10.1.2.0/24\"]", "[[peer]] one: allow_sources"),
+            ("[[peer]]", "allow_destinations = [\"192.0.2.0/24\"]", "[[peer]] one: allow_destinations"),
+            ("[[peer]]", "connect_from = \"gateway\"", "[[peer]] one: connect_from"),
+            ("[[peer]]", "weight = 2", "[[peer]] one: weight"),
+            ("[[peer]]", "cap = \"1Mbit/s\"", "[[peer]] one: cap"),
+            ("[[peer]]", "name = \"uno\"", "[[peer]] uno: name"),
+        ] {
+            assert_eq!(compared(&with(section, line)), Ok(vec![format!("{name} changed")]), "{line}");
+        }
+    }
+
+    /// Where [`text`] says nothing, its defaults are meant: to write them down changes nothing.
+    #[test]
+    fn to_write_the_defaults_down_is_no_change() {
+        for (section, line) in [
+            ("[gateway]", "name = \"bentpipe\""),
+            ("[gateway]", "mode = \"encrypted\""),
+            ("[gateway]", "transport = \"satpep\""),
+            ("[gateway]", "cipher = \"aes-128-gcm\""),
+            ("[gateway]", "accept = \"immediate\""),
+            ("[gateway]", "connect_timeout = \"20s\""),
+            ("[gateway]", "user_timeout = \"15min\""),
+            ("[gateway]", "host_keepalive = \"2h\""),
+            ("[gateway]", "host_buffer = \"1MiB\""),
+            ("[gateway]", "sandbox = true"),
+            ("[link]", "receive_rate = \"6Mbit/s\""),
+            ("[link]", "min_rate = \"60kbit/s\"\nmax_rate = \"60Mbit/s\""),
+            ("[link]", "mtu = 1500"),
+            ("[link]", "dscp = \"copy\""),
+            ("[link]", "keepalive = \"100s\""),
+            ("[link]", "capacity_source = \"configured\""),
+            ("[link]", "cross_traffic = \"subtract\""),
+            ("[intercept]", "interfaces = []\nout_interfaces = []\nport = 4501\nmark = 0x62700000"),
+            ("[intercept]", "table = 25200\nrule_priority = 25200"),
+            ("[updates]", "max_validity = \"60s\""),
+            ("[control]", "socket = \"/run/bentpipe/bentpipe.sock\""),
+            ("[debug]", ""),
+            ("[[peer]]", "weight = 1\nconnect_from = \"client\"\noverlap = false"),
+            ("[[peer]]", "allow_sources = [\"10.1.0.0/16\"]\nallow_destinations = [\"0.0.0.0/0\", \"::/0\"]"),
+        ] {
+            assert_eq!(compared(&with(section, line)), Ok(Vec::new()), "{line}");
+        }
+    }
+
+    #[test]
+    fn one_change_that_needs_a_restart_holds_all_others_back() {
+        let new = with("[link]", "mtu = 1400").replace("10.1.0.0/16", "10.2.0.0/16")
+            + &format!("[[peer]]\nname = \"two\"\npublic_key = \"{}\"\nroutes = []\n", key(2));
+        assert_eq!(refused(&new), ["[link] mtu cannot change while the gateway runs: restart or upgrade it"]);
+    }
+
+    #[test]
+    fn peers_that_trade_their_names_stay_the_gateways_of_their_keys() {
+        let both = |one: u8, two: u8| {
+            text().replace(&key(1), &key(one))
+                + &format!("[[peer]]\nname = \"two\"\npublic_key = \"{}\"\nroutes = [\"10.2.0.0/16\"]\n", key(two))
+        };
+        let [old, new] = [both(1, 2), both(2, 1)].map(|text| parse(&text, "x").unwrap());
+        let expected = [
+            "[[peer]] one: name changed",
+            "[[peer]] one: routes changed",
+            "[[peer]] one: allow_sources changed",
+            "[[peer]] two: name changed",
+            "[[peer]] two: routes changed",
+            "[[peer]] two: allow_sources changed",
+        ];
+        assert_eq!(compare(&old, &new).unwrap(), expected, "none is added or removed: no connection is reset");
+    }
+
+    #[test]
+    fn servers_without_a_far_gateway_are_known_by_name() {
+        let direct = |name: &str, route: &str| {
+            let servers = format!("[[peer]]\nname = \"{name}\"\nfar_gateway = false\nroutes = [\"{route}\"]\n");
+            parse(&(text().replace("[link]", "transport = \"tcp\"\n[link]") + &servers), "x").unwrap()
+        };
+        let old = direct("servers", "192.0.2.0/24");
+        let changes = compare(&old, &direct("servers", "198.51.100.0/24")).unwrap();
+        assert_eq!(changes, ["[[peer]] servers: routes changed", "[[peer]] servers: allow_sources changed"]);
+        let changes = compare(&old, &direct("others", "192.0.2.0/24")).unwrap();
+        assert_eq!(changes, ["[[peer]] others added", "[[peer]] servers removed: its connections are reset"]);
+    }
 }
