@@ -52,3 +52,33 @@ pub fn missing_interfaces(settings: &Settings) -> io::Result<Vec<String>> {
     };
     Ok(missing.map(fault).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::super::tests::minimal;
+    use super::*;
+
+    #[test]
+    fn interfaces_that_this_machine_has_not_are_told_with_their_places_and_the_nearest_name() {
+        let text = minimal().replace("[link]", "[link]\ninterface = \"lo0\"")
+            + "[intercept]\ninterfaces = [\"lo\", \"no-such-lan\"]\nout_interfaces = [\"lo\"]\n";
+        let settings = Settings { file: Some("/etc/gateway.toml".into()), ..parse(&text, "x").unwrap() };
+        let keys: Vec<_> = settings.interfaces.iter().map(|named| (named.key, named.place, &*named.name)).collect();
+        let expected = [
+            ("link.interface", (4, 13), "lo0"),
+            ("intercept.interfaces", (11, 15), "lo"),
+            ("intercept.interfaces", (11, 21), "no-such-lan"),
+            ("intercept.out_interfaces", (12, 19), "lo"),
+        ];
+        assert_eq!(keys, expected);
+        let missing = missing_interfaces(&settings).unwrap();
+        assert_eq!(missing.len(), 2, "every machine has lo: {missing:?}");
+        let told = "/etc/gateway.toml:4:13: link.interface = \"lo0\": this machine has no such interface";
+        assert!(missing[0].starts_with(told) && missing[0].contains("did you mean lo?"), "{missing:?}");
+        assert!(
+            missing[1].starts_with("/etc/gateway.toml:11:21: intercept.interfaces = \"no-such-lan\": "),
+            "{missing:?}"
+        );
+    }
+}

@@ -224,3 +224,78 @@ fn clock() -> Check {
     }
     Check::good("clock", format!("{now} s after 1970; `date` shows whether that is right"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use crate::config::tests::minimal;
+
+    fn settings(link: &str) -> Settings {
+        parse(&minimal().replace("[link]", &format!("[link]\n{link}")), "x").unwrap()
+    }
+
+    fn one(name: &str, mtu: u32, is_up: bool, is_running: bool) -> Interface {
+        Interface { index: 2, name: name.into(), mtu, is_up, is_running, sent_bytes: 0, sent_packets: 0 }
+    }
+
+    #[test]
+    fn an_interface_is_told_with_the_first_thing_to_mend() {
+        let settings = settings("interface = \"sat0\"");
+        let check = |all: &[Interface]| interface(&settings, &settings.interfaces[0], all);
+        for (found, says, remedy) in [
+            (
+                one("sat1", 1500, true, true),
+                "link.interface names it, and this machine has sat1",
+                "correct line 4 of the",
+            ),
+            (one("sat0", 1300, false, false), "it is down", "ip link set sat0 up"),
+            (one("sat0", 1300, true, false), "it has no carrier", "check the cable"),
+            (
+                one("sat0", 1300, true, true),
+                "its MTU is 1300, and [link] mtu is 1500",
+                "set [link] mtu = 1300, or ip link",
+            ),
+        ] {
+            let check = check(&[found]);
+            assert_eq!((check.check.as_str(), check.ok, check.says.as_str()), ("interface sat0", false, says));
+            assert!(check.remedy.as_ref().unwrap().starts_with(remedy), "{check:?}");
+            assert!(!check.lacks, "it is set wrongly; the machine lacks nothing");
+        }
+        assert_eq!(check(&[one("sat0", 1500, true, true)]), Check::good("interface sat0", "up, MTU 1500"));
+    }
+
+    /// Fragments of what hosts send are the kernel's business; datagrams to the peer must fit.
+    #[test]
+    fn only_the_satellite_interface_of_the_satpep_transport_has_to_take_whole_packets() {
+        let lan = parse(&(minimal() + "[intercept]\ninterfaces = [\"lan0\"]\n"), "x").unwrap();
+        assert!(interface(&lan, &lan.interfaces[0], &[one("lan0", 576, true, true)]).ok);
+        let tcp = minimal().replace("[link]", "transport = \"tcp\"\n[link]\ninterface = \"sat0\"");
+        let tcp = parse(&tcp, "x").unwrap();
+        assert!(interface(&tcp, &tcp.interfaces[0], &[one("sat0", 576, true, true)]).ok);
+    }
+
+    #[test]
+    fn a_host_of_a_prefix_stands_for_what_lies_behind_it() {
+        for (prefix, host) in [
+            ("10.1.0.0/16", "10.1.0.1"),
+            ("10.1.2.3/16", "10.1.0.1"),
+            ("192.0.2.8/32", "192.0.2.8"),
+            ("192.0.2.8/31", "192.0.2.8"),
+            ("2001:db8::/32", "2001:db8::"),
+            ("2001:db8::7/128", "2001:db8::7"),
+        ] {
+            assert_eq!(some_host(&prefix.parse().unwrap()).to_string(), host, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_is_told_with_its_package() {
+        let check = program("bentpipe-no-such-program", "nftables");
+        assert!(!check.ok && check.lacks, "{check:?}");
+        assert!(check.says.starts_with("bentpipe-no-such-program cannot be started: "), "{check:?}");
+        assert_eq!(check.remedy.as_deref(), Some("install the package nftables"));
+        let json = serde_json::to_value(&check).unwrap();
+        assert_eq!((&json["ok"], json.get("lacks")), (&false.into(), None), "what is printed is documented: {json}");
+    }
+}

@@ -120,3 +120,88 @@ fn rate(check: String, survey: &Survey) -> Check {
     let remedy = (carried > offered.mul_f64(MORE)).then_some(remedy);
     Check { remedy, ..Check::good(check, says) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// What is told of a path for which 10 Mbit/s are set and that carries so much.
+    fn judged_at(carried_bps: Option<u64>, has_more: bool) -> Check {
+        let survey = Survey {
+            done: true,
+            offered_bps: 10_000_000,
+            carried_bps,
+            has_more,
+            policed: false,
+            batches_lost: false,
+            sent_bytes: 2_000_000,
+        };
+        let mut checks = judged(&json!({ "name": "hub", "survey": survey }));
+        assert_eq!(checks.len(), 2, "{checks:?}");
+        assert_eq!(checks.remove(1), Check::good("policer hub", "none was seen"));
+        assert_eq!(checks[0].check, "rate hub");
+        checks.remove(0)
+    }
+
+    #[test]
+    fn a_path_that_carries_less_than_is_set_is_told_with_the_rate_to_set() {
+        for (carried, ok) in [(9_300_000, true), (9_299_000, false), (500_000, false)] {
+            let check = judged_at(Some(carried), false);
+            assert_eq!(check.ok, ok, "{check:?}");
+            let rate = Rate::from_bps(carried);
+            assert!(check.says.contains(&format!("the path carries {rate} from here")), "{check:?}");
+            assert_eq!(check.remedy.is_some_and(|remedy| remedy.starts_with(&format!("set it to {rate}, "))), !ok);
+        }
+    }
+
+    #[test]
+    fn a_path_is_not_blamed_for_what_this_host_did_not_send() {
+        let check = judged_at(Some(5_000_000), true);
+        assert!(check.ok && check.says.contains("at least 5Mbit/s"), "{check:?}");
+        assert!(check.says.ends_with("this host did not send more") && check.remedy.is_none(), "{check:?}");
+    }
+
+    #[test]
+    fn a_path_that_carries_far_more_is_no_fault_but_is_told() {
+        for (carried, is_told) in [(12_000_000, false), (12_001_000, true), (50_000_000, true)] {
+            let check = judged_at(Some(carried), true);
+            assert_eq!((check.ok, check.remedy.is_some()), (true, is_told), "{check:?}");
+        }
+        assert!(judged_at(Some(50_000_000), false).remedy.unwrap().contains("it can be set to 50Mbit/s"));
+    }
+
+    #[test]
+    fn a_path_on_which_too_little_arrived_is_not_given_a_rate() {
+        let check = judged_at(None, false);
+        assert!(!check.ok && check.says == "too little of 2MB arrived to tell", "{check:?}");
+    }
+
+    #[test]
+    fn policers_and_lost_batches_are_told_beside_the_rate() {
+        let survey = json!({
+            "done": true, "offered_bps": 10_000_000, "carried_bps": 10_000_000, "has_more": false, "policed": true,
+            "batches_lost": true, "sent_bytes": 1,
+        });
+        let checks = judged(&json!({ "name": "hub", "survey": survey }));
+        let found: Vec<_> = checks.iter().map(|check| (check.check.as_str(), check.ok)).collect();
+        assert_eq!(found, [("rate hub", true), ("policer hub", false), ("batches sent hub", false)]);
+        assert!(checks[1].remedy.as_ref().unwrap().contains("have the provider lift the limit"));
+        assert!(checks[2].remedy.as_ref().unwrap().contains("tx-udp-segmentation off"));
+    }
+
+    #[test]
+    fn a_measurement_that_was_refused_or_never_ended_is_told_as_such() {
+        let mut peer = json!({ "name": "hub", "survey": null });
+        note_refusal(&mut peer, None);
+        let unfinished = json!({ "name": "hub", "survey": { "done": false, "offered_bps": 1, "carried_bps": 1,
+            "has_more": false, "policed": false, "batches_lost": false, "sent_bytes": 1 } });
+        for late in [&peer, &unfinished] {
+            let checks = judged(late);
+            assert_eq!((checks.len(), checks[0].ok), (1, false));
+            assert_eq!(checks[0].says, "it was not measured in time");
+        }
+        note_refusal(&mut peer, Some("it is measured already"));
+        assert_eq!(judged(&peer)[0].says, "not measured: it is measured already");
+    }
+}
