@@ -87,3 +87,21 @@ fn warn(settings: &Settings) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `kernel.pid_max` is at least 301 on every Linux, and is nothing that a gateway would set.
+    #[test]
+    fn a_setting_that_is_high_enough_or_absent_or_no_number_is_left_alone() {
+        let before = sysctl::read("kernel.pid_max").unwrap();
+        raise("kernel.pid_max", 300);
+        assert_eq!(sysctl::read("kernel.pid_max").unwrap(), before);
+        let is = before.parse::<u32>().unwrap();
+        assert_eq!([is, is + 1].map(|least| is_below("kernel.pid_max", least)), [false, true]);
+        for key in ["kernel.no_such_setting", "kernel.ostype", "kernel.printk"] {
+            assert!(!is_below(key, u32::MAX), "{key}");
+        }
+    }
+}

@@ -166,4 +166,50 @@ mod tests {
         one.append(b"five\n").unwrap();
         expect(directory.path(), &[("log", "five\n"), ("log.1", "one\ntwo\n")]);
     }
+
+    /// `/dev/full` (full(4)) fails each write as a full disk does.
+    #[test]
+    fn after_a_line_that_was_torn_the_next_one_begins_on_a_line_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mut file = RotatingFile::open(&path, rotation(1 << 20, 2)).unwrap();
+        file.append(b"whole\n").unwrap();
+        let own = std::mem::replace(&mut file.file, File::create("/dev/full").unwrap());
+        file.path = "/dev/full".into();
+        file.append(b"lost\n").unwrap_err();
+        // What a disk that fills up takes of a line.
+        (&own).write_all(b"hal").unwrap();
+        (file.file, file.path) = (own, path.clone());
+        file.append(b"next\n").unwrap();
+        file.append(b"last\n").unwrap();
+        expect(directory.path(), &[("log", "whole\nhal\nnext\nlast\n")]);
+    }
+
+    #[test]
+    fn a_directory_that_is_away_for_a_while_costs_only_the_lines_of_that_while() {
+        let directory = tempfile::tempdir().unwrap();
+        let logs = directory.path().join("logs");
+        std::fs::create_dir(&logs).unwrap();
+        let mut file = RotatingFile::open(&logs.join("log"), rotation(1 << 20, 2)).unwrap();
+        file.append(b"before\n").unwrap();
+        std::fs::remove_dir_all(&logs).unwrap();
+        assert_eq!(file.append(b"meanwhile\n").unwrap_err().kind(), io::ErrorKind::NotFound);
+        std::fs::create_dir(&logs).unwrap();
+        file.append(b"after\n").unwrap();
+        expect(&logs, &[("log", "after\n")]);
+    }
+
+    #[test]
+    fn a_log_whose_full_file_cannot_be_renamed_loses_no_line_that_it_has() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        std::fs::create_dir_all(directory.path().join("log.1/in the way")).unwrap();
+        let mut file = RotatingFile::open(&path, rotation(8, 2)).unwrap();
+        file.append(b"one two\n").unwrap();
+        file.append(b"three\n").unwrap_err();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one two\n");
+        std::fs::remove_dir_all(directory.path().join("log.1")).unwrap();
+        file.append(b"four\n").unwrap();
+        expect(directory.path(), &[("log", "four\n"), ("log.1", "one two\n")]);
+    }
 }

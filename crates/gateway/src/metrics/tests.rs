@@ -198,3 +198,62 @@ fn the_dashboard_has_the_gateways_and_the_peers_as_variables() {
     let wild: Vec<_> = targets.filter(|target| !target["expr"].as_str().unwrap().contains("$instance")).collect();
     assert!(wild.is_empty(), "{wild:?}");
 }
+
+/// What is exported of a gateway in the state `snapshot`.
+fn exported_of(snapshot: &Snapshot, started: SystemTime) -> String {
+    let build = Build { version: "1.2.3", commit: "0123456789", features: "ebpf" };
+    families::encode(&Program { build, started }, snapshot, &measured()).unwrap()
+}
+
+#[test]
+fn what_is_not_known_of_a_peer_has_no_sample_rather_than_a_zero() {
+    let unknown = Peer { name: "hub".into(), state: PeerState::Unresponsive, ..Peer::default() };
+    let text = exported_of(&Snapshot { peers: vec![unknown], ..Snapshot::default() }, SystemTime::UNIX_EPOCH);
+    assert!(text.lines().any(|line| line == "bentpipe_peer_up{peer=\"hub\"} 0"), "{text}");
+    for name in ["bentpipe_peer_smoothed_rtt_seconds{", "bentpipe_peer_clock_offset_seconds{", "bentpipe_peer_trouble{"]
+    {
+        assert!(!text.contains(name), "{name}");
+    }
+    for name in ["bentpipe_dlep", "bentpipe_connection_log", "bentpipe_memory", "bentpipe_cross_layer"] {
+        assert!(!text.contains(name), "{name} is of what this gateway does not have");
+    }
+}
+
+#[test]
+fn a_clock_before_1970_does_not_keep_the_metrics_from_being_served() {
+    let text = exported_of(&snapshot(), SystemTime::UNIX_EPOCH - Duration::from_secs(5));
+    assert!(text.lines().any(|line| line == "process_start_time_seconds 0.0"), "{text}");
+}
+
+#[test]
+fn rates_are_in_bytes_and_one_source_of_the_link_state_is_in_force() {
+    let mut snapshot = snapshot();
+    snapshot.cross_traffic_bps = 12;
+    (snapshot.link.rate_bps, snapshot.link.receive_rate_bps) = (4_000_000, 20_000_000);
+    snapshot.link.source = Source::Dlep;
+    let text = exported_of(&snapshot, SystemTime::UNIX_EPOCH);
+    for line in [
+        "bentpipe_cross_traffic_bytes_per_second 1.5",
+        "bentpipe_link_rate_bytes_per_second{direction=\"transmit\"} 500000.0",
+        "bentpipe_link_rate_bytes_per_second{direction=\"receive\"} 2500000.0",
+        "bentpipe_link_source{source=\"dlep\"} 1",
+        "bentpipe_link_source{source=\"api\"} 0",
+        "bentpipe_link_source{source=\"configured\"} 0",
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn a_peer_that_is_none_any_more_has_no_delays_and_the_others_keep_theirs() {
+    let mut delays = Delays::default();
+    let ms = units::Duration::from_millis;
+    for (name, smoothed, min) in [("one", 600, 560), ("one", 540, 560), ("two", 20, 20)] {
+        delays.sample(name, PathDelay { smoothed: ms(smoothed), min: ms(min) });
+    }
+    delays.retain(|name| name == "one");
+    assert_eq!(delays.0.keys().collect::<Vec<_>>(), ["one"]);
+    let one = &delays.0["one"];
+    assert_eq!((one.rtt.count(), one.rtt.sum()), (2, ms(1140)));
+    assert_eq!((one.queueing.count(), one.queueing.sum()), (2, ms(40)), "no queue is shorter than none");
+}

@@ -61,6 +61,8 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::parse;
+    use crate::config::tests::minimal;
 
     #[test]
     fn the_file_is_its_owners_alone_whatever_it_was_before() {
@@ -74,5 +76,32 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!((mode & 0o777, text.as_str()), (MODE, "before\nafter\n"));
+    }
+
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_has_lines_as_wireshark_reads_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys");
+        let log = KeyLog::open(&path).unwrap();
+        rustls::KeyLog::log(&log, "CLIENT_TRAFFIC_SECRET_0", &[0x00, 0x0f, 0xff], &[0xa0]);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "CLIENT_TRAFFIC_SECRET_0 000fff a0\n");
+    }
+
+    /// `/dev/full` (full(4)) fails each write as a full disk does.
+    #[test]
+    fn a_full_disk_ends_the_key_log_and_nothing_else() {
+        let log = KeyLog(Mutex::new(Some(OpenOptions::new().append(true).open("/dev/full").unwrap())));
+        log.write("one");
+        assert!(log.0.lock().unwrap().is_none(), "a log with gaps decrypts nothing");
+        log.write("two");
+    }
+
+    #[test]
+    fn there_is_no_key_log_unless_it_is_asked_for_and_one_that_cannot_be_had_is_named() {
+        let settings = |debug: &str| parse(&(minimal() + debug), "x").unwrap();
+        assert!(KeyLog::of(&settings("")).unwrap().is_none());
+        let error = KeyLog::of(&settings("[debug]\nkey_log = \"/nonexistent/keys\"\n")).unwrap_err().to_string();
+        assert!(error.starts_with("key log /nonexistent/keys: "), "{error}");
     }
 }
