@@ -7,6 +7,8 @@
 
 pub(crate) mod offer;
 pub(crate) mod selector;
+#[cfg(test)]
+mod tests;
 
 use crate::config::Settings;
 use crate::error::{StartError, while_doing};
@@ -135,13 +137,20 @@ impl Heir {
         let line = read_line(&mut self.stream, 64).map_err(doing())?;
         let length = line.strip_prefix("done ").and_then(|length| length.parse::<u64>().ok());
         let Some(length) = length.filter(|length| *length <= LONGEST) else {
-            return Err(StartError::TakeOver("the running gateway has ended meanwhile".into()));
+            return Err(ended_meanwhile());
         };
         let mut estate = Vec::new();
         (&self.stream).take(length).read_to_end(&mut estate).map_err(doing())?;
+        if (estate.len() as u64) < length {
+            return Err(ended_meanwhile());
+        }
         self.stream.set_nonblocking(true).map_err(doing())?;
         Ok((Predecessor { pid: self.offer.pid, stream: self.stream }, estate))
     }
+}
+
+fn ended_meanwhile() -> StartError {
+    StartError::TakeOver("the running gateway has ended meanwhile".into())
 }
 
 /// The old process, which finishes its connections.
@@ -195,12 +204,17 @@ fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
     Ok((line, sockets))
 }
 
-/// A line of at most `longest` bytes, without its end; empty at the end of the stream.
+/// A line of at most `longest` bytes, without its end; empty if the stream ends before the line does.
 fn read_line(stream: &mut UnixStream, longest: usize) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
-    while line.len() < longest && unix::uninterrupted(|| stream.read(&mut byte))? == 1 && byte != *b"\n" {
-        line.push(byte[0]);
+    while line.len() < longest {
+        match unix::uninterrupted(|| stream.read(&mut byte))? {
+            // The process has ended while it spoke: what it said of the line is no word.
+            0 => return Ok(String::new()),
+            _ if byte == *b"\n" => break,
+            _ => line.push(byte[0]),
+        }
     }
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
