@@ -24,8 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(200);
 /// How long to leave a listener alone that cannot accept, for want of descriptors.
 const RESPITE: Duration = Duration::from_millis(100);
-/// No question is longer.
+/// Every question is shorter.
 const LONGEST: usize = 64;
+const UNKNOWN: &str = "the question is none of: status, reload, survey, drain";
 
 /// Serves until it is dropped; then the socket file is removed, too.
 #[derive(Debug)]
@@ -125,7 +126,10 @@ pub(crate) fn serve(socket: Socket, handle: Handle) -> Result<Control, StartErro
 
 fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let question = question(&mut stream)?;
+    let question = match question(&mut stream)? {
+        Ok(question) => question,
+        Err(reason) => return say(&mut stream, serde_json::to_vec(&Answer::refused(reason))),
+    };
     let mut words = question.split_whitespace();
     let document = match (words.next(), words.next(), words.next()) {
         (None | Some("status"), None, None) => {
@@ -139,8 +143,13 @@ fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
             serde_json::to_vec(&outcome.map_or_else(Answer::refused, |()| Answer::done(Vec::new())))
         }
         (Some("drain"), within, None) => serde_json::to_vec(&drain_answer(handle, within)),
-        _ => serde_json::to_vec(&Answer::refused("the question is none of: status, reload, survey, drain")),
+        _ => serde_json::to_vec(&Answer::refused(UNKNOWN)),
     };
+    say(&mut stream, document)
+}
+
+/// Sends `document` as a line.
+fn say(stream: &mut UnixStream, document: serde_json::Result<Vec<u8>>) -> std::io::Result<()> {
     let mut document = document.map_err(std::io::Error::other)?;
     document.push(b'\n');
     stream.write_all(&document)
@@ -156,21 +165,31 @@ fn drain_answer(handle: &Handle, within: Option<&str>) -> Answer {
     }
 }
 
-/// The line that the client sends, without its end; empty if it sends none.
-fn question(stream: &mut UnixStream) -> std::io::Result<String> {
+/// The line that the client sends, without its end; empty if it sends none. Or why it is not to be answered: its beginning may ask for
+/// something else than the whole.
+fn question(stream: &mut UnixStream) -> std::io::Result<Result<String, &'static str>> {
     stream.set_read_timeout(Some(SILENCE))?;
     let mut line = Vec::new();
     let mut byte = [0];
-    while line.len() < LONGEST {
+    loop {
+        if line.len() == LONGEST {
+            return Ok(Err(UNKNOWN));
+        }
         match unix::uninterrupted(|| stream.read(&mut byte)) {
             Ok(0) => break,
             Ok(_) if byte == *b"\n" => break,
             Ok(_) => line.push(byte[0]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                // What changes nothing may be asked for without an end.
+                if !matches!(line.trim_ascii(), b"" | b"status") {
+                    return Ok(Err("the question has no end: a line was expected"));
+                }
+                break;
+            }
             Err(error) => return Err(error),
         }
     }
-    Ok(String::from_utf8_lossy(&line).into_owned())
+    Ok(Ok(String::from_utf8_lossy(&line).into_owned()))
 }
 
 fn ask(path: &Path, question: &str) -> std::io::Result<Vec<u8>> {
@@ -221,4 +240,78 @@ pub(crate) fn survey(path: &Path, name: &str) -> std::io::Result<Answer> {
 pub fn drain(path: &Path, within: Option<units::Duration>) -> std::io::Result<Answer> {
     let question = within.map_or("drain".into(), |within| format!("drain {}", within.as_nanos()));
     serde_json::from_slice(&ask(path, &question)?).map_err(std::io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::{Request, Source};
+    use mio::{Poll, Token, Waker};
+    use std::net::Shutdown;
+    use std::sync::mpsc;
+
+    /// What a gateway answers that is told `said`, and what its loop is asked meanwhile. The loop answers nothing else.
+    fn answer_to(said: &[u8], hangs_up: bool) -> (serde_json::Value, Vec<String>) {
+        let (requests, asked) = mpsc::channel();
+        let poll = Poll::new().unwrap();
+        let source = Arc::new(Source { file: None, private_key: satpep::PrivateKey::from_random([1; 32]) });
+        let handle = Handle { requests, waker: Arc::new(Waker::new(poll.registry(), Token(0)).unwrap()), source };
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(said).unwrap();
+        if hangs_up {
+            near.shutdown(Shutdown::Write).unwrap();
+        }
+        let serving = std::thread::spawn(move || answer(far, &handle));
+        let asked = asked.into_iter().map(|request| match request {
+            Request::Drain(within) => format!("drain {within:?}"),
+            Request::Survey(peer, sender) => {
+                sender.send(Err("it is not up".into())).unwrap();
+                format!("survey {peer}")
+            }
+            _ => "another".into(),
+        });
+        let asked = asked.collect();
+        serving.join().unwrap().unwrap();
+        let mut document = Vec::new();
+        // Where the gateway has not read all, its answer is followed by a reset.
+        let _ = near.read_to_end(&mut document);
+        (serde_json::from_slice(&document).unwrap(), asked)
+    }
+
+    #[test]
+    fn questions_reach_the_gateway_as_they_were_asked() {
+        let name = "n".repeat(32);
+        for (said, expected) in [
+            ("drain\n".to_owned(), "drain None".to_owned()),
+            ("  drain   5 \r\n".into(), format!("drain {:?}", Some(units::Duration::from_nanos(5)))),
+            ("drain".into(), "drain None".into()),
+            (format!("survey {name}\n"), format!("survey {name}")),
+        ] {
+            let (answer, asked) = answer_to(said.as_bytes(), true);
+            assert_eq!(asked, [expected], "{said:?}");
+            assert_eq!(answer["done"], said.contains("drain"), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_that_is_too_long_is_refused_and_its_beginning_not_carried_out() {
+        let padding = " ".repeat(LONGEST);
+        for said in
+            [format!("drain{padding}1\n"), format!("reload{padding}twice\n"), format!("survey {}\n", "n".repeat(100))]
+        {
+            let (answer, asked) = answer_to(said.as_bytes(), true);
+            assert_eq!(answer["done"], false, "{said}");
+            assert!(asked.is_empty(), "{asked:?}");
+            assert!(answer["refused"][0].as_str().unwrap().starts_with("the question is none of"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn half_a_line_of_a_client_that_falls_silent_ends_nothing() {
+        // Of "drain 20000000000", this much has come.
+        let (answer, asked) = answer_to(b"drain 2", false);
+        assert_eq!(answer["done"], false);
+        assert!(asked.is_empty(), "{asked:?}");
+        assert_eq!(answer["refused"][0], "the question has no end: a line was expected");
+    }
 }
