@@ -41,3 +41,56 @@ impl Page {
         Server::start(self.listener, self.access, self.tls, source).map_err(while_doing("starting the page of [web]"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn settings(token_file: Option<PathBuf>) -> WebSettings {
+        WebSettings { listen: ([127, 0, 0, 1], 0).into(), token_file, allow_unauthenticated: false, tls: None }
+    }
+
+    #[test]
+    fn the_page_is_open_to_all_only_where_that_is_asked_for() {
+        let access = |settings: &WebSettings| listen(settings).unwrap().access;
+        assert!(matches!(access(&settings(None)), Access::Local));
+        assert!(matches!(access(&WebSettings { allow_unauthenticated: true, ..settings(None) }), Access::Open));
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("token");
+        std::fs::write(&file, "  0123456789abcdef\n").unwrap();
+        let contradictory = WebSettings { allow_unauthenticated: true, ..settings(Some(file)) };
+        let access = access(&contradictory);
+        assert!(matches!(access, Access::Token(_)), "a token is never passed over");
+        assert!(!format!("{access:?}").contains("0123"), "nor shown");
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_read_or_guessed_easily_opens_nothing_and_is_not_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("token");
+        let refused = || listen(&settings(Some(file.clone()))).unwrap_err().to_string();
+        assert!(refused().starts_with(&format!("[web] token_file {}: ", file.display())), "{}", refused());
+        for token in [&b""[..], b"\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", b"0123456789abcde", b"\xff0123456789abcdef"] {
+            std::fs::write(&file, token).unwrap();
+            let error = refused();
+            assert!(error.starts_with("[web] token_file "), "{error}");
+            assert!(!error.contains("0123"), "{error}");
+        }
+        std::fs::write(&file, "0123456789abcde").unwrap();
+        assert!(refused().ends_with("token: shorter than 16 characters"), "{}", refused());
+    }
+
+    #[test]
+    fn what_keeps_the_page_from_being_served_is_named_by_key_and_file() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = listen(&WebSettings { listen: address, ..settings(None) }).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("[web] listen {address}: ")), "{error}");
+        let directory = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| directory.path().join(name));
+        std::fs::write(&certificate, "-----BEGIN CERTIFICATE-----\nnone\n").unwrap();
+        let error = listen(&WebSettings { tls: Some((certificate, key)), ..settings(None) }).unwrap_err().to_string();
+        assert!(error.starts_with("[web]") && error.contains(".pem"), "{error}");
+    }
+}

@@ -160,4 +160,34 @@ mod tests {
         assert_eq!((said, rarely.said.len()), (Rarely::MAX, Rarely::MAX));
         assert!(rarely.is_due(at(700), "0") && !rarely.is_due(at(701), "0"));
     }
+
+    #[test]
+    fn what_the_network_says_of_the_way_leads_to_what_to_check() {
+        for (number, reason, check) in [
+            (libc::ECONNREFUSED, "port_closed", "transport"),
+            (libc::EHOSTUNREACH, "host_unreachable", "modem"),
+            (libc::ENETUNREACH, "no_route", "ip route get"),
+            (libc::EACCES, "prohibited", "firewall"),
+            (libc::EPERM, "prohibited", "firewall"),
+        ] {
+            let trouble = of_way(&std::io::Error::from_raw_os_error(number)).unwrap();
+            assert_eq!(trouble.reason, reason);
+            assert!(trouble.says.contains(check), "{}", trouble.says);
+        }
+        // These say nothing of the way: the socket is full, or a packet too large.
+        for number in [libc::EAGAIN, libc::EMSGSIZE, libc::ENOBUFS] {
+            assert_eq!(of_way(&std::io::Error::from_raw_os_error(number)), None);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_comes_later_has_its_own_patience() {
+        let trouble = Trouble::new("no_answer", "silent");
+        let mut watch = Watch::new(1);
+        assert_eq!(watch.is_due(at(0), 0, Some(&trouble)), None);
+        assert_eq!(watch.is_due(at(9), 3, Some(&trouble)), None);
+        assert_eq!(watch.is_due(at(10), 0, Some(&trouble)), Some(PATIENCE));
+        assert_eq!(watch.is_due(at(18), 3, Some(&trouble)), None);
+        assert_eq!(watch.is_due(at(19), 3, Some(&trouble)), Some(PATIENCE));
+    }
 }

@@ -216,4 +216,30 @@ mod tests {
             assert!(error.contains(expected), "{line}: {error}");
         }
     }
+
+    #[test]
+    fn no_line_of_an_attacker_is_taken_for_a_capacity() {
+        let nested = [b"{\"rate\": ".as_slice(), &b"[".repeat(4000)].concat();
+        let lines: [&[u8]; 14] = [
+            b"",
+            b"\n",
+            b"\xff\xfe",
+            b"{\"rate\": \"4Mbit/s\"",
+            b"{\"rate\": \"4Mbit/s\"} {\"rate\": \"5Mbit/s\"}",
+            b"{\"rate\": \"-4Mbit/s\"}",
+            b"{\"rate\": \"NaN Mbit/s\"}",
+            b"{\"rate\": \"infMbit/s\"}",
+            b"{\"rate\": \"1e400Gbit/s\"}",
+            b"{\"rate\": null}",
+            b"{\"rtt\": \"-1s\"}",
+            b"{\"rtt\": \"99999999999999999999h\"}",
+            b"{\"rate\": \"4Mbit/s\", \"valid_for\": 30}",
+            &nested,
+        ];
+        for line in lines {
+            let outcome = parse(line, VALIDITY);
+            let error = outcome.expect_err(&line.escape_ascii().to_string());
+            assert!(error.contains("expected"), "{error}");
+        }
+    }
 }

@@ -269,4 +269,129 @@ mod tests {
         assert!(!socket.exists());
         std::fs::remove_dir_all(&directory).unwrap();
     }
+
+    /// What a gateway with the socket and HTTP of [`service`] does with what `act` says to them.
+    fn with_service(act: impl FnOnce(&LinkUpdates, &Path, SocketAddr)) {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("updates.sock");
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (updates, _changes) = service(&socket, http);
+        act(&updates, &socket, http);
+    }
+
+    fn counts(updates: &LinkUpdates) -> (u64, u64) {
+        let [UpdateCounts { accepted, rejected, .. }, _] = updates.counts();
+        (accepted, rejected)
+    }
+
+    /// What HTTP answers to `request`, whatever it is.
+    fn raw(http: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // It may be hung up on while it still speaks.
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[test]
+    fn http_takes_an_update_only_as_the_whole_body_of_a_put_to_its_path() {
+        with_service(|updates, _, http| {
+            let update = r#"{"rate": "4Mbit/s"}"#;
+            for method in ["POST", "PATCH", "DELETE", "OPTIONS"] {
+                let answer = ask(http, method, update);
+                assert!(answer.starts_with("HTTP/1.1 405"), "a web page can have a browser send it: {answer}");
+                assert!(answer.contains("allow: GET,HEAD,PUT"), "{answer}");
+            }
+            let put = |path: &str, header: &str, body: &str| {
+                raw(
+                    http,
+                    format!("PUT {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n\r\n{body}").as_bytes(),
+                )
+            };
+            let length = format!("Content-Length: {}", update.len());
+            let too_many = format!("1388\r\n{}\r\n0\r\n\r\n", " ".repeat(5000));
+            for (status, answer) in [
+                (404, put("/", &length, update)),
+                (404, put("/link/", &length, update)),
+                // No body at all, and a length that is none.
+                (400, put("/link", "X: y", "")),
+                (400, put("/link", "Content-Length: x", update)),
+                // More than is taken, which was not announced.
+                (413, put("/link", "Transfer-Encoding: chunked", &too_many)),
+                (400, raw(http, b"\x16\x03\x01\x02\x00\r\n\r\n")),
+            ] {
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{status}: {answer}");
+            }
+            let mut half = TcpStream::connect(http).unwrap();
+            write!(half, "PUT /link HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{update}").unwrap();
+            half.shutdown(std::net::Shutdown::Write).unwrap();
+            let _ = half.read_to_end(&mut Vec::new());
+            assert_eq!(counts(updates), (0, 0));
+            assert_eq!(bps(&updates.state().borrow()), (6_000_000, Source::Configured));
+            let chunks = "PUT /link HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+                          a\r\n{\"rate\": \"\r\n9\r\n4Mbit/s\"}\r\n0\r\n\r\n";
+            assert!(raw(http, chunks.as_bytes()).starts_with("HTTP/1.1 200"));
+            assert_eq!(counts(updates), (1, 0));
+        });
+    }
+
+    #[test]
+    fn a_reporter_that_hangs_up_within_an_update_has_reported_nothing_and_the_others_go_on() {
+        with_service(|updates, socket, _| {
+            let mut other = UnixStream::connect(socket).unwrap();
+            other.set_read_timeout(Some(PATIENCE)).unwrap();
+            let halves: [&[u8]; 4] = [b"", b"{\"rate\": \"4Mbi", b"nul", b"\xff\xfe\x00"];
+            for half in halves {
+                let mut stream = UnixStream::connect(socket).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.write_all(half).unwrap();
+                stream.shutdown(std::net::Shutdown::Write).unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).unwrap();
+                assert_eq!(answer.lines().count(), usize::from(!half.is_empty()), "{answer}");
+                assert!(half.is_empty() || answer.starts_with("{\"error\":\""), "{answer}");
+            }
+            // Two updates at once are answered one by one, and the later one counts.
+            other.write_all(b"{\"rate\": \"4Mbit/s\"}\n{\"rate\": \"5Mbit/s\"}\n").unwrap();
+            let answers: Vec<_> = BufReader::new(other).lines().take(2).map(Result::unwrap).collect();
+            assert!(answers.iter().all(|answer| answer.starts_with("{\"link\":")), "{answers:?}");
+            let is_later = || bps(&updates.state().borrow()) == (5_000_000, Source::Api);
+            let wait = || std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(
+                (0..2000).any(|_| is_later() || {
+                    wait();
+                    false
+                }),
+                "{:?}",
+                updates.state().borrow()
+            );
+            assert_eq!(counts(updates), (2, 0));
+        });
+    }
+
+    #[test]
+    fn reporters_beyond_sixteen_wait_until_one_hangs_up() {
+        with_service(|_, socket, _| {
+            let connect = || {
+                let mut stream = UnixStream::connect(socket).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.write_all(b"null\n").unwrap();
+                stream
+            };
+            let answer = |stream: &mut UnixStream| stream.read(&mut [0; 4096]);
+            let mut first: Vec<_> = (0..16).map(|_| connect()).collect();
+            first.iter_mut().for_each(|stream| assert!(answer(stream).unwrap() > 0));
+            let mut next = connect();
+            next.set_nonblocking(true).unwrap();
+            // One that has a place is answered behind it.
+            first[0].write_all(b"null\n").unwrap();
+            assert!(answer(&mut first[0]).unwrap() > 0);
+            assert_eq!(answer(&mut next).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+            first.pop();
+            next.set_nonblocking(false).unwrap();
+            assert!(answer(&mut next).unwrap() > 0);
+        });
+    }
 }

@@ -23,6 +23,8 @@ mod sockets;
 mod splice;
 mod succession;
 mod talk;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod trials;
 mod trouble;

@@ -22,6 +22,9 @@ use socket2::Socket;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::{Arc, PoisonError, RwLock};
 
+#[cfg(test)]
+mod tests;
+
 /// What both sides speak inside TLS.
 const PROTOCOL: &[u8] = b"bentpipe-tcp/1";
 

@@ -1,0 +1,525 @@
+//! What a gateway takes from those who connect to it: peers, strangers and attackers, over loopback and in virtual time. The
+//! messages are those of docs/protocol.md.
+
+use super::*;
+use mio::{Events, Poll};
+use relay::dscp::Dscp;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use tcp_tunnel::control::Reader;
+use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
+
+const FIRST_TOKEN: usize = 1;
+/// Turns of the loop, a millisecond each at most: far more than anything here takes.
+const MAX_TURNS: usize = 10_000;
+const HUB: u8 = 1;
+const TERMINAL: u8 = 2;
+const STRANGER: u8 = 3;
+
+pub(super) fn key(byte: u8) -> PrivateKey {
+    PrivateKey::from_random([byte; 32])
+}
+
+/// The settings of the holder of `own`, whose one peer is the holder of `peer`; `gateway` and `terminal` are more keys of these sections.
+pub(super) fn settings(own: u8, peer: u8, gateway: &str, terminal: &str) -> Settings {
+    let text = format!(
+        "[gateway]\nprivate_key = \"{}\"\nlisten = \"127.0.0.1:4500\"\ntransport = \"tcp\"\n{gateway}\n\
+         [link]\ninterface = \"sat\"\nrate = \"10Mbit/s\"\nrtt = \"500ms\"\nmax_streams = 64\n\
+         [tcp]\nfast_open = false\n\
+         [intercept]\ninterfaces = [\"lan\"]\n\
+         [[peer]]\nname = \"terminal\"\npublic_key = \"{}\"\n{terminal}\n",
+        key(own).to_base64(),
+        key(peer).public_key(),
+    );
+    let mut settings = crate::config::parse(&text, "gateway.toml").unwrap_or_else(|faults| panic!("{faults}"));
+    settings.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    settings
+}
+
+/// The gateway of a hub, which one terminal may call, in clear: what is said is seen.
+struct Hub {
+    transport: TcpTransport,
+    poll: Poll,
+    now: Instant,
+}
+
+impl Hub {
+    fn new() -> Self {
+        Self::accepting_from("127.0.0.1/32")
+    }
+
+    fn accepting_from(prefix: &str) -> Self {
+        let accept_from = format!("accept_from = [\"{prefix}\"]");
+        let settings = settings(HUB, TERMINAL, "mode = \"clear\"\nsecured_externally = true", &accept_from);
+        let poll = Poll::new().unwrap();
+        let watch = Watch::new(poll.registry(), FIRST_TOKEN).unwrap();
+        let now = Instant::ZERO + Duration::from_secs(1000);
+        let transport = TcpTransport::start(&settings, settings.tcp.as_ref().unwrap(), now, &watch, None).unwrap();
+        Self { transport, poll, now }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.transport.listener.as_ref().unwrap().local_addr().unwrap().as_socket().unwrap()
+    }
+
+    /// One turn of the gateway's loop.
+    fn turn(&mut self) {
+        let mut events = Events::with_capacity(256);
+        self.poll.poll(&mut events, Some(std::time::Duration::from_millis(1))).unwrap();
+        for event in &events {
+            let Owner::Transport(at) = Watch::owner(event.token(), FIRST_TOKEN) else { panic!("another's event") };
+            self.transport.on_descriptor(self.now, at, event);
+        }
+        self.transport.take_in(self.now, 1000);
+        self.transport.send_out(self.now);
+    }
+
+    /// Turns until `found` is something.
+    fn until<T>(&mut self, mut found: impl FnMut(&mut Self) -> Option<T>) -> T {
+        for _ in 0..MAX_TURNS {
+            self.turn();
+            if let Some(found) = found(self) {
+                return found;
+            }
+        }
+        panic!("nothing comes; rejected: {:?}", self.transport.counters.rejected);
+    }
+
+    /// Turns until as many connections were rejected for the reason `why`.
+    fn until_rejected(&mut self, why: &str, count: u64) {
+        self.until(|hub| (hub.rejected(why) >= count).then_some(()));
+        assert_eq!(self.rejected(why), count, "{why}");
+    }
+
+    fn rejected(&self, why: &str) -> u64 {
+        self.transport.counters.rejected.get(why).copied().unwrap_or_default()
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    }
+
+    /// A connection that has said `bytes`.
+    fn say(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        stream
+    }
+
+    /// The next `count` bytes that come.
+    fn read(&mut self, stream: &mut TcpStream, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.until(|_| {
+            let mut buffer = vec![0; count - bytes.len()];
+            match stream.read(&mut buffer) {
+                Ok(0) => panic!("an end after {} bytes", bytes.len()),
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            (bytes.len() == count).then_some(())
+        });
+        bytes
+    }
+
+    /// Turns until the gateway has hung up; returns what came before.
+    fn last_words(&mut self, stream: &mut TcpStream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.until(|_| {
+            let mut buffer = [0; 4096];
+            match stream.read(&mut buffer) {
+                Ok(count @ 1..) => bytes.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Ok(_) | Err(_) => return Some(()),
+            }
+            None
+        });
+        bytes
+    }
+
+    /// The holder of `key` says hello and is challenged.
+    fn challenged(&mut self, hello: &Hello) -> (TcpStream, Challenge) {
+        let mut stream = self.say(&hello.encode());
+        let challenge = self.read(&mut stream, CHALLENGE);
+        (stream, Challenge::decode(challenge.first_chunk().unwrap()).unwrap())
+    }
+
+    /// The terminal begins a session.
+    fn session(&mut self, nonce: u8) -> (TcpStream, SessionKey) {
+        let hello = hello(TERMINAL, nonce);
+        let (mut stream, challenge) = self.challenged(&hello);
+        let (key, proof) = SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, &challenge).unwrap();
+        let before = self.transport.counters.sessions;
+        stream.write_all(&proof).unwrap();
+        self.until(|hub| (hub.transport.counters.sessions > before).then_some(()));
+        (stream, key)
+    }
+
+    /// The next message on a control connection that `is_meant`.
+    fn hear(&mut self, stream: &mut TcpStream, reader: &mut Reader, is_meant: impl Fn(&Message) -> bool) -> Message {
+        self.until(|_| {
+            while let Some(message) = reader.poll() {
+                if is_meant(&message) {
+                    return Some(message);
+                }
+            }
+            let mut buffer = [0; 4096];
+            match stream.read(&mut buffer) {
+                Ok(0) => panic!("hung up"),
+                Ok(count) => reader.push(&buffer[..count]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            None
+        })
+    }
+
+    /// The next connection that has been opened for the relays, and the server it is for.
+    fn opened(&mut self) -> (TunnelId, SocketAddr) {
+        let id = self.until(|hub| match hub.transport.poll_event(hub.now) {
+            Some(StreamEvent::Opened(id, peer)) => {
+                assert_eq!(peer, 0);
+                Some(id)
+            }
+            _ => None,
+        });
+        match self.transport.read_request(self.now, id) {
+            ReceivedRequest::Complete(request) => (id, request.destination),
+            _ => panic!("opened without a request"),
+        }
+    }
+}
+
+fn hello(who: u8, nonce: u8) -> Hello {
+    Hello::new(key(who).public_key(), [nonce; 32])
+}
+
+fn to_port(port: u16) -> ConnectRequest {
+    let [source, destination] = [([10, 0, 0, 1], 40_000), ([192, 0, 2, 9], port)].map(SocketAddr::from);
+    ConnectRequest { source, destination, dscp: Dscp::default() }
+}
+
+fn encoded(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_stranger_is_told_nothing_not_even_that_a_gateway_answers() {
+    let mut hub = Hub::new();
+    let mut stream = hub.say(&hello(STRANGER, 1).encode());
+    assert_eq!(hub.last_words(&mut stream), b"");
+    assert_eq!((hub.rejected("stranger"), hub.transport.counters.violations), (1, 0));
+    assert_eq!(hub.transport.tunnels.len(), 0);
+}
+
+#[test]
+fn what_is_no_greeting_is_hung_up_on_at_its_first_wrong_byte() {
+    let mut hub = Hub::new();
+    let no_range = [&hello(TERMINAL, 1).encode()[..2], &[5, 4]].concat();
+    let greetings: [&[u8]; 6] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[22, 3, 1, 2, 0, 1],
+        b"SSH-2.0-x\r\n",
+        &[1, 0],
+        &[tcp_tunnel::FORMAT, 9],
+        &no_range,
+    ];
+    for (count, greeting) in (1..).zip(greetings) {
+        let mut stream = hub.say(greeting);
+        assert_eq!(hub.last_words(&mut stream), b"", "{greeting:?}");
+        assert_eq!((hub.rejected("malformed"), hub.transport.counters.violations), (count, count), "{greeting:?}");
+    }
+    assert_eq!((hub.transport.tunnels.len(), hub.transport.strangers.len()), (0, 0));
+    hub.session(1);
+}
+
+#[test]
+fn a_greeting_that_comes_byte_by_byte_is_taken_as_well() {
+    let mut hub = Hub::new();
+    let (_control, key) = hub.session(1);
+    let mut stream = hub.connect();
+    for byte in key.open(0, &to_port(443)).unwrap() {
+        assert!(hub.transport.events.iter().all(|event| !matches!(event, StreamEvent::Opened(..))));
+        stream.write_all(&[byte]).unwrap();
+        hub.turn();
+    }
+    assert_eq!(hub.opened().1.port(), 443);
+}
+
+/// Makes what is said instead of a proof.
+type Forge<'a> = &'a dyn Fn(&Challenge) -> [u8; 16];
+
+#[test]
+fn without_the_right_proof_there_is_no_session() {
+    let mut hub = Hub::new();
+    let hello = hello(TERMINAL, 1);
+    let proof =
+        |challenge: &Challenge| SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, challenge).unwrap().1;
+    let (mut earlier, old) = hub.challenged(&hello);
+    let old_proof = proof(&old);
+    let forgeries: [(&str, Forge<'_>); 4] = [
+        ("nothing", &|_| [0; 16]),
+        ("the hub's own tag, reflected", &|challenge| challenge.tag),
+        ("the proof of another session with the same hello", &|_| old_proof),
+        ("a proof with one bit changed", &|challenge| {
+            let mut bytes = proof(challenge);
+            bytes[15] ^= 1;
+            bytes
+        }),
+    ];
+    for (count, (what, forge)) in (1..).zip(forgeries) {
+        let (mut stream, challenge) = hub.challenged(&hello);
+        stream.write_all(&forge(&challenge)).unwrap();
+        assert_eq!(hub.last_words(&mut stream), b"", "{what}");
+        assert_eq!((hub.rejected("not_authentic"), hub.transport.counters.sessions), (count, 0), "{what}");
+    }
+    assert_eq!(hub.transport.trouble_of(0).unwrap().reason, "not_initiated");
+    // Others' attempts cost the one in between nothing.
+    earlier.write_all(&old_proof).unwrap();
+    hub.until(|hub| (hub.transport.counters.sessions == 1).then_some(()));
+    assert_eq!(hub.transport.trouble_of(0), None);
+}
+
+#[test]
+fn a_tunnel_request_opens_one_connection_and_only_as_the_peer_wrote_it() {
+    let mut hub = Hub::new();
+    let (_control, key) = hub.session(1);
+    let written = key.open(7, &to_port(443)).unwrap();
+    let _stream = hub.say(&written);
+    assert_eq!(hub.opened().1, to_port(443).destination);
+    let mut again = hub.say(&written);
+    assert_eq!(hub.last_words(&mut again), b"");
+    assert_eq!(hub.rejected("replayed"), 1);
+    let fresh = key.open(8, &to_port(443)).unwrap();
+    // Its session, its number, its tag and the server's port: none can be altered.
+    for (place, why) in
+        [(2, "no_session"), (17, "not_authentic"), (18, "not_authentic"), (fresh.len() - 1, "not_authentic")]
+    {
+        let before = hub.rejected(why);
+        let mut altered = fresh.clone();
+        altered[place] ^= 1;
+        let mut stream = hub.say(&altered);
+        hub.until_rejected(why, before + 1);
+        assert_eq!(hub.last_words(&mut stream), b"", "byte {place}");
+    }
+    // What others have made of it has not used it up.
+    let _stream = hub.say(&fresh);
+    hub.opened();
+    assert_eq!(hub.transport.peers[0].streams, 2);
+}
+
+#[test]
+fn a_tunnel_request_that_overtakes_the_proof_waits_for_it() {
+    for is_right in [true, false] {
+        let mut hub = Hub::new();
+        let hello = hello(TERMINAL, 1);
+        let (mut control, challenge) = hub.challenged(&hello);
+        let (key, mut proof) = SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, &challenge).unwrap();
+        let mut early = hub.say(&key.open(0, &to_port(443)).unwrap());
+        hub.until(|hub| hub.transport.tunnels.iter().any(|(_, tunnel)| tunnel.early.is_some()).then_some(()));
+        assert_eq!(hub.transport.peers[0].streams, 0, "nothing is opened for who has proved nothing");
+        if !is_right {
+            proof[0] ^= 1;
+        }
+        control.write_all(&proof).unwrap();
+        if is_right {
+            assert_eq!(hub.opened().1.port(), 443);
+        } else {
+            assert_eq!(hub.last_words(&mut early), b"");
+            assert_eq!((hub.rejected("no_session"), hub.transport.peers[0].streams), (1, 0));
+        }
+    }
+}
+
+#[test]
+fn who_has_no_version_in_common_learns_which_there_are_and_begins_no_session() {
+    let mut hub = Hub::new();
+    let mut hello = hello(TERMINAL, 1);
+    hello.offer.versions = ::satpep::Versions::new(200, 201).unwrap();
+    let (mut stream, challenge) = hub.challenged(&hello);
+    assert_eq!(challenge.offer.versions, tcp_tunnel::SPOKEN);
+    let outcome = SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, &challenge);
+    assert!(matches!(outcome, Err(tcp_tunnel::ChallengeError::Versions(_))), "the hub has proved that it is so");
+    let trouble = hub.transport.trouble_of(0).unwrap();
+    assert_eq!(trouble.reason, "other_version");
+    assert!(trouble.says.contains("200 to 201") && trouble.says.contains("not authenticated"), "{}", trouble.says);
+    stream.write_all(&[0; 16]).unwrap();
+    hub.last_words(&mut stream);
+    assert_eq!((hub.rejected("version"), hub.rejected("not_authentic"), hub.transport.counters.sessions), (1, 1, 0));
+}
+
+#[test]
+fn an_address_that_is_no_peers_is_refused_before_a_byte_is_read() {
+    let mut hub = Hub::accepting_from("127.0.0.2/32");
+    let mut stream = hub.say(&hello(TERMINAL, 1).encode());
+    assert_eq!(hub.last_words(&mut stream), b"");
+    assert_eq!((hub.rejected("address"), hub.transport.next_number), (1, 0), "it was never in the table");
+}
+
+#[test]
+fn who_stays_silent_halfway_through_has_to_go_after_ten_seconds() {
+    let mut hub = Hub::new();
+    let said = hello(TERMINAL, 1).encode();
+    let mut streams = [&said[..0], &said[..1], &said[..said.len() - 1]].map(|bytes| hub.say(bytes));
+    let (mut unproved, _) = hub.challenged(&hello(TERMINAL, 2));
+    hub.until(|hub| (hub.transport.strangers.len() == 4).then_some(()));
+    hub.now += Duration::from_millis(9_999);
+    hub.turn();
+    assert_eq!(hub.transport.tunnels.len(), 4);
+    hub.now += Duration::from_millis(1);
+    streams.iter_mut().chain([&mut unproved]).for_each(|stream| assert_eq!(hub.last_words(stream), b""));
+    assert_eq!((hub.rejected("late"), hub.transport.strangers.len(), hub.transport.challenged.len()), (3, 0, 0));
+}
+
+#[test]
+fn a_peer_hears_that_room_runs_out_before_it_has_and_that_there_is_room_again() {
+    let mut hub = Hub::new();
+    let (mut control, key) = hub.session(1);
+    let (mut reader, is_room) = (Reader::new(), |message: &Message| matches!(message, Message::Room(_)));
+    let mut streams = Vec::new();
+    let mut open = |hub: &mut Hub, number: u64| {
+        streams.push(hub.say(&key.open(number, &to_port(80)).unwrap()));
+        hub.opened().0
+    };
+    let mut ids: Vec<_> = (0..60).map(|number| open(&mut hub, number)).collect();
+    hub.transport.tick(hub.now);
+    assert_eq!(hub.hear(&mut control, &mut reader, is_room), Message::Room(false), "60 of 64");
+    ids.extend((60..64).map(|number| open(&mut hub, number)));
+    let mut beyond = hub.say(&key.open(64, &to_port(80)).unwrap());
+    assert_eq!(hub.last_words(&mut beyond), b"");
+    assert_eq!((hub.rejected("too_many"), hub.transport.room(0)), (1, (0, 64)));
+    // As many as are left when it counts as room again, and one fewer: it is not to change with each connection.
+    ids.drain(..8).for_each(|id| hub.transport.reset(hub.now, id, ResetReason::Aborted));
+    hub.transport.tick(hub.now);
+    assert!(hub.transport.peers[0].is_told_full);
+    ids.drain(..1).for_each(|id| hub.transport.reset(hub.now, id, ResetReason::Aborted));
+    hub.transport.tick(hub.now);
+    assert_eq!(hub.hear(&mut control, &mut reader, is_room), Message::Room(true), "55 of 64");
+}
+
+#[test]
+fn a_peer_that_asks_without_end_and_reads_nothing_is_hung_up_on() {
+    let mut hub = Hub::new();
+    let (mut control, _) = hub.session(1);
+    let probes = encoded(&Message::Probe(9)).repeat(16_384);
+    let mut at = 0;
+    // What the sockets of both ends hold, and what the gateway does.
+    for _ in 0..2_000 {
+        match control.write(&probes[at..]) {
+            // The next byte is the next of a probe, of four.
+            Ok(count) => at = (at + count) % 4,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+        hub.turn();
+        let pending = hub.transport.tunnels.iter().map(|(_, tunnel)| tunnel.pending()).sum::<usize>();
+        assert!(pending <= talk::MAX_PENDING + probes.len(), "{pending} bytes of answers wait");
+    }
+    hub.until(|hub| hub.transport.tunnels.is_empty().then_some(()));
+    assert_eq!(hub.transport.peers[0].responder, None);
+    hub.session(2);
+}
+
+#[test]
+fn messages_of_kinds_to_come_are_passed_over() {
+    let mut hub = Hub::new();
+    let (mut control, _) = hub.session(1);
+    // Kind, length, body; then one that is too short for what it is, and at last a probe.
+    let unknown = [&[200, 0, 3, 1, 2, 3][..], &[0, 0, 0], &encoded(&Message::Probe(77))].concat();
+    control.write_all(&unknown).unwrap();
+    let is_answer = |message: &Message| matches!(message, Message::Answer(_));
+    assert_eq!(hub.hear(&mut control, &mut Reader::new(), is_answer), Message::Answer(77));
+}
+
+#[test]
+fn a_trial_of_the_path_comes_back_whole_and_once() {
+    let mut hub = Hub::new();
+    let (_control, key) = hub.session(1);
+    let trial = key.trial(3, 2_896);
+    let mut stream = hub.say(&trial);
+    stream.write_all(&[7; 2_895]).unwrap();
+    hub.until(|hub| {
+        let missing = |tunnel: &Tunnel| matches!(tunnel.role, Role::Echoing { missing: 1, .. });
+        hub.transport.tunnels.iter().any(|(_, tunnel)| missing(tunnel)).then_some(())
+    });
+    assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock, "no echo of what has not come");
+    stream.write_all(&[7]).unwrap();
+    assert_eq!(hub.read(&mut stream, 2_896).len(), 2_896);
+    let mut again = hub.say(&trial);
+    assert_eq!(hub.last_words(&mut again), b"");
+    let mut longer = key.trial(4, 100);
+    longer[35] = 200;
+    let mut longer = hub.say(&longer);
+    assert_eq!(hub.last_words(&mut longer), b"");
+    assert_eq!((hub.rejected("replayed"), hub.rejected("not_authentic")), (1, 1));
+}
+
+#[test]
+fn the_process_that_takes_over_knows_the_sessions_and_what_was_used_in_them() {
+    let mut old = Hub::new();
+    let (mut control, key) = old.session(1);
+    let _streams = [0, 2].map(|number| old.say(&key.open(number, &to_port(80)).unwrap()));
+    for _ in 0..2 {
+        old.opened();
+    }
+    let address = old.address();
+    let _listener = old.transport.listener.as_ref().unwrap().try_clone().unwrap();
+    let estate = old.transport.hand_over(old.now);
+    let is_leaving = |message: &Message| matches!(message, Message::Leaving { .. });
+    let said = old.hear(&mut control, &mut Reader::new(), is_leaving);
+    assert_eq!(said, Message::Leaving { has_successor: true });
+
+    let mut new = Hub::new();
+    let own_epoch = new.transport.epoch;
+    for end in [0, 1, estate.len() / 2, estate.len() - 1] {
+        assert!(new.transport.inherit(&estate[..end]).is_err(), "{end} of {} bytes", estate.len());
+    }
+    assert_eq!((new.transport.epoch, new.transport.sessions.len()), (own_epoch, 0), "a part changes nothing");
+    new.transport.inherit(&estate).unwrap();
+    assert_eq!(new.transport.epoch, old.transport.epoch, "to peers it is the same run");
+    assert!(TcpStream::connect(address).is_ok(), "the listener that both have is not shut down");
+    for (number, is_used) in [(0, true), (1, false), (2, true), (3, false)] {
+        let mut stream = new.say(&key.open(number, &to_port(443)).unwrap());
+        if is_used {
+            assert_eq!(new.last_words(&mut stream), b"", "{number}");
+        } else {
+            assert_eq!(new.opened().1.port(), 443, "{number}");
+        }
+    }
+    assert_eq!(new.rejected("replayed"), 2);
+}
+
+#[test]
+fn sessions_that_are_not_this_gateways_are_not_inherited() {
+    let mut old = Hub::new();
+    old.session(1);
+    let estate: serde_json::Value = serde_json::from_slice(&old.transport.hand_over(old.now)).unwrap();
+    for (field, place) in [("hello", 0), ("hello", 10), ("hello", 60), ("challenge", 20), ("challenge", CHALLENGE - 1)]
+    {
+        let mut other = estate.clone();
+        let byte = &mut other["sessions"][0][field][place];
+        *byte = (byte.as_u64().unwrap() ^ 1).into();
+        let mut new = Hub::new();
+        new.transport.inherit(other.to_string().as_bytes()).unwrap();
+        assert_eq!(new.transport.sessions.len(), 0, "byte {place} of {field}");
+    }
+}
+
+#[test]
+fn nothing_of_a_peer_that_is_removed_works_any_more() {
+    let mut hub = Hub::new();
+    let (mut control, key) = hub.session(1);
+    let mut stream = hub.say(&key.open(0, &to_port(80)).unwrap());
+    let id = hub.opened().0;
+    hub.transport.remove_peer(hub.now, 0);
+    for stream in [&mut control, &mut stream] {
+        hub.last_words(stream);
+    }
+    assert!(matches!(hub.transport.read_request(hub.now, id), ReceivedRequest::Ended));
+    assert_eq!((hub.transport.sessions.len(), hub.transport.tunnels.len(), hub.transport.addresses.len()), (0, 0, 0));
+    let mut back = hub.say(&hello(TERMINAL, 2).encode());
+    assert_eq!(hub.last_words(&mut back), b"");
+    assert_eq!(hub.rejected("address"), 1);
+}
