@@ -15,13 +15,13 @@ fn rows(name: &str, further: &[&str]) -> Option<Value> {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
-        assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{told}");
-        eprintln!("skipped: {told}");
+        assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{message}");
+        eprintln!("skipped: {message}");
         return None;
     }
-    assert!(output.status.success(), "{told}");
+    assert!(output.status.success(), "{message}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["benches"][0]["name"], name);
     Some(result["benches"][0]["rows"].clone())
@@ -52,9 +52,9 @@ fn connections_are_open_at_once_and_new_ones_come_at_a_rate_and_each_is_answered
 #[test]
 fn an_unknown_experiment_is_named_with_exit_code_2() {
     let output = Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(["bench", "everything"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(told.contains("everything") && told.lines().count() == 1, "{told}");
+    assert!(message.contains("everything") && message.lines().count() == 1, "{message}");
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn rows_that_do_not_exist_are_refused_with_those_that_do() {
     }
     let command = ["bench", "connections", "--only", "tls"];
     let output = Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(command).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("\"tls\"") && told.contains("tcp, TLS"), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("\"tls\"") && message.contains("tcp, TLS"), "{message}");
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn a_pepsal_that_cannot_be_run_is_refused_before_anything_is_measured() {
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
         let output = command.args(["bench", "relay", "--pepsal", file]).args(ipv6).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("--pepsal") && told.contains(says) && told.lines().count() == 1, "{told}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("--pepsal") && message.contains(says) && message.lines().count() == 1, "{message}");
     }
 }

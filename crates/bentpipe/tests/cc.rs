@@ -97,8 +97,8 @@ fn hold_and_kill() -> Socket {
         (&["cc", "link", "--remove", "--mark", "7"], 0),
         (&["cc", "link", "--remove", "--mark", "7"], 3),
     ] {
-        let told = bentpipe(arguments);
-        assert_eq!(told.status.code(), Some(code), "{arguments:?}: {}", text(&told.stderr));
+        let message = bentpipe(arguments);
+        assert_eq!(message.status.code(), Some(code), "{arguments:?}: {}", text(&message.stderr));
     }
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_tcp_congestion(b"bp_cross").expect("it is there");

@@ -1,5 +1,5 @@
 //! Connections through two gateways over an emulated satellite, in the `tcp` transport with the cross-layer congestion control: what
-//! the control is told, and what it brings against equation 1 of Kim et al. Where no control can be loaded, the tests say so and
+//! the control learns, and what it brings against equation 1 of Kim et al. Where no control can be loaded, the tests say so and
 //! pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
@@ -89,7 +89,7 @@ fn goodput(flow: &Flow, from: Instant, to: Instant) -> f64 {
     (at(to) - at(from)) / (to - from).as_secs_f64()
 }
 
-/// What the gateway has told the control, each 50 ms until `end`.
+/// What the gateway has passed to the control, each 50 ms until `end`.
 fn watch(socket: &Path, end: Instant) -> Vec<(Instant, Value)> {
     let mut seen = Vec::new();
     while Instant::now() < end {
@@ -106,9 +106,9 @@ fn all(seen: &[(Instant, Value)], from: Instant, to: Instant, key: &str, value: 
     if between.peek().is_none() {
         return Err("nothing was seen".to_owned());
     }
-    match between.find(|(_, told)| told[key] != value) {
+    match between.find(|(_, seen)| seen[key] != value) {
         None => Ok(()),
-        Some((at, told)) => Err(format!("{:?} after the start: {told} instead of {key} {value}", *at - from)),
+        Some((at, seen)) => Err(format!("{:?} after the start: {seen} instead of {key} {value}", *at - from)),
     }
 }
 
@@ -142,7 +142,7 @@ fn share_the_link() -> Result<(), String> {
 
 /// Idle connections waste nothing, and those with data have equal parts.
 #[test]
-fn what_is_told_is_divided_between_those_with_data() {
+fn the_reported_capacity_is_divided_between_those_with_data() {
     best_of_three(share_the_link);
 }
 
@@ -247,9 +247,9 @@ fn follow_the_allocation() -> Result<(), String> {
     println!(
         "of the equation: half {half:.3}, whole {whole:.3}; echo in {echo:?}; {lost} packets found the queue full"
     );
-    let told = Duration::from_millis(250);
-    all(&seen, halved + told, restored, "capacity_bps", HALF.as_bps())?;
-    all(&seen, restored + told, end, "capacity_bps", RATE.as_bps())?;
+    let delay = Duration::from_millis(250);
+    all(&seen, halved + delay, restored, "capacity_bps", HALF.as_bps())?;
+    all(&seen, restored + delay, end, "capacity_bps", RATE.as_bps())?;
     // The window leaves no queue behind that an echo would wait in.
     let is_quick = echo < RTT + Duration::from_millis(60);
     let is_right = half >= MIN && whole >= MIN && is_quick && lost == 0;

@@ -166,9 +166,9 @@ fn wrong_arguments_are_one_line_that_names_the_culprit_with_exit_code_2() {
         (&["--out", "/no/such/directory/demo.html"], "--out"),
     ] {
         let output = demo(args).output().unwrap();
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-        assert!(told.contains(culprit), "{args:?}: {told}");
-        assert_eq!(told.lines().count(), 1, "{args:?}: {told}");
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(culprit), "{args:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{args:?}: {message}");
     }
 }

@@ -124,7 +124,7 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     // Where the way is longer, all destinations are.
     let deadline = Instant::now() + PATIENCE;
     while wait(directory.path(), 3, "dlep")["link"]["rtt_s"] != 0.3 {
-        assert!(Instant::now() < deadline, "the latency was not told");
+        assert!(Instant::now() < deadline, "the latency was not reported");
         std::thread::sleep(Duration::from_millis(20));
     }
 
@@ -171,7 +171,7 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     let arrivals = std::fs::read_to_string(&arrivals).unwrap();
     let headers: Vec<_> = arrivals.lines().take(3).collect();
     assert!(headers[0].starts_with("# up {\"carrier\":{\"rate\":\"4Mbit/s\""), "{arrivals}");
-    assert_eq!(headers[2], "direction,number,arrived_ns,bytes,flow,fate,at_ns,terminal");
+    assert_eq!(headers[2], "direction,number,arrived_ns,bytes,flow,outcome,at_ns,terminal");
     let log = std::fs::read_to_string(&log).unwrap();
     let mut lines = log.lines();
     let columns: Vec<_> = lines.next().unwrap().split(',').collect();

@@ -46,9 +46,12 @@ fn assert_reduced(pair: &Pair, uid: u32, kept: u64) {
             assert_eq!(u64::from_str_radix(&status(pair, end, set), 16).unwrap(), kept, "{set}");
         }
         assert_eq!((&*status(pair, end, "NoNewPrivs"), &*status(pair, end, "Seccomp")), ("1", "2"));
-        let told = &pair.status(end)["privileges"];
-        assert_eq!((&told["uid"], &told["seccomp"], &told["bounded"]), (&uid.into(), &true.into(), &true.into()));
-        assert_eq!(told["capabilities"].as_array().unwrap().len() as u32, kept.count_ones(), "{told}");
+        let message = &pair.status(end)["privileges"];
+        assert_eq!(
+            (&message["uid"], &message["seccomp"], &message["bounded"]),
+            (&uid.into(), &true.into(), &true.into())
+        );
+        assert_eq!(message["capabilities"].as_array().unwrap().len() as u32, kept.count_ones(), "{message}");
     }
 }
 

@@ -37,7 +37,7 @@ fn bypasses_a_dead_peer(mut pair: Pair) {
 }
 
 #[test]
-fn the_cross_layer_control_carries_what_it_is_told_and_goes_with_the_gateway() {
+fn the_cross_layer_control_carries_what_is_reported_and_goes_with_the_gateway() {
     let Some(mut pair) = clear() else { return };
     pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
     pair.start(End::Hub, "");

@@ -114,7 +114,7 @@ fn pause(dice: &mut Dice, pauses: u64) {
     }
 }
 
-/// Does its part in transfer `number`; what is wrong is told in words.
+/// Does its part in transfer `number`; it returns what is wrong, in words.
 fn take_part(stream: &TcpStream, seed: u64, number: u64, end: usize) -> Result<(), String> {
     let plans = plans(seed, number);
     let (own, other) = (plans[end], plans[1 - end]);
@@ -124,7 +124,7 @@ fn take_part(stream: &TcpStream, seed: u64, number: u64, end: usize) -> Result<(
     std::thread::scope(|scope| {
         let writing = scope.spawn(move || {
             if own.begin == Begin::BehindTheOther {
-                // It has failed if the other half says nothing; that is told there.
+                // It has failed if the other half says nothing; that is reported there.
                 begin.recv().map_err(|_| "nothing to answer".to_owned())?;
             }
             write_all(stream, own, content(seed, number, end as u64), Dice(number))

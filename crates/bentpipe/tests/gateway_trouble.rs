@@ -15,7 +15,7 @@ fn check<'a>(checks: &'a [Value], name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_closed_port_is_told_until_the_peer_is_up() {
+fn a_closed_port_is_reported_until_the_peer_is_up() {
     let Some(mut pair) = Pair::new() else { return };
     pair.terminal_link = "[metrics]\nlisten = \"127.0.0.1:9090\"";
     pair.start(End::Terminal, "");
@@ -49,7 +49,7 @@ fn a_key_that_the_hub_does_not_know_is_silence() {
 }
 
 #[test]
-fn another_mode_is_told() {
+fn another_mode_is_reported() {
     let Some(mut pair) = Pair::new() else { return };
     pair.terminal_settings = "mode = \"clear\"";
     pair.start(End::Hub, "");

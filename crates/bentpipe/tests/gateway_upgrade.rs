@@ -178,16 +178,16 @@ fn what_is_not_taken_over_is_refused_and_the_running_gateway_goes_on() {
         ),
     ] {
         pair.edit(End::Terminal, |_| settings.clone());
-        let told = pair.fails_to_take_over(End::Terminal);
-        assert!(told.contains(reason), "{told}");
+        let message = pair.fails_to_take_over(End::Terminal);
+        assert!(message.contains(reason), "{message}");
         echoes(&mut connection, b"still");
         echoes(&mut pair.connect(server), b"and new ones");
     }
     pair.edit(End::Terminal, |_| good.clone());
     // A process that is killed while it finishes its connections leaves nothing that keeps the new one from working.
     let mut old = pair.take_over(End::Terminal);
-    let told = pair.fails_to_take_over(End::Terminal);
-    assert!(told.contains("still finishes its connections") || told.contains("only just begun"), "{told}");
+    let message = pair.fails_to_take_over(End::Terminal);
+    assert!(message.contains("still finishes its connections") || message.contains("only just begun"), "{message}");
     old.kill().unwrap();
     old.wait().unwrap();
     pair.wait_for(|pair| pair.status(End::Terminal)["predecessor"].is_null());

@@ -165,7 +165,7 @@ fn a_truncated_transfer_fails_with_what_was_missing() {
 }
 
 #[test]
-fn a_refused_connection_is_told_with_its_address() {
+fn a_refused_connection_is_reported_with_its_address() {
     // A port that was free a moment ago.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let output = run(&["send", "--to", &address, "--size", "1kB"]);
@@ -212,10 +212,10 @@ fn wrong_usage_is_one_line_that_names_the_culprit_with_exit_code_2() {
         (&["transmit"], "transmit"),
     ] {
         let output = run(args);
-        let told = stderr(&output);
-        assert_eq!(exit_code(&output), 2, "{args:?}: {told}");
-        assert!(told.contains(culprit), "{args:?}: {told}");
-        assert_eq!(told.lines().count(), 1, "{args:?}: {told}");
+        let message = stderr(&output);
+        assert_eq!(exit_code(&output), 2, "{args:?}: {message}");
+        assert!(message.contains(culprit), "{args:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{args:?}: {message}");
         assert!(output.stdout.is_empty());
     }
 }

@@ -59,10 +59,10 @@ impl Place {
         tried.status.success()
     }
 
-    /// Whether `told` says what is lacking here; where the machine itself lacks something, that comes first.
-    fn is_named_in(&self, told: &str) -> bool {
+    /// Whether `message` says what is lacking here; where the machine itself lacks something, that comes first.
+    fn is_named_in(&self, message: &str) -> bool {
         let of_machine = congestion::requirements::check().err().map(|error| error.to_string());
-        told.contains(self.lacks) || of_machine.is_some_and(|what| told.contains(&what))
+        message.contains(self.lacks) || of_machine.is_some_and(|what| message.contains(&what))
     }
 }
 
@@ -75,9 +75,9 @@ fn loading_says_in_a_line_what_is_missing_and_listing_works() {
         let bentpipe = |words: &[&str]| place.run(&[&[env!("CARGO_BIN_EXE_bentpipe"), "cc"], words].concat());
         for words in [&["load", "bp_hybla"][..], &["load", "bp_cross", "--rate", "1Mbit/s", "--run"]] {
             let refused = bentpipe(words);
-            let told = String::from_utf8(refused.stderr).unwrap();
-            assert_eq!((refused.status.code(), told.lines().count()), (Some(3), 1), "{told}");
-            assert!(place.is_named_in(&told) && refused.stdout.is_empty(), "{told}");
+            let message = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!((refused.status.code(), message.lines().count()), (Some(3), 1), "{message}");
+            assert!(place.is_named_in(&message) && refused.stdout.is_empty(), "{message}");
         }
         let listed = bentpipe(&["list"]);
         assert!(listed.status.success() && String::from_utf8(listed.stdout).unwrap().contains("bp_cross"));
@@ -93,8 +93,11 @@ fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_tr
         }
         pair.runner.within = place.within;
         (pair.settings, pair.sections) = ("transport = \"tcp\"", "[tcp]\ncongestion_control = \"bp_cross\"");
-        let told = pair.refusal(End::Terminal);
-        assert!(told.contains("[tcp] congestion_control \"bp_cross\": ") && place.is_named_in(&told), "{told}");
+        let message = pair.refusal(End::Terminal);
+        assert!(
+            message.contains("[tcp] congestion_control \"bp_cross\": ") && place.is_named_in(&message),
+            "{message}"
+        );
         assert!(pair.sets(End::Terminal).is_empty(), "nothing stays behind");
         for (transport, sections) in
             [("transport = \"satpep\"", ""), ("transport = \"tcp\"", "[tcp]\ncongestion_control = \"reno\"")]

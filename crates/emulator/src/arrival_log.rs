@@ -1,13 +1,13 @@
 //! A log of every packet that came and that a link took.
 //!
 //! It is text: two comment lines with the links (or carriers and their terminals) as JSON, the names of the columns, then a
-//! line for each packet once its fate is known. Times are nanoseconds since the emulator's start; those of departures are the
+//! line for each packet once its outcome is known. Times are nanoseconds since the emulator's start; those of departures are the
 //! model's.
 //!
 //! ```text
 //! # up {"rate":"6Mbit/s","delay":"275ms",…}
 //! # down {"rate":"6Mbit/s","delay":"275ms",…}
-//! direction,number,arrived_ns,bytes,flow,fate,at_ns
+//! direction,number,arrived_ns,bytes,flow,outcome,at_ns
 //! up,0,1043511,1500,5577006791947779410,delivered,278043511
 //! ```
 //!
@@ -21,7 +21,7 @@ use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::{io, mem, thread};
 use units::{Bytes, Duration};
 
-const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,fate,at_ns";
+const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,outcome,at_ns";
 pub(crate) const DIRECTIONS: [&str; 2] = ["up", "down"];
 
 /// The names of the columns, and those of the terminals that packets of each direction may belong to.
@@ -35,9 +35,9 @@ pub(crate) fn has_terminals(names: &[Vec<String>; 2]) -> bool {
     names.iter().any(|names| !names.is_empty())
 }
 
-/// The fate of a packet.
+/// The outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum LoggedOutcome {
     /// The link delivered it.
     Delivered,
     /// The queue was full.
@@ -52,27 +52,27 @@ pub enum Fate {
     InTransit,
 }
 
-impl Fate {
-    pub(crate) const ALL: [(Fate, &str); 6] = [
-        (Fate::Delivered, "delivered"),
-        (Fate::QueueFull, "queue_full"),
-        (Fate::QueueDelay, "queue_delay"),
-        (Fate::Loss, "loss"),
-        (Fate::MemoryLimit, "memory_limit"),
-        (Fate::InTransit, "in_transit"),
+impl LoggedOutcome {
+    pub(crate) const ALL: [(LoggedOutcome, &str); 6] = [
+        (LoggedOutcome::Delivered, "delivered"),
+        (LoggedOutcome::QueueFull, "queue_full"),
+        (LoggedOutcome::QueueDelay, "queue_delay"),
+        (LoggedOutcome::Loss, "loss"),
+        (LoggedOutcome::MemoryLimit, "memory_limit"),
+        (LoggedOutcome::InTransit, "in_transit"),
     ];
 
     fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(fate, _)| *fate == self).map_or("", |(_, name)| name)
+        Self::ALL.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, name)| name)
     }
 
     pub(crate) fn of<P>(outcome: &Outcome<P>) -> Self {
         match outcome {
-            Outcome::Departure { .. } => Fate::Delivered,
+            Outcome::Departure { .. } => LoggedOutcome::Delivered,
             Outcome::Drop { reason, .. } => match reason {
-                DropReason::QueueFull => Fate::QueueFull,
-                DropReason::QueueDelay => Fate::QueueDelay,
-                DropReason::Loss => Fate::Loss,
+                DropReason::QueueFull => LoggedOutcome::QueueFull,
+                DropReason::QueueDelay => LoggedOutcome::QueueDelay,
+                DropReason::Loss => LoggedOutcome::Loss,
             },
         }
     }
@@ -89,8 +89,8 @@ pub struct Record {
     pub size: Bytes,
     /// Its flow, as fair queues see it.
     pub flow: u64,
-    /// Its fate.
-    pub fate: Fate,
+    /// Its outcome.
+    pub outcome: LoggedOutcome,
     /// When it left, was dropped, or would have arrived.
     pub at: Duration,
     /// Whose it is, by the terminal's number in the settings of its direction or, where all share a link there, of the
@@ -166,10 +166,10 @@ impl LogWriter {
 }
 
 fn write_record(out: &mut impl Write, direction: usize, record: &Record, names: &[Vec<String>; 2]) -> io::Result<()> {
-    let Record { number, arrived, size, flow, fate, at, terminal } = record;
-    let (name, fate, size) = (DIRECTIONS[direction], fate.name(), size.as_u64());
+    let Record { number, arrived, size, flow, outcome, at, terminal } = record;
+    let (name, outcome, size) = (DIRECTIONS[direction], outcome.name(), size.as_u64());
     let (arrived, at) = (arrived.as_nanos(), at.as_nanos());
-    write!(out, "{name},{number},{arrived},{size},{flow},{fate},{at}")?;
+    write!(out, "{name},{number},{arrived},{size},{flow},{outcome},{at}")?;
     if has_terminals(names) {
         write!(out, ",{}", terminal.map_or("", |terminal| &names[direction][terminal]))?;
     }

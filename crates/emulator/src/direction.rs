@@ -1,7 +1,7 @@
 //! One direction: from the receiving interface through the link to the sending interface.
 
 use crate::apart::Apart;
-use crate::arrival_log::{Fate, Record};
+use crate::arrival_log::{LoggedOutcome, Record};
 use crate::frame::{Arrival, Frame, Pool};
 use crate::headers;
 use crate::path::{Path, PathModel};
@@ -33,7 +33,7 @@ pub(crate) struct Direction {
     now: Instant,
     /// How many packets came.
     arrivals: u64,
-    /// The fate of packets since the log took it; `None` without a log.
+    /// The outcome of packets since the log took it; `None` without a log.
     records: Option<Vec<Record>>,
     facts: Facts,
 }
@@ -107,21 +107,21 @@ impl Direction {
         self.arrivals += 1;
         if self.path.counters().in_transit().bytes >= self.memory_limit.as_u64() {
             self.facts.memory_limit += frame.size();
-            self.record(&frame, Fate::MemoryLimit, self.now);
+            self.record(&frame, LoggedOutcome::MemoryLimit, self.now);
             pool.give(frame.bytes);
             return;
         }
         self.path.enqueue(self.now, link, frame);
     }
 
-    /// From now on, the fate of packets is kept for [`Direction::records`]. Of packets that all share a link, `apart` says
+    /// From now on, the outcome of packets is kept for [`Direction::records`]. Of packets that all share a link, `apart` says
     /// whose each is.
     pub(crate) fn keep_records(&mut self, apart: Option<Apart>) {
         self.records.get_or_insert_default();
         self.apart = apart.filter(|_| !self.path.is_apart());
     }
 
-    /// The fate of packets, for the log to take.
+    /// The outcome of packets, for the log to take.
     pub(crate) fn records(&mut self) -> Option<&mut Vec<Record>> {
         self.records.as_mut()
     }
@@ -131,15 +131,23 @@ impl Direction {
         while let Some(outcome) = self.path.drain(self.now) {
             let at = outcome.at();
             let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
-            self.record(&packet, Fate::InTransit, at);
+            self.record(&packet, LoggedOutcome::InTransit, at);
         }
     }
 
-    fn record(&mut self, frame: &Frame, fate: Fate, at: Instant) {
+    fn record(&mut self, frame: &Frame, outcome: LoggedOutcome, at: Instant) {
         if let Some(records) = &mut self.records {
             let Arrival { number, at: arrived, terminal } = frame.arrival;
             let (arrived, at) = (arrived.since(self.start), at.since(self.start));
-            records.push(Record { number, arrived, size: frame.size(), flow: frame.flow_hash(), fate, at, terminal });
+            records.push(Record {
+                number,
+                arrived,
+                size: frame.size(),
+                flow: frame.flow_hash(),
+                outcome,
+                at,
+                terminal,
+            });
         }
     }
 
@@ -167,9 +175,9 @@ impl Direction {
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
         self.now = self.now.max(now);
         while let Some(outcome) = self.path.poll(self.now) {
-            let (fate, at) = (Fate::of(&outcome), outcome.at());
+            let (logged, at) = (LoggedOutcome::of(&outcome), outcome.at());
             let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
-            self.record(packet, fate, at);
+            self.record(packet, logged, at);
             match outcome {
                 Outcome::Departure { packet, at } => {
                     self.facts.transit.saturating_record(at.since(packet.arrival.at).as_nanos() / 1000);

@@ -136,7 +136,7 @@ impl Emulator {
         })
     }
 
-    /// Writes to `out` the fate of every packet that the links take, as [`crate::ArrivalLog`] reads it. Where terminals
+    /// Writes to `out` the outcome of every packet that the links take, as [`crate::ArrivalLog`] reads it. Where terminals
     /// are told apart in one direction, whose each packet is follows in the other from the address that it comes from or
     /// goes to.
     ///

@@ -4,12 +4,12 @@
 //! other on the link layer. Each direction has a [`link::LinkConfig`] of its own.
 //!
 //! - **Sizes are those of the wire.** A super-packet that the sending host left to its network card is cut into
-//!   segments first, each a packet with a fate of its own.
+//!   segments first, each a packet with an outcome of its own.
 //! - **Address resolution is exempt**: ARP and IPv6 neighbour discovery (RFC 4861) cross at once, so that one lost
 //!   request does not cost a transfer a second.
 //! - **Time is measured.** The report says how much later than the model packets were really sent.
 //! - **A run can be repeated**: the log of arrivals, replayed through the links and carriers in virtual time, gives
-//!   every packet the same fate ([`ArrivalLog`]).
+//!   every packet the same outcome ([`ArrivalLog`]).
 //! - **Terminals may share a carrier on demand** ([`SharedCarrier`], [`link::dama`]): each has a queue of its own, told
 //!   apart by where packets come from, and what each is given follows what it asks for.
 //! - **Memory is bounded**, whatever the queue limit allows; every packet is accounted for by outcome and reason.
@@ -29,7 +29,7 @@ mod report;
 mod segment;
 mod terminal;
 
-pub use arrival_log::{Fate, Record};
+pub use arrival_log::{LoggedOutcome, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};
 pub use path::PathModel;
 pub use replay::{ArrivalLog, Difference, LogError};

@@ -1,6 +1,6 @@
 //! Reading the log of arrivals, and its replay through the same links in virtual time.
 
-use crate::arrival_log::{DIRECTIONS, Fate, Record, columns, has_terminals};
+use crate::arrival_log::{DIRECTIONS, LoggedOutcome, Record, columns, has_terminals};
 use crate::path::{Path, PathModel};
 use crate::terminal::PathError;
 use link::Outcome;
@@ -26,7 +26,7 @@ pub struct LogError {
     pub problem: String,
 }
 
-/// A packet that met another fate, or another time, in the replay.
+/// A packet that met another outcome, or another time, in the replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// `up` or `down`.
@@ -34,9 +34,9 @@ pub struct Difference {
     /// The packet's number.
     pub number: u64,
     /// Fates and times in the log.
-    pub logged: Vec<(Fate, Duration)>,
+    pub logged: Vec<(LoggedOutcome, Duration)>,
     /// Fates and times in the replay.
-    pub replayed: Vec<(Fate, Duration)>,
+    pub replayed: Vec<(LoggedOutcome, Duration)>,
 }
 
 impl ArrivalLog {
@@ -67,7 +67,7 @@ impl ArrivalLog {
         Ok(Self { paths, packets })
     }
 
-    /// Sends every packet through its link in virtual time, and compares fates and times.
+    /// Sends every packet through its link in virtual time, and compares outcomes and times.
     ///
     /// # Errors
     /// If the log's links are none.
@@ -77,9 +77,11 @@ impl ArrivalLog {
             let replayed = replay(config, logged)?;
             let (mut logged, mut replayed) = (logged.as_slice(), replayed.as_slice());
             while let Some(number) = logged.first().or(replayed.first()).map(|record| record.number) {
-                let in_log = fates(take_number(&mut logged, number));
-                let in_replay = fates(take_number(&mut replayed, number));
-                let has_ended = in_log.iter().all(|(fate, _)| !matches!(fate, Fate::InTransit | Fate::MemoryLimit));
+                let in_log = outcomes(take_number(&mut logged, number));
+                let in_replay = outcomes(take_number(&mut replayed, number));
+                let has_ended = in_log
+                    .iter()
+                    .all(|(outcome, _)| !matches!(outcome, LoggedOutcome::InTransit | LoggedOutcome::MemoryLimit));
                 if has_ended && in_log != in_replay {
                     differences.push(Difference { direction, number, logged: in_log, replayed: in_replay });
                 }
@@ -89,18 +91,18 @@ impl ArrivalLog {
     }
 }
 
-/// The fate of the packets of a log on this way, by number.
+/// The outcome of the packets of a log on this way, by number.
 fn replay(config: &PathModel, logged: &[Record]) -> Result<Vec<Record>, PathError> {
     let mut path = Path::new(Instant::ZERO, config)?;
     let mut replayed = Vec::new();
     let mut keep = |outcome: Outcome<Record>| {
-        let (fate, at) = (Fate::of(&outcome), outcome.at().since(Instant::ZERO));
+        let (became, at) = (LoggedOutcome::of(&outcome), outcome.at().since(Instant::ZERO));
         let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
-        replayed.push(Record { fate, at, ..packet });
+        replayed.push(Record { outcome: became, at, ..packet });
     };
     let mut now = Instant::ZERO;
     let mut latest = None;
-    for record in logged.iter().filter(|record| record.fate != Fate::MemoryLimit) {
+    for record in logged.iter().filter(|record| record.outcome != LoggedOutcome::MemoryLimit) {
         // A copy has a record of its own, but came only once.
         if latest.replace(record.number) != Some(record.number) {
             now = Instant::ZERO + record.arrived;
@@ -112,7 +114,7 @@ fn replay(config: &PathModel, logged: &[Record]) -> Result<Vec<Record>, PathErro
         }
     }
     // What left later than the log's last arrival had slots until then.
-    let ended = logged.iter().filter(|record| record.fate != Fate::InTransit);
+    let ended = logged.iter().filter(|record| record.outcome != LoggedOutcome::InTransit);
     let end = ended.map(|record| Instant::ZERO + record.at).fold(now, Instant::max);
     while let Some(outcome) = path.drain(end) {
         keep(outcome);
@@ -141,10 +143,10 @@ fn take_number<'a>(records: &mut &'a [Record], number: u64) -> &'a [Record] {
     taken
 }
 
-fn fates(records: &[Record]) -> Vec<(Fate, Duration)> {
-    let mut fates: Vec<_> = records.iter().map(|record| (record.fate, record.at)).collect();
-    fates.sort_unstable();
-    fates
+fn outcomes(records: &[Record]) -> Vec<(LoggedOutcome, Duration)> {
+    let mut outcomes: Vec<_> = records.iter().map(|record| (record.outcome, record.at)).collect();
+    outcomes.sort_unstable();
+    outcomes
 }
 
 fn direction_of(name: &str) -> Result<usize, String> {
@@ -157,12 +159,12 @@ fn record(row: &str, paths: &[PathModel; 2], names: &[Vec<String>; 2]) -> Result
         false => (row, ""),
     };
     let fields: Vec<_> = row.split(',').collect();
-    let [direction, number, arrived, size, flow, fate, at] = fields[..] else {
+    let [direction, number, arrived, size, flow, outcome, at] = fields[..] else {
         return Err(format!("it does not have the columns {}", columns(paths).0));
     };
     let parse = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
     let direction = direction_of(direction)?;
-    let known = Fate::ALL.iter().find(|(_, name)| *name == fate);
+    let known = LoggedOutcome::ALL.iter().find(|(_, name)| *name == outcome);
     let owner = names[direction].iter().position(|name| name == terminal);
     if owner.is_none() && (!terminal.is_empty() || !paths[direction].terminals().is_empty()) {
         return Err(format!("`{terminal}` is no terminal"));
@@ -172,7 +174,7 @@ fn record(row: &str, paths: &[PathModel; 2], names: &[Vec<String>; 2]) -> Result
         arrived: Duration::from_nanos(parse(arrived)?),
         size: Bytes::new(parse(size)?),
         flow: parse(flow)?,
-        fate: known.ok_or_else(|| format!("`{fate}` is no fate"))?.0,
+        outcome: known.ok_or_else(|| format!("`{outcome}` is no outcome"))?.0,
         at: Duration::from_nanos(parse(at)?),
         terminal: owner,
     };
@@ -187,7 +189,7 @@ mod tests {
     use link::dama::{CarrierConfig, TerminalConfig};
     use units::Rate;
 
-    const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,fate,at_ns";
+    const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,outcome,at_ns";
 
     fn log(lines: &str) -> String {
         let link = LinkConfig::new(Rate::from_bps(12_000_000), Duration::from_millis(10));
@@ -206,8 +208,8 @@ mod tests {
             [Difference {
                 direction: "down",
                 number: 0,
-                logged: vec![(Fate::Loss, ms(11) + Duration::from_nanos(5))],
-                replayed: vec![(Fate::Delivered, ms(11) + Duration::from_nanos(5))],
+                logged: vec![(LoggedOutcome::Loss, ms(11) + Duration::from_nanos(5))],
+                replayed: vec![(LoggedOutcome::Delivered, ms(11) + Duration::from_nanos(5))],
             }]
         );
     }

@@ -21,7 +21,7 @@ pub struct Report {
     pub down: DirectionReport,
 }
 
-/// The fate of the packets of one direction. Sizes are those of IP packets.
+/// The outcome of the packets of one direction. Sizes are those of IP packets.
 /// `offered + duplicated = delivered + dropped (but for receive_overrun and unsupported) + in_transit`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DirectionReport {

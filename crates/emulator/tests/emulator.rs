@@ -4,7 +4,7 @@
 
 mod hosts;
 
-use emulator::{ArrivalLog, Config, Fate, PathModel, Record, Report, SharedCarrier, Terminal, TerminalReport};
+use emulator::{ArrivalLog, Config, LoggedOutcome, PathModel, Record, Report, SharedCarrier, Terminal, TerminalReport};
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
@@ -114,7 +114,7 @@ fn each_packet_meets_the_fate_that_the_link_has_for_it() {
     let report = hosts.finish();
 
     assert!(received.windows(2).any(|pair| pair[0] > pair[1]), "some packet was overtaken");
-    let mut expected = fates(config, COUNT);
+    let mut expected = outcomes(config, COUNT);
     received.sort_unstable();
     expected.sort_unstable();
     assert_eq!(received, expected);
@@ -127,7 +127,7 @@ fn each_packet_meets_the_fate_that_the_link_has_for_it() {
 }
 
 /// The numbers of the packets that a link delivers, copies included.
-fn fates(config: LinkConfig, count: u32) -> Vec<u32> {
+fn outcomes(config: LinkConfig, count: u32) -> Vec<u32> {
     #[derive(Clone)]
     struct Datagram(u32);
     impl link::Packet for Datagram {
@@ -184,13 +184,14 @@ fn a_log_of_arrivals_replayed_gives_every_packet_the_same_fate() {
         transfer_back(hosts, &payload(1_000_000));
     };
     let Some((report, log)) = logged("links", Config::new(faulty, fading), traffic) else { return };
-    let fates =
-        |direction: usize, fate| log.packets[direction].iter().filter(|packet| packet.fate == fate).count() as u64;
+    let outcomes = |direction: usize, outcome| {
+        log.packets[direction].iter().filter(|packet| packet.outcome == outcome).count() as u64
+    };
     for (direction, report) in [&report.up, &report.down].into_iter().enumerate() {
-        assert_eq!(fates(direction, Fate::Delivered), report.delivered.packets);
-        assert_eq!(fates(direction, Fate::Loss), report.dropped.loss.packets);
-        assert_eq!(fates(direction, Fate::QueueFull), report.dropped.queue_full.packets);
-        assert_eq!(fates(direction, Fate::QueueDelay), report.dropped.queue_delay.packets);
+        assert_eq!(outcomes(direction, LoggedOutcome::Delivered), report.delivered.packets);
+        assert_eq!(outcomes(direction, LoggedOutcome::Loss), report.dropped.loss.packets);
+        assert_eq!(outcomes(direction, LoggedOutcome::QueueFull), report.dropped.queue_full.packets);
+        assert_eq!(outcomes(direction, LoggedOutcome::QueueDelay), report.dropped.queue_delay.packets);
     }
     assert!(report.up.dropped.loss.packets > 5 && report.up.duplicated.packets > 5, "{report:?}");
     assert!(report.down.dropped.queue_delay.packets > 0, "{report:?}");
@@ -341,17 +342,17 @@ fn the_log_of_a_carrier_says_whose_each_packet_is_and_replayed_gives_it_the_same
     let count = |of: &dyn Fn(&Record) -> bool| up.iter().filter(|packet| of(packet)).count() as u64;
     assert_eq!(count(&|packet| packet.terminal.is_none()), 0, "what is nobody's is not taken");
     assert!(report.up.dropped.unsupported >= 8, "{report:?}");
-    for (fate, reported) in [
-        (Fate::Delivered, report.up.delivered.packets),
-        (Fate::QueueFull, report.up.dropped.queue_full.packets),
-        (Fate::QueueDelay, report.up.dropped.queue_delay.packets),
-        (Fate::Loss, report.up.dropped.loss.packets),
-        (Fate::InTransit, report.up.in_transit_packets),
+    for (outcome, reported) in [
+        (LoggedOutcome::Delivered, report.up.delivered.packets),
+        (LoggedOutcome::QueueFull, report.up.dropped.queue_full.packets),
+        (LoggedOutcome::QueueDelay, report.up.dropped.queue_delay.packets),
+        (LoggedOutcome::Loss, report.up.dropped.loss.packets),
+        (LoggedOutcome::InTransit, report.up.in_transit_packets),
     ] {
-        assert!(reported > 0 && count(&|packet| packet.fate == fate) == reported, "{fate:?}: {report:?}");
+        assert!(reported > 0 && count(&|packet| packet.outcome == outcome) == reported, "{outcome:?}: {report:?}");
     }
-    assert!(count(&|packet| packet.terminal == Some(0) && packet.fate == Fate::QueueDelay) > 0);
-    assert!(count(&|packet| packet.terminal == Some(1) && packet.fate == Fate::QueueFull) > 0);
+    assert!(count(&|packet| packet.terminal == Some(0) && packet.outcome == LoggedOutcome::QueueDelay) > 0);
+    assert!(count(&|packet| packet.terminal == Some(1) && packet.outcome == LoggedOutcome::QueueFull) > 0);
     // One link goes down, and each packet is the terminal's to which it goes.
     let mut down: Vec<_> =
         down.iter().filter(|packet| packet.size.as_u64() == 128).map(|packet| packet.terminal).collect();

@@ -1,6 +1,6 @@
 //! The gateway daemon: interception, relays, the satellite session, control and metrics.
 //!
-//! [`config::load`] reads the settings, [`Gateway::start`] sets a gateway up and [`Gateway::run`] relays until it is told
+//! [`config::load`] reads the settings, [`Gateway::start`] sets a gateway up and [`Gateway::run`] relays until it is asked
 //! to stop through its [`Handle`].
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
 

@@ -27,7 +27,7 @@ fn answer(pair: &Pair, question: &[u8]) -> Value {
 }
 
 #[test]
-fn who_asks_nothing_or_hangs_up_is_told_the_state() {
+fn who_asks_nothing_or_hangs_up_receives_the_state() {
     let Some(pair) = alone() else { return };
     for question in [&b""[..], b"\n", b"status\n", b"status", b"  status  \n"] {
         assert_eq!(answer(&pair, question)["peers"][0]["name"], "other", "{question:?}");
@@ -52,7 +52,7 @@ fn a_question_that_it_does_not_know_is_refused_with_those_it_knows() {
         let refused = answer["refused"][0].as_str().unwrap();
         assert_eq!(refused, "the question is none of: status, reload, survey, drain", "{question:?}");
     }
-    // Nothing is read beyond the longest question: whoever goes on writing is hung up on, and the next is served.
+    // Nothing is read beyond the longest question: a client that goes on writing is hung up on, and the next is served.
     let mut stream = UnixStream::connect(pair.socket(End::Hub)).unwrap();
     let _ = stream.write_all(&endless);
     assert_eq!(answer(&pair, b"status\n")["name"], pair.status(End::Hub)["name"]);
@@ -168,12 +168,12 @@ fn the_state_has_the_keys_that_the_page_lists() {
     let status = pair.status(End::Terminal);
     assert_eq!(keys(&status), documented(""), "docs/monitoring.md");
     for key in ["privileges", "link"] {
-        let (told, documented) = (keys(&status[key]), documented(key));
-        assert!(told.is_subset(&documented), "{key}: {:?}", told.difference(&documented).collect::<Vec<_>>());
+        let (reported, documented) = (keys(&status[key]), documented(key));
+        assert!(reported.is_subset(&documented), "{key}: {:?}", reported.difference(&documented).collect::<Vec<_>>());
     }
     for key in ["peers", "streams"] {
-        let (told, documented) = (keys(&status[key][0]), documented(key));
-        assert!(told.is_subset(&documented), "{key}: {:?}", told.difference(&documented).collect::<Vec<_>>());
+        let (reported, documented) = (keys(&status[key][0]), documented(key));
+        assert!(reported.is_subset(&documented), "{key}: {:?}", reported.difference(&documented).collect::<Vec<_>>());
     }
 }
 
@@ -197,8 +197,8 @@ fn the_state_tells_of_each_stream_what_its_ends_and_counts_are() {
     let server = pair.serve(Family::V6, 7, echo_all);
     let mut client = pair.connect(server);
     echoes(&mut client, &[7; 1000]);
-    let told = |end| pair.status(end)["streams"][0].clone();
-    let (near, far) = (told(End::Terminal), told(End::Hub));
+    let stream = |end| pair.status(end)["streams"][0].clone();
+    let (near, far) = (stream(End::Terminal), stream(End::Hub));
     for (stream, side) in [(&near, "near"), (&far, "far")] {
         assert_eq!(stream["side"], side);
         assert_eq!(stream["client"], json!(client.local_addr().unwrap().to_string()));
@@ -246,7 +246,7 @@ fn metrics_count_what_the_state_counts() {
         "bentpipe_open_time_seconds_count{class=\"default\"} 1",
         "# EOF",
     ] {
-        assert!(metrics.lines().any(|told| told == line), "{line}\n{metrics}");
+        assert!(metrics.lines().any(|reported| reported == line), "{line}\n{metrics}");
     }
     assert!(pair.http(End::Terminal, 9090, "GET /", "").starts_with("HTTP/1.1 404"));
     assert!(pair.http(End::Terminal, 9090, "POST /metrics", "x").starts_with("HTTP/1.1 405"));

@@ -16,7 +16,7 @@ fn examine(pair: &Pair, end: End) -> BTreeMap<String, Check> {
 }
 
 /// The check, which is bad; what it says and advises.
-fn told<'a>(checks: &'a BTreeMap<String, Check>, name: &str) -> (&'a str, &'a str) {
+fn said<'a>(checks: &'a BTreeMap<String, Check>, name: &str) -> (&'a str, &'a str) {
     let check = checks.get(name).unwrap_or_else(|| panic!("no {name} in {:?}", checks.keys()));
     assert!(!check.ok, "{check:?}");
     (&check.says, check.remedy.as_deref().unwrap())
@@ -38,7 +38,7 @@ fn all_is_well_with_a_pair_that_is_up() {
 }
 
 #[test]
-fn a_host_that_is_set_wrongly_is_told_what_to_set() {
+fn a_host_that_is_set_wrongly_reads_what_to_set() {
     let Some(pair) = Pair::up("") else { return };
     let host = &pair.client().gateway;
     set_sysctls(
@@ -53,42 +53,42 @@ fn a_host_that_is_set_wrongly_is_told_what_to_set() {
     .unwrap();
     let checks = examine(&pair, End::Terminal);
     for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
-        let (says, remedy) = told(&checks, &format!("forwarding {key}"));
+        let (says, remedy) = said(&checks, &format!("forwarding {key}"));
         assert!(says.contains("not forwarded") && remedy.contains(&format!("sysctl -w {key}=1")), "{says} {remedy}");
     }
-    let (says, remedy) = told(&checks, "rp_filter lan");
+    let (says, remedy) = said(&checks, "rp_filter lan");
     assert!(says.contains("drops intercepted packets"), "{says}");
     assert_eq!(remedy, "sysctl -w net/ipv4/conf/lan/src_valid_mark=0");
     assert!(checks.values().all(|check| !check.lacks), "the machine has all it takes");
 }
 
 #[test]
-fn an_interface_that_is_down_absent_or_too_small_is_told() {
+fn an_interface_that_is_down_absent_or_too_small_is_reported() {
     let Some(mut pair) = Pair::new() else { return };
     pair.start(End::Terminal, "");
     pair.stop(End::Terminal);
     pair.output(End::Terminal, "ip", "link set sat mtu 1300");
     let checks = examine(&pair, End::Terminal);
-    let (says, remedy) = told(&checks, "interface sat");
+    let (says, remedy) = said(&checks, "interface sat");
     assert_eq!(says, "its MTU is 1300, and [link] mtu is 1500");
     assert_eq!(remedy, "set [link] mtu = 1300, or ip link set sat mtu 1500");
     pair.output(End::Terminal, "ip", "link set sat down");
     let checks = examine(&pair, End::Terminal);
-    assert_eq!(told(&checks, "interface sat"), ("it is down", "ip link set sat up"));
+    assert_eq!(said(&checks, "interface sat"), ("it is down", "ip link set sat up"));
     assert!(!checks["route other"].ok, "{:?}", checks["route other"]);
     pair.edit(End::Terminal, |text| text.replace("interface = \"sat\"", "interface = \"satellite\""));
     let checks = examine(&pair, End::Terminal);
-    let (says, _) = told(&checks, "interface satellite");
+    let (says, _) = said(&checks, "interface satellite");
     assert!(says.contains("link.interface names it, and this machine has ") && says.contains("lan"), "{says}");
 }
 
 #[test]
-fn a_route_that_leaves_by_another_interface_is_told() {
+fn a_route_that_leaves_by_another_interface_is_reported() {
     let Some(mut pair) = Pair::new() else { return };
     pair.start(End::Terminal, "routes = [\"203.0.113.0/24\"]");
     pair.output(End::Terminal, "ip", "route add 203.0.113.0/24 via 198.18.2.2");
     let checks = examine(&pair, End::Terminal);
-    let (says, remedy) = told(&checks, "return route other 203.0.113.0/24");
+    let (says, remedy) = said(&checks, "return route other 203.0.113.0/24");
     assert!(says.contains("leave by lan, and [link] interface is sat"), "{says}");
     assert!(remedy.contains("dev sat"), "{remedy}");
     assert!(checks["route other"].ok, "{:?}", checks["route other"]);
@@ -98,12 +98,12 @@ fn a_route_that_leaves_by_another_interface_is_told() {
 }
 
 #[test]
-fn a_peer_that_does_not_answer_is_told_with_the_reason() {
+fn a_peer_that_does_not_answer_is_reported_with_the_reason() {
     let Some(mut pair) = Pair::new() else { return };
     pair.start(End::Terminal, "");
     pair.wait_for(|pair| !pair.status(End::Terminal)["peers"][0]["trouble"].is_null());
     let checks = examine(&pair, End::Terminal);
-    let (says, remedy) = told(&checks, "peer other");
+    let (says, remedy) = said(&checks, "peer other");
     assert!(says.starts_with("not up, says the running gateway: "), "{says}");
     assert!(remedy.starts_with("check "), "{remedy}");
     assert!(!checks.contains_key("mtu other"), "nothing is known of its path");

@@ -14,7 +14,7 @@ fn with_pages() -> Option<Pair> {
     Some(pair.start_both(""))
 }
 
-/// What a page of `end` with this view is told, from now on.
+/// What a page of `end` with this view receives from now on.
 fn documents(pair: &Pair, end: End, view: &str) -> impl Iterator<Item = Value> + use<> {
     let address = SocketAddr::from(([127, 0, 0, 1], 8080));
     let mut stream = pair.site(end).gateway.run(|| TcpStream::connect(address)).unwrap().unwrap();
@@ -53,14 +53,14 @@ fn a_far_gateway_that_dies_and_a_reload_are_events() {
     assert!(page.by_ref().take(5).any(|document| document["peers_up"] == 1));
     pair.edit(End::Terminal, |text| text.replace("rate = \"2Gbit/s\"", "rate = \"1Gbit/s\""));
     pair.reload_changes(End::Terminal, "[link] rate");
-    let is_told = |page: &mut dyn Iterator<Item = Value>, text: &str| {
+    let is_reported = |page: &mut dyn Iterator<Item = Value>, text: &str| {
         let has = |document: &Value| document["events"].to_string().contains(text);
         page.take(30).find(has).unwrap_or_else(|| panic!("{text}"))
     };
-    let reloaded = is_told(&mut page, "configuration reloaded");
+    let reloaded = is_reported(&mut page, "configuration reloaded");
     assert!(reloaded["events"].to_string().contains("link rate 1.00 Gbit/s instead of 2.00 Gbit/s"), "{reloaded}");
     pair.stop(End::Hub);
-    let dead = is_told(&mut page, "other is ");
+    let dead = is_reported(&mut page, "other is ");
     assert_eq!(dead["peers_up"], 0);
     assert_ne!(dead["table"]["rows"][0]["state"], "up");
 }

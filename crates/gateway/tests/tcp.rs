@@ -222,7 +222,7 @@ fn a_session_goes_on_with_the_process_that_takes_over() {
 }
 
 #[test]
-fn a_gateway_without_a_common_version_is_told_which_there_are() {
+fn a_gateway_without_a_common_version_learns_which_there_are() {
     let Some((pair, hub)) = hub_alone() else { return };
     let [hub_key, own] = [[1; 32], [2; 32]].map(PrivateKey::from_random);
     let versions = Versions::new(8, 9).unwrap();
@@ -291,8 +291,8 @@ fn without_a_far_gateway_tunnels_end_at_the_server() {
 fn a_congestion_control_that_the_kernel_lacks_is_refused_with_those_it_has() {
     let Some(mut pair) = clear() else { return };
     pair.sections = "[tcp]\ncongestion_control = \"warp\"";
-    let told = pair.try_start(End::Hub, "").unwrap_err().to_string();
-    assert!(told.contains("[tcp] congestion_control \"warp\"") && told.contains("reno"), "{told}");
+    let refusal = pair.try_start(End::Hub, "").unwrap_err().to_string();
+    assert!(refusal.contains("[tcp] congestion_control \"warp\"") && refusal.contains("reno"), "{refusal}");
 }
 
 #[test]

@@ -236,7 +236,7 @@ mod tests {
             namespace.run(|| (Interfaces::new().unwrap(), Changes::new().unwrap())).unwrap();
         ip("link add wire type veth peer name far");
         assert!(changes.take());
-        assert!(!changes.take(), "each change is told once");
+        assert!(!changes.take(), "each change is reported once");
         let first = interfaces.get("wire").unwrap().unwrap();
         ip("link del wire");
         assert!(changes.take());

@@ -25,7 +25,7 @@ pub(crate) struct RouteSocket {
 pub(crate) type Message<'a> = (u16, &'a [u8]);
 
 impl RouteSocket {
-    /// With `groups`, it is told of changes instead of answering.
+    /// With `groups`, it receives changes instead of answering.
     pub(crate) fn new(groups: &[u32]) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind(&SocketAddr::new(0, 0))?;

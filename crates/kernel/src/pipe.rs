@@ -100,7 +100,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn bytes_pass_in_order_and_the_end_is_told() {
+    fn bytes_pass_in_order_and_the_end_is_reported() {
         let (mut from, source) = UnixStream::pair().expect("pair");
         let (destination, mut to) = UnixStream::pair().expect("pair");
         source.set_nonblocking(true).expect("nonblocking");

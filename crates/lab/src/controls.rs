@@ -34,7 +34,7 @@ impl Controls {
         {
             return Ok(name.to_owned());
         }
-        // Only the cross-layer control is told the capacity.
+        // Only the cross-layer control learns the capacity.
         let capacity = config.capacity.filter(|_| twin == "cross-layer");
         if let Some(loaded) = self.loaded.iter().find(|loaded| loaded.twin == twin && loaded.capacity == capacity) {
             return Ok(loaded.held.name().to_owned());

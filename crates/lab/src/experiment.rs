@@ -21,7 +21,7 @@ pub struct LinkParameters {
     pub reorder: Probability,
     /// Probability that a packet arrives twice, each way.
     pub duplicate: Probability,
-    /// Seed of the losses: the same seed, the same fate for packet k of each direction.
+    /// Seed of the losses: the same seed, the same outcome for packet k of each direction.
     pub seed: u64,
 }
 

@@ -71,7 +71,7 @@ struct Gateway {
 }
 
 impl Gateways {
-    /// Starts `program` as a gateway in every site of `topology`, told that the satellite carries `rates` (up and
+    /// Starts `program` as a gateway in every site of `topology`, configured for a satellite that carries `rates` (up and
     /// down) at round-trip time `rtt`, and waits until every terminal has its session with the hub. Call it from the thread that
     /// lives as long as the gateways are to.
     ///

@@ -89,7 +89,7 @@ impl Drop for Pepsal {
 
 fn wait_until_listening(child: &mut Child) -> Result<(), Error> {
     let sockets = format!("/proc/{}/net/tcp", child.id());
-    // On every address, whatever it is told: the port, no other end, and the state LISTEN.
+    // On every address, whatever its arguments say: the port, no other end, and the state LISTEN.
     let listening = format!(":{PORT:04X} 00000000:0000 0A");
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! The fate of every packet.
+//! The outcome of every packet.
 
 use crate::DropReason;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Packets whose fate is decided: on the way to the far end, or dropped and not yet reported.
+//! Packets whose outcome is decided: on the way to the far end, or dropped and not yet reported.
 
 use crate::{DropReason, Outcome};
 use std::cmp::Reverse;

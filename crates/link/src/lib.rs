@@ -72,7 +72,7 @@ pub use error::ConfigError;
 pub use geometry::Geometry;
 pub use link::Link;
 pub use opportunities::Opportunities;
-pub use packet::{DropReason, Fate, Outcome, Packet};
+pub use packet::{DropReason, LoggedOutcome, Outcome, Packet};
 pub use preset::{PRESETS, Preset, UnknownPreset};
 pub use steps::Steps;
 pub use trace::TraceError;

@@ -9,7 +9,7 @@ use crate::opportunities::OpportunityCursor;
 use crate::propagation::Propagation;
 use crate::steps::Timeline;
 use crate::transmitter::{Pace, Transmitter, VaryingRate};
-use crate::{ConfigError, Counters, Discipline, DropReason, Fate, Handover, LinkConfig, Outcome, Packet};
+use crate::{ConfigError, Counters, Discipline, DropReason, Handover, LinkConfig, LoggedOutcome, Outcome, Packet};
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
 /// One direction of a link. See the crate's documentation for what happens to a packet, and in which order.
@@ -123,7 +123,7 @@ impl<P: Packet> Link<P> {
     /// # Panics
     /// If the link does not decide on arrival.
     #[inline]
-    pub fn pass(&mut self, now: Instant, size: Bytes) -> Fate {
+    pub fn pass(&mut self, now: Instant, size: Bytes) -> LoggedOutcome {
         self.now = self.now.max(now);
         self.counters.offered += size;
         let Queue::DropTail(queue) = &mut self.queue else {
@@ -132,16 +132,16 @@ impl<P: Packet> Link<P> {
         let free_at = self.transmitter.free_at();
         if free_at > self.now && !queue.admit(self.now, free_at, size) {
             self.counters.dropped_queue_full += size;
-            return Fate::Refused;
+            return LoggedOutcome::Refused;
         }
         let sent_at = self.transmitter.send(self.now, size);
         let (at, _) = self.propagation.arrival(sent_at);
         if !self.is_faithful && self.loses_next(sent_at, size) {
             self.counters.dropped_loss += size;
-            return Fate::Lost(at);
+            return LoggedOutcome::Lost(at);
         }
         self.counters.delivered += size;
-        Fate::Arrives(at)
+        LoggedOutcome::Arrives(at)
     }
 
     /// Whether the next packet is lost, whose last bit is sent at `sent_at`.
@@ -182,7 +182,7 @@ impl<P: Packet> Link<P> {
         Some(next).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
-    /// The fate of every packet so far.
+    /// The outcome of every packet so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -14,7 +14,7 @@ pub trait Packet: Clone {
     }
 }
 
-/// The fate of a packet.
+/// The outcome of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome<P> {
@@ -46,10 +46,10 @@ impl<P> Outcome<P> {
     }
 }
 
-/// The fate of a packet that the caller carries itself ([`crate::Link::pass`]).
+/// The outcome of a packet that the caller carries itself ([`crate::Link::pass`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Fate {
+pub enum LoggedOutcome {
     /// It arrives at the far end at this time.
     Arrives(Instant),
     /// It is lost, and would have arrived at this time.

@@ -282,11 +282,11 @@ proptest! {
         if ordered {
             prop_assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0));
         }
-        let mut fates: Vec<u64> = arrivals.iter().map(|(number, _)| *number).collect();
-        fates.extend([DropReason::Loss, DropReason::QueueFull, DropReason::QueueDelay].map(|why| dropped(&outcomes, why)).concat());
-        fates.sort_unstable();
-        fates.dedup();
-        prop_assert_eq!(fates, (0..traffic.len() as u64).collect::<Vec<_>>());
+        let mut accounted: Vec<u64> = arrivals.iter().map(|(number, _)| *number).collect();
+        accounted.extend([DropReason::Loss, DropReason::QueueFull, DropReason::QueueDelay].map(|why| dropped(&outcomes, why)).concat());
+        accounted.sort_unstable();
+        accounted.dedup();
+        prop_assert_eq!(accounted, (0..traffic.len() as u64).collect::<Vec<_>>());
     }
 
     /// A saturated link delivers at its rate, to the nanosecond.

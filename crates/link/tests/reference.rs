@@ -3,8 +3,8 @@
 
 use crate::packets::{Numbered, delivered, drain, dropped};
 use link::{
-    Codel, Discipline, DropReason, Fate, FqCodel, GilbertElliott, Link, LinkConfig, LossModel, Outcome, QueueLimit,
-    Steps, Tally,
+    Codel, Discipline, DropReason, FqCodel, GilbertElliott, Link, LinkConfig, LoggedOutcome, LossModel, Outcome,
+    QueueLimit, Steps, Tally,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -107,7 +107,7 @@ proptest! {
         prop_assert_eq!(dropped(&outcomes, DropReason::QueueFull), refused);
     }
 
-    /// "All others fare as if it had been given to `enqueue`": whichever packets the caller carries itself, each has the same fate.
+    /// "All others fare as if it had been given to `enqueue`": whichever packets the caller carries itself, each has the same outcome.
     #[test]
     fn what_the_caller_carries_fares_as_what_the_link_carries(
         arrivals in arrivals(150),
@@ -130,27 +130,27 @@ proptest! {
         let mut whole = Link::new(config.clone()).expect("valid");
         let mut mixed = Link::new(config).expect("valid");
         prop_assert!(mixed.decides_on_arrival());
-        let mut fates = Vec::new();
+        let mut outcomes = Vec::new();
         for ((now, packet), carries) in packets(&arrivals).into_iter().zip(carried) {
             whole.enqueue(now, packet);
             if carries {
-                fates.push((packet.number, mixed.pass(now, Bytes::new(packet.size))));
+                outcomes.push((packet.number, mixed.pass(now, Bytes::new(packet.size))));
             } else {
                 mixed.enqueue(now, packet);
             }
         }
         let outcome = |told: &Outcome<Numbered>| match told {
-            Outcome::Departure { packet, at } => (packet.number, Fate::Arrives(*at)),
-            Outcome::Drop { packet, reason: DropReason::Loss, at } => (packet.number, Fate::Lost(*at)),
-            Outcome::Drop { packet, .. } => (packet.number, Fate::Refused),
+            Outcome::Departure { packet, at } => (packet.number, LoggedOutcome::Arrives(*at)),
+            Outcome::Drop { packet, reason: DropReason::Loss, at } => (packet.number, LoggedOutcome::Lost(*at)),
+            Outcome::Drop { packet, .. } => (packet.number, LoggedOutcome::Refused),
         };
-        let sorted = |mut fates: Vec<(u64, Fate)>| {
-            fates.sort_by_key(|(number, _)| *number);
-            fates
+        let sorted = |mut outcomes: Vec<(u64, LoggedOutcome)>| {
+            outcomes.sort_by_key(|(number, _)| *number);
+            outcomes
         };
         let expected = sorted(drain(&mut whole).iter().map(outcome).collect());
-        fates.extend(drain(&mut mixed).iter().map(outcome));
-        prop_assert_eq!(sorted(fates), expected);
+        outcomes.extend(drain(&mut mixed).iter().map(outcome));
+        prop_assert_eq!(sorted(outcomes), expected);
         prop_assert_eq!(mixed.counters(), whole.counters());
     }
 

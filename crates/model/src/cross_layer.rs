@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_limited_has_what_others_leave() {
+    fn a_flow_that_is_limited_has_what_others_leave() {
         assert_eq!(settled(&[f64::INFINITY], 333.0), [333.0]);
         let shared = settled(&[f64::INFINITY; 10], 333.0);
         assert!(shared.iter().sum::<f64>() == 333.0 && shared.iter().all(|w| [33.0, 34.0].contains(w)), "{shared:?}");

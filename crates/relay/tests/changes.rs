@@ -156,7 +156,7 @@ fn what_a_peer_sends_instead_of_a_request_is_counted_and_told() {
 }
 
 #[test]
-fn a_peer_that_allows_nothing_is_told_to_the_operator_once() {
+fn a_peer_that_allows_nothing_is_reported_to_the_operator_once() {
     let mut engine = engine();
     engine.transport.peers[0].allows = Some(Reach::default());
     for _ in 0..2 {

@@ -105,7 +105,7 @@ fn a_stream_of_the_peer_is_connected_to_its_server_under_the_policy() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_in_time_is_told_to_the_near_gateway() {
+fn a_server_that_does_not_answer_in_time_is_reported_to_the_near_gateway() {
     let mut engine = engine();
     engine.transport.requests.insert(3, ReceivedRequest::Complete(one()));
     engine.on_stream_event(START, StreamEvent::Opened(3, 0));
@@ -146,7 +146,7 @@ fn failures_of_the_server_are_counted_and_named() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_at_once_is_told_to_the_near_gateway() {
+fn a_server_that_cannot_be_reached_at_once_is_reported_to_the_near_gateway() {
     let mut engine = engine();
     engine.hosts.failures.push(ConnectError::Failed(ResetReason::Unreachable));
     engine.transport.requests.insert(3, ReceivedRequest::Complete(one()));
@@ -368,7 +368,7 @@ fn hosts_that_vanish_are_looked_for_from_time_to_time() {
 }
 
 #[test]
-fn what_cannot_happen_resets_the_connection_and_is_told() {
+fn what_cannot_happen_resets_the_connection_and_is_reported() {
     let mut engine = engine();
     engine.accept(START, 1, one());
     engine.on_connected(START, 0);
@@ -388,7 +388,7 @@ fn ranges() -> impl Strategy<Value = Ranges> {
 
 proptest! {
     #[test]
-    fn a_connection_is_relayed_exactly_if_the_firewall_is_told_to_intercept_it(
+    fn a_connection_is_relayed_exactly_if_the_firewall_is_reported_to_intercept_it(
         routes in proptest::collection::btree_map(prefix(), 0usize..2, 1..6),
         reaches in proptest::collection::vec(proptest::option::of((ranges(), ranges())), 2),
         up in proptest::collection::vec(any::<bool>(), 2),

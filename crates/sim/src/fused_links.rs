@@ -1,6 +1,6 @@
 //! Packets that go through links without an event at each.
 //!
-//! Where all that enters a link comes out of one other, and both decide everything on arrival, the fate of a packet in
+//! Where all that enters a link comes out of one other, and both decide everything on arrival, the outcome of a packet in
 //! the second is known when it enters the first: it goes on at once, and its next event is at the end of the last such
 //! link. The links count it at once, too. What has yet to happen is noted here and left out of what is reported, so that
 //! the counters of every link are at any time what they would be with an event for each arrival.

@@ -105,7 +105,7 @@ pub struct LinkReport {
     pub from: String,
     /// The node where it ends.
     pub to: String,
-    /// The fate of every packet.
+    /// The outcome of every packet.
     #[serde(flatten)]
     pub counters: link::Counters,
 }

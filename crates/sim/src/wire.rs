@@ -12,7 +12,7 @@ use crate::{
     CapacitySample, CarrierReport, DirectionId, FlowSample, Network, NetworkError, NodeId, PacketRecord, QueueSample,
     Record,
 };
-use link::{Counters, DropReason, Fate, Link, Outcome};
+use link::{Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
 use units::{Bytes, Instant, Probability, Rate};
 
@@ -162,7 +162,7 @@ impl Wire {
         self.carriers.allocated(direction)
     }
 
-    /// Asks for at least `rate` for the terminal whose way to the hub is `direction`, from its next request on: whoever sends
+    /// Asks for at least `rate` for the terminal whose way to the hub is `direction`, from its next request on: a terminal that sends
     /// no faster than it is allocated would never be given more.
     pub(crate) fn demand(&mut self, direction: DirectionId, rate: Rate) {
         self.carriers.demand(direction, rate);
@@ -239,7 +239,7 @@ impl Wire {
         feeders
     }
 
-    /// The fate of every packet until now, by direction.
+    /// The outcome of every packet until now, by direction.
     pub(crate) fn counters(&self) -> Vec<Counters> {
         let mut counters: Vec<_> = self.links.iter().map(|link| *link.counters()).collect();
         self.fused_links.take_off(self.now, &mut counters);
@@ -417,15 +417,15 @@ impl Wire {
             let step = self.paths[packet.hop as usize];
             let (next, goes_on) = (step & !PASSES, step & PASSES != 0);
             match self.links[direction as usize].pass(at, Bytes::new(u64::from(size))) {
-                Fate::Arrives(arrival) => {
+                LoggedOutcome::Arrives(arrival) => {
                     self.fused_links.push(self.now, direction, arrival, size, next, Then::Enters);
                     at = arrival;
                 }
-                Fate::Lost(arrival) => {
+                LoggedOutcome::Lost(arrival) => {
                     self.fused_links.push(self.now, direction, arrival, size, next, Then::Lost);
                     return self.drop(packet.parcel);
                 }
-                Fate::Refused => {
+                LoggedOutcome::Refused => {
                     if let Some(previous) = previous {
                         self.fused_links.refuse_latest(previous);
                     }

@@ -24,7 +24,7 @@ struct Experiment {
     others: Option<Traffic>,
 }
 
-/// Its fate.
+/// Its outcome.
 struct Outcome {
     report: Report,
     /// 95th percentile of how long the satellite link's queue was.

@@ -93,7 +93,7 @@ pub(crate) enum AfterIdle {
 /// The receiving half.
 #[derive(Debug)]
 pub(crate) struct ReceivingRules {
-    /// The window is told in whole units of its scale, rounded up (`__tcp_select_window`), or down.
+    /// The window is advertised in whole units of its scale, rounded up (`__tcp_select_window`), or down.
     pub(crate) rounds_up: bool,
     /// A buffer that grows scales the window for all of its largest size (`tcp_select_initial_window`), not for the part of it that is
     /// advertised.

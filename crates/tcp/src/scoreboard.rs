@@ -15,7 +15,7 @@ struct Record {
     seq: u64,
     /// Sequence numbers: payload, and one for a FIN.
     span: u32,
-    fate: Fate,
+    state: SegmentState,
     is_retransmitted: bool,
     is_app_limited: bool,
     /// The number of its latest transmission.
@@ -30,7 +30,7 @@ struct Record {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum SegmentState {
     InFlight,
     Sacked,
     Lost,
@@ -319,7 +319,7 @@ impl Scoreboard {
         let record = Record {
             seq,
             span,
-            fate: Fate::InFlight,
+            state: SegmentState::InFlight,
             is_retransmitted: false,
             is_app_limited: self.app_limited_until > 0,
             transmission: self.transmissions,
@@ -360,8 +360,8 @@ impl Scoreboard {
         let is_app_limited = self.app_limited_until > 0;
         let record = &mut self.records[index];
         let span = u64::from(record.span);
-        let was_counted = record.fate == Fate::InFlight && record.is_retransmitted;
-        let was_lost = std::mem::replace(&mut record.fate, Fate::InFlight) == Fate::Lost;
+        let was_counted = record.state == SegmentState::InFlight && record.is_retransmitted;
+        let was_lost = std::mem::replace(&mut record.state, SegmentState::InFlight) == SegmentState::Lost;
         record.is_retransmitted = true;
         record.is_app_limited = is_app_limited;
         record.transmission = transmission;
@@ -397,10 +397,10 @@ impl Scoreboard {
                 (record.seq, record.span) = (ack, record.span - part);
                 self.take_out(now, &taken, highest, change);
                 // The rest of it is a segment still.
-                match taken.fate {
-                    Fate::Sacked => self.sacked_segments += 1,
-                    Fate::Lost => self.lost_segments += 1,
-                    Fate::InFlight => {}
+                match taken.state {
+                    SegmentState::Sacked => self.sacked_segments += 1,
+                    SegmentState::Lost => self.lost_segments += 1,
+                    SegmentState::InFlight => {}
                 }
                 break;
             }
@@ -422,19 +422,20 @@ impl Scoreboard {
     fn take_out(&mut self, now: Instant, record: &Record, highest: u64, change: &mut Change) {
         let span = u64::from(record.span);
         change.acked_retransmission |= record.is_retransmitted;
-        change.is_reordered |= record.end() < highest && !record.is_retransmitted && record.fate != Fate::Sacked;
-        match record.fate {
-            Fate::Sacked => {
+        change.is_reordered |=
+            record.end() < highest && !record.is_retransmitted && record.state != SegmentState::Sacked;
+        match record.state {
+            SegmentState::Sacked => {
                 self.sacked_bytes -= span;
                 self.sacked_segments -= 1;
                 return;
             }
-            Fate::Lost => {
+            SegmentState::Lost => {
                 self.lost.remove(record);
                 self.lost_segments -= 1;
             }
-            Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
-            Fate::InFlight => {}
+            SegmentState::InFlight if record.is_retransmitted => self.retransmitted -= span,
+            SegmentState::InFlight => {}
         }
         self.deliver(now, record, change);
     }
@@ -452,27 +453,27 @@ impl Scoreboard {
             if record.seq < range.start || record.end() > range.end {
                 continue;
             }
-            if record.fate == Fate::Sacked {
+            if record.state == SegmentState::Sacked {
                 // Known already: go on behind the known range.
                 let seq = record.seq;
                 index = self.sacked.range_of(seq).map_or(index, |known| self.locate(known.end)).max(index);
                 continue;
             }
-            let was = std::mem::replace(&mut record.fate, Fate::Sacked);
+            let was = std::mem::replace(&mut record.state, SegmentState::Sacked);
             let record = record.clone();
             self.sack_record(now, &record, was, highest, change);
         }
         self.after_delivery(now, change);
     }
 
-    fn sack_record(&mut self, now: Instant, record: &Record, was: Fate, highest: u64, change: &mut Change) {
+    fn sack_record(&mut self, now: Instant, record: &Record, was: SegmentState, highest: u64, change: &mut Change) {
         let span = u64::from(record.span);
         match was {
-            Fate::Lost => {
+            SegmentState::Lost => {
                 self.lost.remove(record);
                 self.lost_segments -= 1;
             }
-            Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
+            SegmentState::InFlight if record.is_retransmitted => self.retransmitted -= span,
             _ => {}
         }
         change.is_reordered |= record.end() < highest && !record.is_retransmitted;
@@ -589,7 +590,7 @@ impl Scoreboard {
     /// (`tcp_timeout_mark_lost` of Linux 6.x).
     pub fn mark_old_lost(&mut self, now: Instant, rtt: Duration) {
         for (index, record) in self.records.iter_mut().enumerate() {
-            if record.fate == Fate::InFlight && (index == 0 || now.since(record.sent_at) >= rtt) {
+            if record.state == SegmentState::InFlight && (index == 0 || now.since(record.sent_at) >= rtt) {
                 Self::lose(record, &mut self.lost, (&mut self.lost_segments, &mut self.retransmitted), self.delivered);
             }
         }
@@ -601,7 +602,7 @@ impl Scoreboard {
             let mut index = self.locate(lost.start);
             while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < lost.end) {
                 index += 1;
-                record.fate = Fate::InFlight;
+                record.state = SegmentState::InFlight;
                 self.lost.bytes -= u64::from(record.span);
                 self.lost_segments -= 1;
                 self.retransmitted += if record.is_retransmitted { u64::from(record.span) } else { 0 };
@@ -614,7 +615,7 @@ impl Scoreboard {
     /// Detection by time has passed what it found lost: it starts again.
     fn restore_times(&mut self) {
         let Some(by_time) = &mut self.by_time else { return };
-        let in_flight = self.records.iter().filter(|record| record.fate == Fate::InFlight);
+        let in_flight = self.records.iter().filter(|record| record.state == SegmentState::InFlight);
         let mut times: Vec<(u64, u64)> = in_flight.map(|record| (record.seq, record.transmission)).collect();
         times.sort_unstable_by_key(|(_, transmission)| *transmission);
         *by_time = times.into();
@@ -624,13 +625,13 @@ impl Scoreboard {
     /// Whether the first outstanding segment was reported to have arrived: the receiver has dropped it since (RFC 2018, section 8;
     /// `tcp_timeout_mark_lost` of Linux 6.x).
     pub fn has_reneged(&self) -> bool {
-        self.records.front().is_some_and(|first| first.fate == Fate::Sacked)
+        self.records.front().is_some_and(|first| first.state == SegmentState::Sacked)
     }
 
     /// Forgets what SACK said: after a timeout, where the receiver has dropped what it reported.
     pub fn forget_sacks(&mut self) {
-        for record in self.records.iter_mut().filter(|record| record.fate == Fate::Sacked) {
-            record.fate = Fate::InFlight;
+        for record in self.records.iter_mut().filter(|record| record.state == SegmentState::Sacked) {
+            record.state = SegmentState::InFlight;
             self.retransmitted += if record.is_retransmitted { u64::from(record.span) } else { 0 };
         }
         self.sacked = RangeSet::new();
@@ -647,7 +648,7 @@ impl Scoreboard {
             let mut index = self.locate(gap.start);
             while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < gap.end) {
                 index += 1;
-                if record.fate == Fate::InFlight && (retransmitted_too || !record.is_retransmitted) {
+                if record.state == SegmentState::InFlight && (retransmitted_too || !record.is_retransmitted) {
                     found += Self::lose(
                         record,
                         &mut self.lost,
@@ -664,7 +665,7 @@ impl Scoreboard {
     fn lose(record: &mut Record, lost: &mut Losses, counts: (&mut u32, &mut u64), delivered: u64) -> u64 {
         let (lost_segments, retransmitted) = counts;
         let span = u64::from(record.span);
-        record.fate = Fate::Lost;
+        record.state = SegmentState::Lost;
         lost.add(record, delivered);
         *lost_segments += 1;
         if record.is_retransmitted {
@@ -704,7 +705,7 @@ impl Scoreboard {
     fn in_flight_as(&self, seq: u64, transmission: u64) -> Option<usize> {
         let index = (seq >= self.una).then(|| self.locate(seq))?;
         let record = self.records.get(index)?;
-        (record.fate == Fate::InFlight && record.transmission == transmission).then_some(index)
+        (record.state == SegmentState::InFlight && record.transmission == transmission).then_some(index)
     }
 
     /// When the last of the segments in flight that left before `newest` did.

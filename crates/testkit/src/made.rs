@@ -10,7 +10,7 @@ pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some()
 }
 
-/// Writes a file in one step: whoever reads it meanwhile finds the old text or the new one.
+/// Writes a file in one step: a reader meanwhile finds the old text or the new one.
 pub(crate) fn write_whole(path: &Path, text: &str) {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));

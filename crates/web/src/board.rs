@@ -1,4 +1,4 @@
-//! What pages are told: history, events and the last samples, rendered once for all pages that show the same.
+//! What pages receive: history, events and the last samples, rendered once for all pages that show the same.
 
 use crate::events::Events;
 use crate::history::{History, Span};

@@ -21,7 +21,7 @@
 //! | `point.rs`, `history.rs` | the curves |
 //! | `events.rs` | the events |
 //! | `rows.rs` | the tables |
-//! | `board.rs` | what pages are told |
+//! | `board.rs` | what pages receive |
 //! | `access.rs`, `assets.rs`, `server.rs`, `connection.rs`, `tls.rs` | HTTP |
 //! | `without.rs` | the estimate of what connections would be without gateways |
 //! | `replay.rs` | a finished run as a page in one file |

@@ -6,7 +6,7 @@ use lab::load::{Client, Order, serve};
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 
-/// Open connections as told on stdin, a line of JSON for each order, or echo what comes
+/// Open connections as ordered on stdin, a line of JSON for each order, or echo what comes
 #[derive(ClapArgs)]
 #[command(hide = true)]
 pub struct Args {

@@ -39,7 +39,7 @@ impl End {
         Ok(end)
     }
 
-    /// Has a client carry out `order`. Its result is told by [`End::tally`], so that several can be at work.
+    /// Has a client carry out `order`. Its result is reported by [`End::tally`], so that several can be at work.
     ///
     /// # Errors
     /// If it has ended.

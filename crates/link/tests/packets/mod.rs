@@ -1,4 +1,4 @@
-//! Distinguishable packets, and their fates.
+//! Distinguishable packets, and their outcomes.
 
 use link::{DropReason, Link, Outcome, Packet};
 use units::{Bytes, Duration, Instant};

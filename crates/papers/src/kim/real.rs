@@ -38,7 +38,7 @@ pub(super) fn remark(context: &Context<'_>) -> Option<String> {
     };
     Some(format!(
         "Measured: {FILE}, this kernel's TCP over an emulated DVB-RCS carrier, each point once for 60 s, {SIDE_BY_SIDE} links \
-         side by side; split Hybla and the proposed window through two gateways (satellite transport `tcp`, in clear), which are told \
+         side by side; split Hybla and the proposed window through two gateways (satellite transport `tcp`, in clear), which receive \
          the allocation, count the sessions and let 20 ms wait at the link. It repairs by RACK-TLP, not as Linux of 2015, \
          segments carry timestamps (1448 bytes of payload), and its windows have no limit of 326 segments. Points at which the \
          emulator was too slow are left out. Hybla and the proposed window are loaded as eBPF (docs/congestion-control.md); the windows over \

@@ -179,7 +179,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// An init that is none by our format. Where its sender speaks none of our versions, its format may be another one: it is
-    /// told which versions we speak.
+    /// notified of the versions that we speak.
     fn on_unreadable_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         let theirs = offered_versions(datagram).filter(|theirs| self.identity.versions.common(*theirs).is_none());
         let Some(theirs) = theirs else {

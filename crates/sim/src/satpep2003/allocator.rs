@@ -10,7 +10,7 @@
 //!   where the limit has room (`headroom`), and `kappa`, which the paper does not have, moves every window towards the mean.
 //! - A connection that opens is assigned its part of the free capacity at once, a lone one all of it, and that counts as given while
 //!   it cannot be seen in use yet. Those that open within that time are equal from their first data on, though the first of
-//!   them was told more.
+//!   them was allocated more.
 
 use super::meter::{Measurement, Meter};
 use std::collections::VecDeque;
@@ -380,8 +380,8 @@ mod tests {
         let mut link = Allocator::new(division());
         let now = Instant::from_nanos(1_000_000);
         let ids: Vec<_> = (0..20).map(|_| link.open(now, Bytes::new(PACKET))).collect();
-        let told: Vec<_> = ids.iter().map(|id| link.window(now, *id)).collect();
-        assert_eq!((told[0], told[1..].iter().sum::<u64>()), (276, 19), "no more than there is");
+        let windows: Vec<_> = ids.iter().map(|id| link.window(now, *id)).collect();
+        assert_eq!((windows[0], windows[1..].iter().sum::<u64>()), (276, 19), "no more than there is");
         ids.iter().for_each(|id| link.on_data(now + Duration::from_millis(500), *id));
         for at in [now + Duration::from_millis(500), epoch_end(1)] {
             assert!(ids.iter().all(|id| link.window(at, *id) == 14), "{link:?}");

@@ -33,7 +33,7 @@ hosts behind IF_B (the hub's side) see each other on the link layer, but every p
 delay and losses. Up is from IF_A to IF_B, down from IF_B to IF_A. The interfaces must not carry addresses of this host
 or belong to a bridge; veth interfaces and network cards both work. Needs CAP_NET_RAW in their network namespaces.
 
-The run ends at an interrupt or after --duration. It then prints how many packets met each fate, and the lateness: how
+The run ends at an interrupt or after --duration. It then prints how many packets met each outcome, and the lateness: how
 much later than in the model packets left.";
 
 const EXAMPLES: &str = "\
@@ -82,10 +82,10 @@ pub struct Args {
     /// Link file (TOML) to use instead of a preset
     #[arg(long = "link", value_name = "FILE", conflicts_with = "preset")]
     link_file: Option<PathBuf>,
-    /// Seed of the random processes; the same seed gives the same fates [default: that of the link file, or 0]
+    /// Seed of the random processes; the same seed gives the same outcomes [default: that of the link file, or 0]
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the fate of every packet to a file: `direction,number,arrived_ns,bytes,flow,fate,at_ns`, and the terminal if
+    /// Write the outcome of every packet to a file: `direction,number,arrived_ns,bytes,flow,outcome,at_ns`, and the terminal if
     /// terminals share a carrier
     #[arg(long, value_name = "FILE")]
     arrival_log: Option<PathBuf>,
@@ -207,7 +207,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     tracing::info!("down: {}", describe(&links.down));
     let modems = modems.start(emulator.monitor())?;
-    let report = run_until_told(emulator, args.duration, capacity_log, output)?;
+    let report = run_until_stopped(emulator, args.duration, capacity_log, output)?;
     drop(modems);
     output.result(&Document { links: &links, report: &report }, || tables(&report))
 }
@@ -266,7 +266,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
 }
 
 /// Runs the emulator on a thread of its own until a signal, the end of `duration`, or its own end.
-fn run_until_told(
+fn run_until_stopped(
     emulator: Emulator,
     duration: Option<Duration>,
     mut capacity_log: Option<CapacityLog>,

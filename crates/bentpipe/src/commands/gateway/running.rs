@@ -51,8 +51,8 @@ fn only(mut found: Vec<PathBuf>, usual: PathBuf) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The control sockets in `directory` that a process serves. One that this user may not use counts: to be told so is better than to
-/// be told that there is none.
+/// The control sockets in `directory` that a process serves. One that this user may not use counts: "permission denied" helps
+/// more than "no gateway".
 fn served(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let sockets = entries.filter(|path| path.extension().is_some_and(|extension| extension == "sock"));
