@@ -36,10 +36,12 @@ fn both_gateways_log_how_a_connection_went() {
     let mut client = pair.connect(server);
     let from = client.local_addr().unwrap();
     echoes(&mut client, &[7; 5000]);
+    let ends = [End::Terminal, End::Hub];
+    // The lines have the session's round-trip time as soon as it is measured.
+    pair.wait_for(|pair| ends.iter().all(|end| pair.status(*end)["peers"][0]["rtt_s"].is_number()));
     drop(client);
     let closed = SocketAddr::new(server.ip(), 9);
     pair.assert_reset_at(closed);
-    let ends = [End::Terminal, End::Hub];
     pair.wait_for(|pair| ends.iter().all(|end| lines(&log(pair, *end)).len() == 2));
     for (end, side) in ends.into_iter().zip(["near", "far"]) {
         let lines = lines(&log(&pair, end));
