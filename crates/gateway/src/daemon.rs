@@ -17,7 +17,8 @@ use crate::handle::{Extent, Handle, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
 use crate::link_state::{LinkState, LinkUpdates};
-use crate::metrics::{self, Measured};
+use crate::measured::{Delays, Measured};
+use crate::metrics;
 use crate::page;
 use crate::privileges::Plan;
 use crate::relays::Relays;
@@ -101,7 +102,7 @@ struct Daemon<T: SatelliteTransport> {
     trouble: trouble::Watch,
     next_look: Instant,
     /// Samples of the peers' delays.
-    delays: metrics::Delays,
+    delays: Delays,
     privileges: Privileges,
     updates: LinkUpdates,
     link_state: watch::Receiver<LinkState>,
@@ -270,7 +271,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             changes,
             trouble: trouble::Watch::new(settings.peers.len()),
             next_look: now,
-            delays: metrics::Delays::default(),
+            delays: Delays::default(),
             privileges,
             link_state: updates.state(),
             updates,

@@ -1,7 +1,7 @@
 //! A way to a running gateway from other threads.
 
 use crate::config::{self, ConfigError, Settings};
-use crate::metrics::Measured;
+use crate::measured::Measured;
 use crate::reload::ReloadError;
 use crate::steering::News;
 use crate::takeover::offer::Offer;

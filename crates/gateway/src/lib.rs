@@ -20,6 +20,7 @@ mod handle;
 mod hold;
 mod host_sockets;
 pub mod link_state;
+mod measured;
 mod metrics;
 mod page;
 mod privileges;

@@ -5,17 +5,13 @@
 //! | `metrics.rs` | the server |
 //! | `families.rs` | a snapshot as metric families, by the conventions of OpenMetrics and Prometheus |
 //! | `distribution.rs` | a histogram that was counted elsewhere, as a metric |
-//! | `delays.rs` | distributions of the peers' delays, sampled each second |
 //! | `plain.rs` | the text format of Prometheus, for scrapers that do not ask for OpenMetrics |
 
-mod delays;
 mod distribution;
 mod families;
 mod plain;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use delays::Delays;
 
 use crate::build::Build;
 use crate::error::{StartError, while_doing};
@@ -23,7 +19,6 @@ use crate::handle::Handle;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use relay::engine::ClassAccount;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -61,13 +56,6 @@ pub(crate) fn serve(address: SocketAddr, build: Build, handle: Handle) -> Result
         })
         .map_err(while_doing(doing()))?;
     Ok(Server { _stop: stop })
-}
-
-/// What metrics show beside the gateway's state.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Measured {
-    pub(crate) classes: Vec<ClassAccount>,
-    pub(crate) delays: Delays,
 }
 
 /// What the metrics say of the process.

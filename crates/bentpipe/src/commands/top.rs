@@ -120,7 +120,7 @@ fn watch(terminal: &mut DefaultTerminal, samples: &mpsc::Receiver<Sample>, ended
         }
         if drawn.is_none_or(|drawn| now - drawn >= REDRAW) {
             drawn = Some(now);
-            let mut shown = draw::Shown::default();
+            let mut shown = lists::Shown::default();
             let seen = view.frozen.as_deref().unwrap_or(&history);
             terminal.draw(|frame| shown = draw::draw(frame, seen, &view, now))?;
             view.limit_scrolling(shown.rows, shown.fit);

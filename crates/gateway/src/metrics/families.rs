@@ -2,8 +2,9 @@
 //!
 //! Labels name what is configured (peers, classes, bypass rules) or what the program enumerates, never an address or a connection.
 
+use super::Program;
 use super::distribution::Distribution;
-use super::{Delays, Measured, Program};
+use crate::measured::{Delays, Measured};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -2,7 +2,7 @@
 
 use super::{Program, families};
 use crate::build::Build;
-use crate::metrics::{Delays, Measured};
+use crate::measured::{Delays, Measured};
 use crate::transport::PathDelay;
 use relay::engine::{ClassAccount, DEFAULT_CLASS};
 use status::{

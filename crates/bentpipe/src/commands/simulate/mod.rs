@@ -164,7 +164,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into())).transpose()?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut page = args.page.as_deref().map(Page::create).transpose()?;
-    let outcome = replicas::run(&replicas, jobs, traces, page.as_mut(), output)?;
+    let mut take = page.as_mut().map(|page| |run: &results::Run| page.take(run));
+    let watch = take.as_mut().map(|take| take as &mut dyn FnMut(&results::Run));
+    let outcome = replicas::run(&replicas, jobs, traces, watch, output)?;
     let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
     if let Some(page) = page {
         page.write(&document, args.command(file))?;

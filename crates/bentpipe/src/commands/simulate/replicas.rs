@@ -1,6 +1,5 @@
 //! The runs of a scenario, and the files that their results go to.
 
-use super::page::Page;
 use crate::output::{Failure, Output};
 use ::replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::{Format, Run, Tables};
@@ -36,7 +35,7 @@ impl Traces {
     }
 }
 
-/// Makes all runs on `jobs` threads; `page` takes what it shows of them.
+/// Makes all runs on `jobs` threads; `watch` sees each run, with its samples, when it has ended.
 ///
 /// # Errors
 /// If results cannot be written.
@@ -44,14 +43,14 @@ pub fn run(
     replicas: &[Replica],
     jobs: usize,
     mut traces: Option<Traces>,
-    mut page: Option<&mut Page>,
+    mut watch: Option<&mut dyn FnMut(&Run)>,
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let pool =
         Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
     let recording = match &traces {
         Some(traces) => Recording::Packets(traces.directory.clone()),
-        None if page.is_some() => Recording::Samples,
+        None if watch.is_some() => Recording::Samples,
         None => Recording::Nothing,
     };
     let mut runs = Vec::new();
@@ -64,8 +63,8 @@ pub fn run(
                 draw(directory, &run)?;
             }
         }
-        if let Some(page) = &mut page {
-            page.take(&run);
+        if let Some(watch) = &mut watch {
+            watch(&run);
         }
         // Written, or wanted by nobody.
         (run.flow_samples, run.queue_samples, run.capacity_samples) = Default::default();

@@ -2,7 +2,7 @@
 
 use super::figures::{age, bars, bytes, delay, percent, rate};
 use super::history::{History, LinkPoint};
-use super::lists;
+use super::lists::{self, Shown};
 use super::view::{List, View};
 use gateway::link_state::Source;
 use gateway::{PeerState, Snapshot};
@@ -11,15 +11,6 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use units::Duration;
-
-/// What of the chosen list is on the screen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Shown {
-    /// Rows of the list.
-    pub rows: usize,
-    /// As many fit.
-    pub fit: usize,
-}
 
 /// Draws the state at `now`.
 pub fn draw(frame: &mut Frame, history: &History, view: &View, now: Duration) -> Shown {

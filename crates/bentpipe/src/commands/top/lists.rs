@@ -1,6 +1,5 @@
 //! The lists below the link: peers, streams and events, each with a title, a header and as many rows as fit.
 
-use super::draw::Shown;
 use super::figures::{age, delay, percent, rate};
 use super::history::History;
 use super::view::{List, View};
@@ -16,6 +15,15 @@ use units::Duration;
 pub const TALL: u16 = 40;
 /// From this width on, lists have all their columns.
 const WIDE: u16 = 130;
+
+/// What of the chosen list is on the screen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Rows of the list.
+    pub rows: usize,
+    /// As many fit.
+    pub fit: usize,
+}
 
 /// Draws `list` into `area`.
 pub fn draw(frame: &mut Frame, area: Rect, history: &History, view: &View, now: Duration, list: List) -> Shown {

@@ -1,9 +1,18 @@
-//! Distributions of the peers' delays, sampled each second while a peer is up.
+//! What metrics show beside the gateway's state: what each class sent, and distributions of the peers' delays, sampled each second
+//! while a peer is up.
 
 use crate::transport::PathDelay;
+use relay::engine::ClassAccount;
 use relay::histogram::Histogram;
 use std::collections::BTreeMap;
 use units::Duration;
+
+/// What is measured for metrics.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
+    pub(crate) classes: Vec<ClassAccount>,
+    pub(crate) delays: Delays,
+}
 
 /// Narrow where round trips over satellites are: 20 to 100 ms in low orbits, 120 to 200 ms in medium ones, 500 to 700 ms in the
 /// geostationary one.
