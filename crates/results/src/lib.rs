@@ -1,6 +1,6 @@
 //! What simulations found, as files and documents: tables of flows, links, samples, queues and capacity ([`Tables`]) as CSV, JSON
 //! lines or Parquet, packets as pcapng ([`Capture`]), a JSON document ([`RunDocument`]), pictures ([`plot`]) and charts of any
-//! other data ([`chart`]).
+//! other data ([`chart`]); tables for people ([`listing`]).
 //!
 //! Everything written is a function of the runs alone: equal runs give equal bytes.
 
@@ -8,6 +8,7 @@ mod capture;
 pub mod chart;
 mod document;
 mod error;
+pub mod listing;
 pub mod page;
 mod parquet;
 pub mod plot;

@@ -26,6 +26,7 @@
 //! ```
 
 mod bytes;
+mod figure;
 mod parse;
 mod probability;
 mod random;
@@ -34,6 +35,7 @@ mod rate;
 mod time;
 
 pub use bytes::Bytes;
+pub use figure::{Quantity, Unit, significant};
 pub use parse::QuantityError;
 pub use probability::Probability;
 pub use random::{CounterRandom, mix};
