@@ -4,10 +4,10 @@
 mod commands;
 mod curves;
 mod help;
-mod listing;
 mod output;
 mod picture;
 mod replay;
+mod text;
 mod version;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};

@@ -57,6 +57,12 @@ impl Output {
         is_seen.then(|| (columns.into(), rows.into()))
     }
 
+    /// The width that text is to keep: the terminal's, else that of the environment variable `COLUMNS`; `None` if there is neither.
+    pub fn columns(&self) -> Option<usize> {
+        let of_environment = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+        self.size().map(|(columns, _)| columns).or_else(of_environment)
+    }
+
     /// Whether a person watches stderr, so that progress may be drawn there.
     pub fn shows_progress(&self) -> bool {
         !self.json && std::io::stderr().is_terminal()
@@ -68,16 +74,20 @@ impl Output {
         ExitCode::from(failure.exit_code())
     }
 
-    /// Prints the result on stdout: `document` with `--json`, else what `text` writes.
+    /// Prints the result on stdout: `document` with `--json`, else what `text` writes within the columns it is given.
     ///
     /// # Errors
     /// If stdout cannot be written (a closed pipe apart: the reader has seen enough).
-    pub fn result<T: Display>(&self, document: &impl Serialize, text: impl FnOnce() -> T) -> Result<(), Failure> {
+    pub fn result<T: Display>(
+        &self,
+        document: &impl Serialize,
+        text: impl FnOnce(Option<usize>) -> T,
+    ) -> Result<(), Failure> {
         let mut written = if self.json {
             serde_json::to_string_pretty(document)
                 .map_err(|error| Failure::failed(format!("cannot write the result as JSON: {error}")))?
         } else {
-            text().to_string()
+            text(self.columns()).to_string()
         };
         if !written.ends_with('\n') {
             written.push('\n');

@@ -1,30 +1,26 @@
 //! Parts of a finished run's page that commands share.
 
-use comfy_table::Table;
+use results::listing::Listing;
 use web::ReplayTable;
 
-/// `table` for a page; its first `texts` columns are text, the others numbers.
-pub fn table(caption: &str, table: &Table, texts: usize) -> ReplayTable {
-    let cells = |row: &comfy_table::Row| row.cell_iter().map(comfy_table::Cell::content).collect();
-    ReplayTable {
-        caption: caption.to_owned(),
-        columns: table.header().map(cells).unwrap_or_default(),
-        texts,
-        rows: table.row_iter().map(cells).collect(),
-    }
+/// `listing` for a page; its first `texts` columns are text, the others numbers.
+pub fn table(caption: &str, listing: &Listing, texts: usize) -> ReplayTable {
+    ReplayTable { caption: caption.to_owned(), columns: listing.heads(), texts, rows: listing.cells() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::listing::{figure, text};
+    use units::Quantity;
 
     #[test]
     fn a_table_keeps_its_cells() {
-        let mut drawn = Table::new();
-        drawn.set_header(["path", "time"]).add_row(["cubic", "2.00 s"]);
-        let shown = table("Paths", &drawn, 1);
+        let mut listing = Listing::new([text("path"), figure("time", Quantity::Time)]);
+        listing.add(["cubic".into(), 2.0.into()]);
+        let shown = table("Paths", &listing, 1);
         assert_eq!((shown.caption.as_str(), shown.texts), ("Paths", 1));
-        assert_eq!(shown.columns, ["path", "time"]);
-        assert_eq!(shown.rows, [["cubic", "2.00 s"]]);
+        assert_eq!(shown.columns, ["path", "time, s"]);
+        assert_eq!(shown.rows, [["cubic", "2.00"]]);
     }
 }

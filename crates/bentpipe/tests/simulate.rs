@@ -115,7 +115,7 @@ fn the_table_is_for_people_and_options_narrow_and_change_runs() {
     let output = simulate(folder.path(), &args);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).unwrap();
-    for expected in ["2 x file", "6/6", "±", "Mbit/s", "| sat", "3 runs"] {
+    for expected in ["2 x file", "6/6", "±", "goodput, kbit/s", "| sat", "3 runs"] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
     assert!(!text.contains("newreno"), "{text}");

@@ -1,9 +1,10 @@
 //! `bentpipe cc`: congestion controls for the kernel's own TCP, loaded by this program.
 
 use crate::output::{Failure, Output};
+use crate::text::Text;
 use clap::{Args as ClapArgs, Subcommand};
-use comfy_table::{Table, presets};
 use congestion::{CONTROLS, Control, LinkEntry, LinkTable, LoadedControl};
+use results::listing::{Cell, Listing, text};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -191,10 +192,8 @@ fn list(output: &Output) -> Result<(), Failure> {
     let controls = listed.collect();
     let others = present.into_iter().filter(|name| Control::by_name(name).is_none()).collect();
     let list = List { controls, others };
-    output.result(&list, || {
-        let mut table = Table::new();
-        table.load_preset(presets::ASCII_MARKDOWN);
-        table.set_header(["name", "in the kernel", "what it is"]);
+    output.result(&list, |columns| {
+        let mut listing = Listing::new(["name", "in the kernel", "what it is"].map(text));
         for control in &list.controls {
             let place = match (control.available, control.pinned) {
                 (true, Some(true)) => "loaded",
@@ -202,9 +201,11 @@ fn list(output: &Output) -> Result<(), Failure> {
                 (true, None) => "yes",
                 (false, _) => "no",
             };
-            table.add_row([control.name, place, control.about]);
+            listing.add([control.name, place, control.about].map(Cell::from));
         }
-        format!("{table}\n\nOthers in the kernel: {}", list.others.join(", "))
+        let mut text = Text::new(columns);
+        text.listing(&listing).blank().lines(format!("Others in the kernel: {}", list.others.join(", ")));
+        text
     })
 }
 
@@ -253,7 +254,7 @@ fn load(args: &LoadArgs, output: &Output) -> Result<(), Failure> {
         args.names.iter().for_each(|control| drop(congestion::unpin(control)));
         return Err(error.into());
     }
-    output.result(&loaded, || format!("{names}: loaded; `bentpipe cc unload` takes away what is loaded"))
+    output.result(&loaded, |_| format!("{names}: loaded; `bentpipe cc unload` takes away what is loaded"))
 }
 
 /// Keeps `held` until a signal, or until the command ends.
@@ -269,7 +270,7 @@ fn hold(args: &LoadArgs, output: &Output, loaded: &Loaded, held: Vec<LoadedContr
         return ended(&program.to_string_lossy(), status);
     }
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::failed)?;
-    output.result(loaded, || format!("{}: loaded until Ctrl-C", loaded.loaded.join(", ")))?;
+    output.result(loaded, |_| format!("{}: loaded until Ctrl-C", loaded.loaded.join(", ")))?;
     signals.forever().next();
     drop(held);
     Ok(())
@@ -298,7 +299,7 @@ fn unload(args: &UnloadArgs, output: &Output) -> Result<(), Failure> {
         }
     }
     let unloaded = Unloaded { unloaded };
-    output.result(&unloaded, || match unloaded.unloaded.as_slice() {
+    output.result(&unloaded, |_| match unloaded.unloaded.as_slice() {
         [] => "nothing was loaded".to_owned(),
         names => format!("{}: unloaded", names.join(", ")),
     })
@@ -324,7 +325,7 @@ fn link(args: &LinkArgs, output: &Output) -> Result<(), Failure> {
     }
     let rate_bps = entry.map(|entry| entry.capacity.as_bps());
     let result = Entry { mark, rate_bps, connections: entry.and_then(|entry| entry.connections) };
-    output.result(&result, || match entry {
+    output.result(&result, |_| match entry {
         Some(entry) => format!("link {mark}: {}", entry.capacity),
         None => format!("link {mark}: removed"),
     })

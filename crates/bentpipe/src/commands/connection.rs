@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration, Quantity, Rate};
 
 /// Options of the TCP connection.
 #[derive(Args, Clone)]
@@ -150,11 +150,11 @@ impl Display for Transfers {
         for transfer in &self.transfers {
             write!(
                 f,
-                "{}: {} in {:.3} s, {} at the receiver, {}",
+                "{}: {} in {}, {} at the receiver, {}",
                 transfer.peer,
                 Bytes::new(transfer.bytes),
-                transfer.time_s,
-                Rate::from_bps(transfer.goodput_bps),
+                Quantity::Time.text(transfer.time_s),
+                Quantity::Rate.text(transfer.goodput_bps as f64),
                 if transfer.verified { "verified" } else { "NOT VERIFIED" },
             )?;
             if let Some(segments) = transfer.retransmitted_segments {

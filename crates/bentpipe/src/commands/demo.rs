@@ -4,21 +4,21 @@ use crate::curves::{self, Curve};
 use crate::output::{Failure, Output};
 use crate::picture;
 use crate::replay;
+use crate::text::Text;
 use clap::{Args as ClapArgs, ValueEnum};
-use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
 use lab::transfer::{Checksum, has_congestion_control};
 use lab::{
     CapacitySource, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Transport, Workload,
 };
+use results::listing::{Listing, count, figure, text};
 use serde::Serialize;
-use std::fmt::{self, Display};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use units::{Bytes, Duration, Probability, Rate};
+use units::{Bytes, Duration, Probability, Quantity, Rate};
 use web::{Course, Replay};
 
 const EXAMPLES: &str = "\
@@ -145,7 +145,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
             let drawn = if out.is_svg() { picture::svg(&report.curves())? } else { report.replay().html() };
             out.write(&drawn)?;
         }
-        output.result(&report, || &report)?;
+        output.result(&report, |columns| report.text(columns))?;
     }
     let unverified = report.paths.iter().filter(|path| !path.verified);
     failures.extend(unverified.map(|path| format!("{}: the data did not verify", path.path)));
@@ -467,27 +467,38 @@ impl Report {
         Course { name: "limit of the link".into(), points }
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_preset(presets::ASCII_MARKDOWN);
-        let fair = self.transfer.flows > 1;
-        let mut header = vec!["path", "time", "goodput", "of the limit", "overhead", "verified"];
-        header.extend(fair.then_some("Jain index"));
-        table.set_header(header);
+    /// For people.
+    fn text(&self, columns: Option<usize>) -> Text {
+        let mut text = Text::new(columns);
+        text.lines(self.title()).blank().listing(&self.table()).blank();
+        text.verbatim(curves::draw(&self.curves(), self.link.rate_bps as f64 / 1e6, columns));
+        text
+    }
+
+    fn table(&self) -> Listing {
+        let fair = (self.transfer.flows > 1).then(|| figure("Jain index", Quantity::Index));
+        let columns = [
+            text("path"),
+            figure("time", Quantity::Time),
+            figure("goodput", Quantity::Rate),
+            figure("of the limit", Quantity::Share),
+            figure("overhead", Quantity::Share),
+            count("verified"),
+        ];
+        let has_fair = fair.is_some();
+        let mut listing = Listing::new(columns.into_iter().chain(fair));
         for path in &self.paths {
-            let mut row = vec![
-                path.path.clone(),
-                format!("{:.2} s", path.time_s),
-                format!("{:.2} Mbit/s", path.goodput_bps as f64 / 1e6),
-                format!("{:.1} %", path.limit_share * 100.0),
-                format!("{:.1} %", (path.overhead - 1.0) * 100.0),
+            let row = [
+                path.path.as_str().into(),
+                path.time_s.into(),
+                (path.goodput_bps as f64).into(),
+                path.limit_share.into(),
+                (path.overhead - 1.0).into(),
                 if path.verified { "yes" } else { "NO" }.into(),
             ];
-            row.extend(fair.then(|| format!("{:.3}", path.jain_index)));
-            table.add_row(row);
+            listing.add(row.into_iter().chain(has_fair.then(|| path.jain_index.into())));
         }
-        table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-        table
+        listing
     }
 
     fn curves(&self) -> Vec<Curve> {
@@ -548,12 +559,5 @@ impl PathReport {
 impl FlowReport {
     fn new(flow: &Flow) -> Self {
         Self { time_s: flow.time().as_secs_f64(), goodput_bps: flow.goodput().as_bps() }
-    }
-}
-
-impl Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n\n{}\n", self.title(), self.table())?;
-        write!(f, "{}", curves::draw(&self.curves(), self.link.rate_bps as f64 / 1e6))
     }
 }

@@ -121,7 +121,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
                     check_interfaces(&settings)?;
                 }
                 let answer = serde_json::json!({"config": path, "valid": true});
-                return output.result(&answer, || format!("{}: no faults", path.display()));
+                return output.result(&answer, |_| format!("{}: no faults", path.display()));
             }
             if args.dry_run {
                 return dry_run(&settings, output);
@@ -148,7 +148,7 @@ fn check_interfaces(settings: &Settings) -> Result<(), Failure> {
 fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
     let servers = settings.routes.intercepted(|_| true);
     let script = settings.rules.dry_run(&[Intercepted { clients: Vec::new(), servers }], &settings.bypass);
-    output.result(&serde_json::json!({"script": script}), || script.clone())
+    output.result(&serde_json::json!({"script": script}), |_| script.clone())
 }
 
 fn relay(settings: Settings, take_over: Option<TakeOver>) -> Result<(), Failure> {
@@ -200,10 +200,10 @@ fn show_status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
     let failure = |error| requests::failure(&path, &error);
     if output.is_json() {
         // As the gateway answers, whatever its version.
-        return output.result(&gateway::status(&path).map_err(failure)?, || "");
+        return output.result(&gateway::status(&path).map_err(failure)?, |_| "");
     }
     let snapshot = gateway::snapshot(&path).map_err(failure)?;
-    output.result(&snapshot, || status::render(&snapshot, output.size().map(|(columns, _)| columns)))
+    output.result(&snapshot, |columns| status::render(&snapshot, columns))
 }
 
 /// Shows the state again and again, over what it was on a terminal, until the reader has gone.
@@ -214,7 +214,7 @@ fn watch(path: &Path, interval: Duration, output: &Output) -> Result<(), Failure
     loop {
         let size = output.size();
         let text = match gateway::snapshot(path) {
-            Ok(snapshot) => status::render(&snapshot, size.map(|(columns, _)| columns)),
+            Ok(snapshot) => status::render(&snapshot, output.columns()).to_string(),
             Err(error) => format!("{}\n", requests::failure(path, &error)),
         };
         let shown = match size {

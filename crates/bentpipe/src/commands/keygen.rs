@@ -33,7 +33,7 @@ pub struct Args {
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.public {
         let public = read_key()?.public_key().to_string();
-        return output.result(&serde_json::json!({"public_key": public}), || public.clone());
+        return output.result(&serde_json::json!({"public_key": public}), |_| public.clone());
     }
     let mut random = [0; 32];
     SystemRandom::new().fill(&mut random).map_err(|_| Failure::missing("the system has no randomness"))?;
@@ -42,11 +42,11 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     match &args.out {
         None => {
             let document = serde_json::json!({"private_key": private, "public_key": public});
-            output.result(&document, || private.clone())
+            output.result(&document, |_| private.clone())
         }
         Some(path) => {
             write_key(path, &private)?;
-            output.result(&serde_json::json!({"private_key_file": path, "public_key": public}), || public.clone())
+            output.result(&serde_json::json!({"private_key_file": path, "public_key": public}), |_| public.clone())
         }
     }
 }

@@ -5,12 +5,12 @@ mod compare;
 use crate::output::{Failure, Output};
 use ::lab::scenario::{MeasuredRun, RealScenario};
 use clap::Args as ClapArgs;
-use comfy_table::{CellAlignment, Table, presets};
+use results::listing::{Listing, count, figure, text};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use units::Rate;
+use units::Quantity;
 
 const LONG_ABOUT: &str = "\
 Runs a scenario file with the kernel's TCP over an emulated link, in real time, in private network namespaces that are
@@ -124,29 +124,28 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     let scenario = experiment.name.unwrap_or(name);
     let document = Document { scenario, measured: true, runs, wall_s: start.elapsed().as_secs_f64() };
-    output.result(&document, || table(&document))?;
+    output.result(&document, |columns| table(&document).render(columns))?;
     match document.runs.iter().flat_map(|run| &run.flows).find(|flow| !flow.complete) {
         Some(flow) => Err(Failure::failed(format!("flow `{}`: what arrived is not what was sent", flow.name))),
         None => Ok(()),
     }
 }
 
-fn table(document: &Document) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["variant", "seed", "flow", "goodput", "time", "retransmitted"]);
+fn table(document: &Document) -> Listing {
+    let figures = [figure("goodput", Quantity::Rate), figure("time", Quantity::Time), count("retransmitted")];
+    let columns = [text("variant"), text("seed"), text("flow")];
+    let mut listing = Listing::new(columns.into_iter().chain(figures));
     for run in &document.runs {
         for flow in &run.flows {
-            table.add_row([
-                run.variant.clone().unwrap_or_default(),
-                run.seed.to_string(),
-                flow.name.clone(),
-                Rate::from_bps(flow.goodput_bps as u64).to_string(),
-                format!("{:.3} s", flow.end_s - flow.start_s),
-                flow.retransmissions.to_string(),
+            listing.add([
+                run.variant.clone().into(),
+                run.seed.into(),
+                flow.name.as_str().into(),
+                flow.goodput_bps.into(),
+                (flow.end_s - flow.start_s).into(),
+                u64::from(flow.retransmissions).into(),
             ]);
         }
     }
-    table.column_iter_mut().skip(3).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    table
+    listing
 }

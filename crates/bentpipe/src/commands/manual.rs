@@ -28,7 +28,7 @@ pub fn run(args: &Args, command: clap::Command, output: &Output) -> Result<(), F
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let written = write(&command, "bentpipe", &args.out).map_err(failed)?;
-    output.result(&Written { pages: written }, || format!("{written} manual pages in {}", args.out.display()))
+    output.result(&Written { pages: written }, |_| format!("{written} manual pages in {}", args.out.display()))
 }
 
 /// Writes the page of `command`, whose name in full is `name`, and those of its subcommands. Returns how many were written.

@@ -1,12 +1,13 @@
 //! `bentpipe papers`: the studies that bentpipe descends from, reproduced number by number.
 
 use crate::output::{Failure, Output};
+use crate::text::Text;
 use ::papers::report::{self, Document};
 use ::papers::{Error, Lab, Options, STUDIES, Study};
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
-use comfy_table::{Table, presets};
 use replicas::{Interrupt, Jobs, Pool};
+use results::listing::{self, Listing, count};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -71,7 +72,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let wanted = args.wanted()?;
     if args.list {
         let list = List::new(&wanted)?;
-        return output.result(&list, || list.table());
+        return output.result(&list, |columns| list.table().render(columns));
     }
     // Threads come later: a process with several cannot move to a namespace of its own.
     let interrupt = Interrupt::on_signals()?;
@@ -83,7 +84,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if let Some(directory) = &args.out {
         report::write(&reports, directory)?;
     }
-    output.result(&Document::new(&reports), || text(&reports))?;
+    output.result(&Document::new(&reports), |columns| text(&reports, columns))?;
     let changes = report::changes(&reports);
     if changes.is_empty() {
         return Ok(());
@@ -128,17 +129,19 @@ impl From<Error> for Failure {
     }
 }
 
-fn text(reports: &[::papers::PaperReport]) -> String {
-    let mut text = String::new();
+fn text(reports: &[::papers::PaperReport], columns: Option<usize>) -> Text {
+    let mut text = Text::new(columns);
     for report in reports {
-        text.push_str(&format!("{}\n\n", report.paper));
+        text.lines(&report.paper).blank();
         for item in &report.items {
-            text.push_str(&format!("{} ({})\n{}\n", item.heading(), item.name, report::item_table(item)));
-            item.remarks.iter().for_each(|remark| text.push_str(&format!("  {remark}\n")));
-            text.push('\n');
+            text.lines(format!("{} ({})", item.heading(), item.name)).listing(&report::item_table(item));
+            for remark in &item.remarks {
+                text.indented(format!("  {remark}"), "  ");
+            }
+            text.blank();
         }
     }
-    text.push_str(&report::summary_table(reports));
+    text.listing(&report::summary_table(reports));
     text
 }
 
@@ -174,15 +177,15 @@ impl List {
         Ok(Self { papers: wanted.iter().map(listed).collect::<Result<_, _>>()? })
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_preset(presets::ASCII_MARKDOWN);
-        table.set_header(["paper", "item", "entries", "what it shows"]);
+    fn table(&self) -> Listing {
+        let names = ["paper", "item"].map(listing::text).into_iter();
+        let mut listing = Listing::new(names.chain([count("entries"), listing::text("what it shows")]));
         for paper in &self.papers {
             for item in &paper.items {
-                table.add_row([paper.name, &item.item, &item.entries.to_string(), &item.title]);
+                let names = [paper.name.into(), item.item.as_str().into()].into_iter();
+                listing.add(names.chain([item.entries.to_string().into(), item.title.as_str().into()]));
             }
         }
-        table
+        listing
     }
 }

@@ -71,7 +71,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         }
         (None, None) => return Err(Failure::usage("one of --from and --listen is needed")),
     };
-    output.result(&transfers, || &transfers)?;
+    output.result(&transfers, |_| &transfers)?;
     if transfers.transfers.iter().all(|transfer| transfer.verified) {
         Ok(())
     } else {

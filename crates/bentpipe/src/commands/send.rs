@@ -67,7 +67,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         }
         (None, None) => return Err(Failure::usage("one of --to and --listen is needed")),
     };
-    output.result(&transfers, || &transfers)
+    output.result(&transfers, |_| &transfers)
 }
 
 impl Args {

@@ -4,12 +4,13 @@ use super::numbers::{estimate, optional, percent, printed};
 use super::{ItemReport, PaperReport, Row, figure_file};
 use crate::printed::Content;
 use crate::study::Verdict;
-use comfy_table::{CellAlignment, Table, presets};
+use results::listing::{Cell, Column, Listing, count, text};
+use std::ops::Range;
 
 /// The names of columns.
 pub const COLUMNS: [&str; 8] = ["entry", "printed", "model", "simulated", "measured", "deviation", "verdict", "note"];
 /// Columns of numbers.
-const NUMBERS: std::ops::Range<usize> = 1..6;
+const NUMBERS: Range<usize> = 1..6;
 
 impl Row {
     /// Its cells, in the order of [`COLUMNS`].
@@ -56,32 +57,35 @@ impl ItemReport {
     }
 }
 
-/// The entries of an item as a table of Markdown, without columns that are empty.
-pub fn item_table(item: &ItemReport) -> String {
+/// The entries of an item, without columns that are empty.
+pub fn item_table(item: &ItemReport) -> Listing {
     let rows: Vec<_> = item.rows.iter().map(Row::cells).collect();
     let is_empty = |column: usize| rows.iter().all(|row| matches!(row[column].as_str(), "" | "-"));
     let columns: Vec<usize> = (0..COLUMNS.len()).filter(|column| !is_empty(*column)).collect();
-    let mut table = markdown_table();
-    table.set_header(columns.iter().map(|column| COLUMNS[*column]));
+    let mut listing = Listing::new(columns.iter().map(|column| named(*column, COLUMNS[*column], NUMBERS)));
     for row in &rows {
-        table.add_row(columns.iter().map(|column| row[*column].replace('|', "\\|")));
+        listing.add(
+            columns
+                .iter()
+                .map(|column| Cell::from(Some(row[*column].as_str()).filter(|text| !matches!(*text, "" | "-")))),
+        );
     }
-    let mut shown = table.column_iter_mut().zip(&columns);
-    shown.by_ref().filter(|(_, column)| NUMBERS.contains(*column)).for_each(|(shown, _)| {
-        shown.set_cell_alignment(CellAlignment::Right);
-    });
-    unpadded(&table)
+    listing
+}
+
+/// The column at this place, where `numbers` are counts or figures.
+fn named(at: usize, name: &str, numbers: Range<usize>) -> Column {
+    if numbers.contains(&at) { count(name) } else { text(name) }
 }
 
 /// A line for each item: how many entries there are, and their outcomes.
-pub fn summary_table(reports: &[PaperReport]) -> String {
-    let mut table = markdown_table();
-    table.set_header(SUMMARY_COLUMNS);
+pub fn summary_table(reports: &[PaperReport]) -> Listing {
+    let names = SUMMARY_COLUMNS.iter().enumerate();
+    let mut listing = Listing::new(names.map(|(at, name)| named(at, name, 2..5)));
     for (report, item) in reports.iter().flat_map(|report| report.items.iter().map(move |item| (report, item))) {
-        table.add_row(summary_cells(report, item));
+        listing.add(summary_cells(report, item).map(Cell::from));
     }
-    table.column_iter_mut().skip(2).take(3).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    unpadded(&table)
+    listing
 }
 
 /// Columns of [`summary_table`].
@@ -104,29 +108,13 @@ pub(super) fn summary_cells(report: &PaperReport, item: &ItemReport) -> [String;
     ]
 }
 
-/// The table with its last column, whose texts differ much in length, as long as each text is.
-fn unpadded(table: &Table) -> String {
-    let line = |line: String| match line.strip_suffix('|') {
-        Some(rule) if rule.ends_with('-') => format!("{}---|", rule.trim_end_matches('-')),
-        Some(row) => format!("{} |", row.trim_end()),
-        None => line,
-    };
-    table.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn markdown_table() -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table
-}
-
 /// The whole report.
 pub fn page(reports: &[PaperReport]) -> String {
-    let mut page = format!("# Five papers, number by number\n\n{}\n", summary_table(reports));
+    let mut page = format!("# Five papers, number by number\n\n{}", summary_table(reports).render(None));
     for report in reports {
         page.push_str(&format!("\n## {}\n\n{}\n", report.name, report.paper));
         for item in &report.items {
-            page.push_str(&format!("\n### {}\n\n{}\n", item.heading(), item_table(item)));
+            page.push_str(&format!("\n### {}\n\n{}", item.heading(), item_table(item).render(None)));
             for (number, chart) in item.charts.iter().enumerate() {
                 page.push_str(&format!("\n![{}]({})\n", chart.title, figure_file(report, item, number)));
             }

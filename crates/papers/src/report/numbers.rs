@@ -1,16 +1,11 @@
 //! Numbers as people read them.
 
 use crate::Estimate;
+use units::significant;
 
-/// With four significant digits.
+/// With four significant digits, as papers print at most.
 pub fn number(value: f64) -> String {
-    let magnitude = value.abs();
-    let decimals = match magnitude {
-        _ if magnitude == 0.0 => return "0".to_owned(),
-        _ if !value.is_finite() || !(1e-4..1e7).contains(&magnitude) => return format!("{value:.3e}"),
-        _ => (3 - magnitude.log10().floor() as i32).clamp(0, 8) as usize,
-    };
-    format!("{value:.decimals$}")
+    significant(value, 4)
 }
 
 /// Like [`number`], `-` if there is none.

@@ -5,13 +5,13 @@ mod tables;
 
 use super::demo::{gateway_options, start_in_private, this_program};
 use crate::output::{Failure, Output};
+use crate::text::Text;
 use clap::{Args as ClapArgs, ValueEnum};
-use comfy_table::Table;
 use experiments::limit::Mechanism;
 use experiments::{Setup, connections, echo, hub, limit, proxies, relay, stalled, throughput};
+use results::listing::Listing;
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt::{self, Display};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -134,7 +134,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         report.benches.push(name.run(args, &setup)?);
         tracing::info!(bench = name.text(), "done");
     }
-    output.result(&report, || &report)
+    output.result(&report, |columns| report.text(columns))
 }
 
 impl Name {
@@ -165,7 +165,7 @@ impl Name {
         self,
         claim: &'static str,
         rows: &[R],
-        table: impl Fn(&[R]) -> Table,
+        table: impl Fn(&[R]) -> Listing,
     ) -> Result<Bench, Failure> {
         let json = serde_json::to_value(rows);
         let json = json.map_err(|error| Failure::failed(format!("the result as JSON: {error}")))?;
@@ -195,7 +195,7 @@ impl Args {
         match rows.iter().all(connections::Row::is_complete) {
             true => Ok(rows),
             false => {
-                let table = tables::connections(&rows);
+                let table = tables::connections(&rows).render(None);
                 Err(Failure::failed(format!("not every connection was relayed and answered\n{table}")))
             }
         }
@@ -229,7 +229,7 @@ struct Bench {
     claim: &'static str,
     rows: Value,
     #[serde(skip)]
-    table: Table,
+    table: Listing,
 }
 
 #[derive(Serialize)]
@@ -252,17 +252,18 @@ impl Machine {
     }
 }
 
-impl Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Report {
+    /// For people.
+    fn text(&self, columns: Option<usize>) -> Text {
         let Machine { kernel, processors, build, version } = &self.machine;
-        writeln!(
-            f,
+        let mut text = Text::new(columns);
+        text.lines(format!(
             "bentpipe {version} ({build} build), Linux {kernel}, {processors} processors; medians of {}, seeds from {}",
             self.repeats, self.seed
-        )?;
+        ));
         for bench in &self.benches {
-            writeln!(f, "\n{}: {}\n\n{}", bench.name, bench.claim, bench.table)?;
+            text.blank().lines(format!("{}: {}", bench.name, bench.claim)).blank().listing(&bench.table);
         }
-        Ok(())
+        text
     }
 }

@@ -1,151 +1,191 @@
 //! The rows of experiments as tables for people.
 
-use comfy_table::{Table, presets};
 use experiments::{connections, echo, hub, limit, proxies, relay, stalled, throughput};
 use lab::load::Tally;
+use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::fmt::Display;
-use units::Bytes;
+use units::Quantity;
 
-pub(super) fn proxies(rows: &[proxies::Row]) -> Table {
-    let mut table = table(&["row", "limit", "bentpipe", "of the limit", "Jain", "best proxy", "its time", "ratio"]);
-    for row in rows {
-        table.add_row([
-            row.row.to_owned(),
-            format!("{:.2} s", row.limit_s),
-            format!("{:.2} s", row.time_s),
-            format!("{:.1} %", row.limit_share * 100.0),
-            format!("{:.3}", row.jain_index),
-            row.best_proxy.to_owned(),
-            format!("{:.2} s", row.best_proxy_s),
-            format!("{:.2}", row.ratio),
-        ]);
-    }
-    table
+fn time(name: &str) -> Column {
+    figure(name, Quantity::Time)
 }
 
-pub(super) fn limit(rows: &[limit::Row]) -> Table {
-    let mut table =
-        table(&["row", "limit", "target", "simulated", "real", "overhead", "Jain", "latecomer", "queue p95"]);
+fn share(name: &str) -> Column {
+    figure(name, Quantity::Share)
+}
+
+fn index(name: &str) -> Column {
+    figure(name, Quantity::Index)
+}
+
+pub(super) fn proxies(rows: &[proxies::Row]) -> Listing {
+    let mut listing = Listing::new([
+        text("row"),
+        time("limit"),
+        time("bentpipe"),
+        share("of the limit"),
+        index("Jain"),
+        text("best proxy"),
+        time("its time"),
+        figure("ratio", Quantity::Number),
+    ]);
     for row in rows {
-        let both = |of: &dyn Fn(&limit::Figures) -> Option<f64>, text: &dyn Fn(f64) -> String| {
-            let figures = [&row.simulated, &row.real].into_iter().flatten().filter_map(of);
-            figures.map(text).collect::<Vec<_>>().join(" / ")
+        listing.add([
+            row.row.into(),
+            row.limit_s.into(),
+            row.time_s.into(),
+            row.limit_share.into(),
+            row.jain_index.into(),
+            row.best_proxy.into(),
+            row.best_proxy_s.into(),
+            row.ratio.into(),
+        ]);
+    }
+    listing
+}
+
+pub(super) fn limit(rows: &[limit::Row]) -> Listing {
+    let mut listing = Listing::new([
+        text("row"),
+        time("limit"),
+        index("target"),
+        index("simulated"),
+        index("real"),
+        index("overhead"),
+        index("Jain"),
+        index("latecomer"),
+        time("queue p95"),
+    ]);
+    for row in rows {
+        // Simulated and real.
+        let both = |of: fn(&limit::Figures) -> Option<f64>| {
+            let figures: Vec<_> = [&row.simulated, &row.real].into_iter().flatten().filter_map(of).collect();
+            if figures.is_empty() { Cell::Missing } else { Cell::Figures { figures, between: " / " } }
         };
-        let three_digits = |figure: f64| format!("{figure:.3}");
-        let share = |figures: Option<limit::Figures>| figures.map_or_else(String::new, |f| three_digits(f.share));
-        table.add_row([
-            row.row.to_owned(),
-            format!("{:.3} s", row.limit_s),
-            three_digits(row.target),
+        let share = |figures: Option<limit::Figures>| Cell::from(figures.map(|figures| figures.share));
+        listing.add([
+            row.row.into(),
+            row.limit_s.into(),
+            row.target.into(),
             share(row.simulated),
             share(row.real),
-            both(&|figures| Some(figures.overhead), &three_digits),
-            both(&|figures| figures.jain_index, &three_digits),
-            both(&|figures| figures.latecomer, &three_digits),
-            both(&|figures| figures.queue_ms, &|queue| format!("{queue:.0} ms")),
+            both(|figures| Some(figures.overhead)),
+            both(|figures| figures.jain_index),
+            both(|figures| figures.latecomer),
+            both(|figures| figures.queue_ms.map(|ms| ms / 1e3)),
         ]);
     }
-    table
+    listing
 }
 
-pub(super) fn hub(rows: &[hub::Row]) -> Table {
-    let mut table = table(&["terminals", "streams each", "limit", "time", "of the limit", "Jain over terminals"]);
+pub(super) fn hub(rows: &[hub::Row]) -> Listing {
+    let mut listing = Listing::new([
+        count("terminals"),
+        count("streams each"),
+        time("limit"),
+        time("time"),
+        share("of the limit"),
+        index("Jain over terminals"),
+    ]);
     for row in rows {
-        table.add_row([
-            row.terminals.to_string(),
-            row.streams_each.to_string(),
-            format!("{:.2} s", row.limit_s),
-            format!("{:.2} s", row.time_s),
-            format!("{:.1} %", row.limit_share * 100.0),
-            format!("{:.4}", row.jain_terminals),
+        listing.add([
+            row.terminals.to_string().into(),
+            row.streams_each.to_string().into(),
+            row.limit_s.into(),
+            row.time_s.into(),
+            row.limit_share.into(),
+            row.jain_terminals.into(),
         ]);
     }
-    table
+    listing
 }
 
-pub(super) fn stalled(rows: &[stalled::Row]) -> Table {
-    let mut table = table(&["streams", "alone", "beside a stalled reader", "cost", "gateways hold for it"]);
+pub(super) fn stalled(rows: &[stalled::Row]) -> Listing {
+    let mut listing = Listing::new([
+        count("streams"),
+        time("alone"),
+        time("beside a stalled reader"),
+        share("cost"),
+        figure("gateways hold for it", Quantity::Bytes),
+    ]);
     for row in rows {
-        table.add_row([
-            row.streams.to_string(),
-            format!("{:.2} s", row.alone_s),
-            format!("{:.2} s", row.beside_s),
-            format!("{:.1} %", row.cost_percent),
-            Bytes::new(row.held_bytes).to_string(),
+        listing.add([
+            row.streams.to_string().into(),
+            row.alone_s.into(),
+            row.beside_s.into(),
+            (row.cost_percent / 100.0).into(),
+            (row.held_bytes as f64).into(),
         ]);
     }
-    table
+    listing
 }
 
-pub(super) fn echo(rows: &[echo::Row]) -> Table {
-    let mut table = table(&["path", "round-trip time", "echo", "above it"]);
+pub(super) fn echo(rows: &[echo::Row]) -> Listing {
+    let mut listing = Listing::new([text("path"), time("round-trip time"), time("echo"), time("above it")]);
     for row in rows {
-        table.add_row([
-            row.path.to_owned(),
-            format!("{:.0} ms", row.rtt_ms),
-            format!("{:.1} ms", row.time_ms),
-            format!("{:.1} ms", row.above_rtt_ms),
-        ]);
+        let times = [row.rtt_ms, row.time_ms, row.above_rtt_ms].map(|ms| Cell::from(ms / 1e3));
+        listing.add(std::iter::once(row.path.into()).chain(times));
     }
-    table
+    listing
 }
 
-pub(super) fn throughput(rows: &[throughput::Row]) -> Table {
-    let mut table = table(&["connections", "throughput", "both gateways' processor time"]);
+/// Processor time, in seconds for each gigabyte.
+fn processor(name: &str) -> Column {
+    figure(format!("{name}, s/GB"), Quantity::Number)
+}
+
+pub(super) fn throughput(rows: &[throughput::Row]) -> Listing {
+    let throughput = figure("throughput", Quantity::Rate);
+    let mut listing = Listing::new([count("connections"), throughput, processor("processor time, both gateways")]);
     for row in rows {
-        table.add_row([
-            row.connections.to_string(),
-            format!("{:.2} Gbit/s", row.throughput_bps as f64 / 1e9),
-            format!("{:.2} s/GB", row.cpu_s_per_gb),
-        ]);
+        listing.add([row.connections.to_string().into(), (row.throughput_bps as f64).into(), row.cpu_s_per_gb.into()]);
     }
-    table
+    listing
 }
 
-pub(super) fn relay(rows: &[relay::Row]) -> Table {
-    let mut table = table(&["transport", "throughput", "processor time, both gateways", "each gateway"]);
+pub(super) fn relay(rows: &[relay::Row]) -> Listing {
+    let throughput = figure("throughput", Quantity::Rate);
+    let processor = [processor("processor time, both gateways"), processor("each gateway")];
+    let mut listing = Listing::new([text("transport"), throughput].into_iter().chain(processor));
     for relay::Row { transport, measured } in rows {
-        table.add_row([
-            (*transport).to_owned(),
-            format!("{:.2} Gbit/s", measured.throughput_bps as f64 / 1e9),
-            format!("{:.2} s/GB", measured.cpu_s_per_gb),
-            format!("{:.2} s/GB", measured.cpu_s_per_gb / 2.0),
+        listing.add([
+            (*transport).into(),
+            (measured.throughput_bps as f64).into(),
+            measured.cpu_s_per_gb.into(),
+            (measured.cpu_s_per_gb / 2.0).into(),
         ]);
     }
-    table
+    listing
 }
 
-/// Of two figures the first is the hub's, the second the terminal's.
-pub(super) fn connections(rows: &[connections::Row]) -> Table {
-    let header = ["transport", "open", "new, in a second", "answered", "refused, reset, none", "first answer", "p99"];
-    let mut table = table(&[&header[..], &["processor, both", "hub, each", "terminal, each", "descriptors"]].concat());
+/// Connections, and what they cost: processor time for each, memory for each that is idle.
+pub(super) fn connections(rows: &[connections::Row]) -> Listing {
+    let counts = ["open", "new, in a second", "answered", "refused, reset, none"].map(count);
+    let times = ["first answer", "p99", "processor, both"].map(time);
+    let memory = ["hub, each", "terminal, each"].map(|name| figure(name, Quantity::Bytes));
+    let columns = std::iter::once(text("transport")).chain(counts).chain(times).chain(memory);
+    let mut listing = Listing::new(columns.chain([count("descriptors")]));
     for row in rows {
         let all = [&row.open, &row.used, &row.new];
         let sum = |of: fn(&Tally) -> u64| all.into_iter().map(of).sum::<u64>();
         let pair = |one: &dyn Display, other: &dyn Display| format!("{one}, {other}");
-        table.add_row([
-            row.transport.to_owned(),
-            row.relayed.to_string(),
-            format!("{:.0}", row.new.begun_per_second),
-            format!("{} of {}", sum(|tally| tally.answered), sum(|tally| tally.connections)),
+        listing.add([
+            row.transport.into(),
+            row.relayed.to_string().into(),
+            format!("{:.0}", row.new.begun_per_second).into(),
+            format!("{} of {}", sum(|tally| tally.answered), sum(|tally| tally.connections)).into(),
             pair(
                 &sum(|tally| tally.refused + tally.failed),
                 &pair(&sum(|tally| tally.reset), &sum(|tally| tally.unanswered)),
-            ),
-            format!("{:.2} ms", row.new.median_ms),
-            format!("{:.1} ms", row.new.p99_ms),
-            format!("{:.0} us", row.cpu_us_per_connection),
-            Bytes::new(row.hub_bytes_per_idle_stream as u64).to_string(),
-            Bytes::new(row.terminal_bytes_per_idle_stream as u64).to_string(),
-            pair(&row.hub_descriptors, &row.terminal_descriptors),
+            )
+            .into(),
+            (row.new.median_ms / 1e3).into(),
+            (row.new.p99_ms / 1e3).into(),
+            (row.cpu_us_per_connection / 1e6).into(),
+            row.hub_bytes_per_idle_stream.into(),
+            row.terminal_bytes_per_idle_stream.into(),
+            pair(&row.hub_descriptors, &row.terminal_descriptors).into(),
         ]);
     }
-    table
-}
-
-/// An empty table with a header.
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
-    table
+    listing
 }

@@ -4,10 +4,11 @@ mod real;
 mod simulated;
 
 use crate::output::{Failure, Output};
+use crate::text::Text;
 use chaos::Report;
 use clap::Args as ClapArgs;
-use std::fmt::{self, Display};
 use std::path::PathBuf;
+use units::Quantity;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +60,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// If anything went wrong in a case, or the command was interrupted.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let (report, interrupted) = if args.real { real::run(args, output)? } else { simulated::run(args, output)? };
-    output.result(&report, || Text(&report))?;
+    output.result(&report, |columns| text(&report, columns))?;
     if let Some(failure) = report.failures.first() {
         let more = report.failures.len() - 1;
         let more = if more > 0 { format!(" ({more} more)") } else { String::new() };
@@ -74,21 +75,24 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 }
 
 /// The report for people.
-struct Text<'a>(&'a Report);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { seed, cases, transfers, completed, ended_early, broken, wrong_bytes, hangs, leaks, .. } = self.0;
-        let megabytes = self.0.delivered_bytes as f64 / 1e6;
-        writeln!(f, "{transfers} transfers in {cases} cases from seed {seed} on, {megabytes:.1} MB delivered")?;
-        writeln!(f, "  complete            {completed}")?;
-        writeln!(f, "  ended for a reason  {ended_early}")?;
-        writeln!(f, "  ended for none      {broken}")?;
-        writeln!(f, "  wrong bytes         {wrong_bytes}")?;
-        writeln!(f, "  hung                {hangs}")?;
-        writeln!(f, "  left over           {leaks}")?;
-        let faults: Vec<_> = self.0.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-        writeln!(f, "  faults              {}", faults.join(", "))?;
-        self.0.failures.iter().take(10).try_for_each(|failure| writeln!(f, "seed {}: {}", failure.seed, failure.says))
+fn text(report: &Report, columns: Option<usize>) -> Text {
+    let Report { seed, cases, transfers, completed, ended_early, broken, wrong_bytes, hangs, leaks, .. } = report;
+    let mut text = Text::new(columns);
+    let delivered = Quantity::Bytes.text(report.delivered_bytes as f64);
+    text.lines(format!("{transfers} transfers in {cases} cases from seed {seed} on, {delivered} delivered"));
+    let faults: Vec<_> = report.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    for (name, says) in [
+        ("complete", completed.to_string()),
+        ("ended for a reason", ended_early.to_string()),
+        ("ended for none", broken.to_string()),
+        ("wrong bytes", wrong_bytes.to_string()),
+        ("hung", hangs.to_string()),
+        ("left over", leaks.to_string()),
+        ("faults", faults.join(", ")),
+    ] {
+        text.indented(format!("  {name:<18}  {says}"), "    ");
     }
+    let failures = report.failures.iter().take(10);
+    text.each(failures.map(|failure| format!("seed {}: {}", failure.seed, failure.says)));
+    text
 }

@@ -209,7 +209,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let modems = modems.start(emulator.monitor())?;
     let report = run_until_stopped(emulator, args.duration, capacity_log, output)?;
     drop(modems);
-    output.result(&Document { links: &links, report: &report }, || tables(&report))
+    output.result(&Document { links: &links, report: &report }, |columns| tables(&report, columns))
 }
 
 /// The highest rate that `link` ever has; `None` if it has none.

@@ -1,10 +1,11 @@
 //! What people see: the links in a line each, what goes through, and its outcome.
 
-use comfy_table::{CellAlignment, Table, presets};
+use crate::text::Text;
 use emulator::{DirectionReport, Monitor, Report, TerminalReport};
 use indicatif::{ProgressBar, ProgressStyle};
 use link::{Handover, LinkConfig, LossModel, QueueLimit};
-use units::{Bytes, Duration, Instant, Rate};
+use results::listing::{Cell, Listing, count, figure, text};
+use units::{Bytes, Duration, Instant, Quantity, Rate};
 
 /// One line on a terminal that says what is going through.
 pub(super) struct StatusLine {
@@ -34,12 +35,12 @@ impl StatusLine {
             let rate = Rate::from_transfer(Bytes::new(delivered[index] - self.last.1[index]), interval);
             let dropped = &direction.dropped;
             format!(
-                "{name} {rate}, {} lost, {} queue full, late {:.0}/{:.0}/{:.0} us",
+                "{name} {}, {} lost, {} queue full, late {} (p99 {})",
+                Quantity::Rate.text(rate.as_bps() as f64),
                 dropped.loss.packets,
                 dropped.queue_full.packets,
-                direction.lateness_us.p50,
-                direction.lateness_us.p99,
-                direction.lateness_us.p999,
+                Quantity::Time.text(direction.lateness_us.p50 / 1e6),
+                Quantity::Time.text(direction.lateness_us.p99 / 1e6),
             )
         };
         let line = format!("{}  |  {}", part("up", &report.up, 0), part("down", &report.down, 1));
@@ -81,71 +82,65 @@ pub(super) fn describe(link: &LinkConfig) -> String {
 }
 
 /// The report for people: all packets, and the terminals of a carrier.
-pub(super) fn tables(report: &Report) -> String {
-    let packets = packets(report);
-    if report.up.terminals.is_empty() {
-        return packets.to_string();
+pub(super) fn tables(report: &Report, columns: Option<usize>) -> Text {
+    let mut text = Text::new(columns);
+    text.listing(&packets(report));
+    if !report.up.terminals.is_empty() {
+        text.blank().listing(&terminals(&report.up.terminals));
     }
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["terminal", "requests", "given", "used", "constant", "by rate", "by volume", "free"]);
-    for TerminalReport { name, totals, .. } in &report.up.terminals {
-        let (given, used) = (totals.allocated_bytes(), totals.used_bytes);
-        let share = if given == 0 { 0.0 } else { 100.0 * used as f64 / given as f64 };
-        let bytes = [totals.cra_bytes, totals.rbdc_bytes, totals.vbdc_bytes, totals.fca_bytes];
-        let kinds = bytes.map(|bytes| Bytes::new(bytes).to_string());
-        let row = [name.clone(), totals.requests.to_string(), Bytes::new(given).to_string(), format!("{share:.1} %")];
-        table.add_row(row.into_iter().chain(kinds));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{packets}\n{table}")
+    text
 }
 
-pub(super) fn packets(report: &Report) -> Table {
-    let (up, down) = (&report.up, &report.down);
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "packets".to_owned(),
-        format!("up ({} to {})", up.from, up.to),
-        format!("down ({} to {})", down.from, down.to),
-    ]);
-    let mut row = |name: &str, value: &dyn Fn(&DirectionReport) -> String| {
-        table.add_row([name.to_owned(), value(up), value(down)]);
-    };
-    row("offered", &|direction| direction.offered.packets.to_string());
-    row("delivered", &|direction| direction.delivered.packets.to_string());
-    row("mean rate", &|direction| {
-        let wall = Duration::from_secs_f64(report.wall_s);
-        Rate::from_transfer(Bytes::new(direction.delivered.bytes), wall).to_string()
-    });
-    row("lost on the link", &|direction| direction.dropped.loss.packets.to_string());
-    row("queue full", &|direction| direction.dropped.queue_full.packets.to_string());
-    row("queue delay", &|direction| direction.dropped.queue_delay.packets.to_string());
-    row("duplicated", &|direction| direction.duplicated.packets.to_string());
-    row("held back", &|direction| direction.reordered.packets.to_string());
-    row("in transit at the end", &|direction| direction.in_transit_packets.to_string());
-    row("not carried by the emulator", &|direction| {
+fn terminals(terminals: &[TerminalReport]) -> Listing {
+    let bytes = ["constant", "by rate", "by volume", "free"].map(|name| figure(name, Quantity::Bytes));
+    let given = [figure("given", Quantity::Bytes), figure("used", Quantity::Share)];
+    let mut listing = Listing::new([text("terminal"), count("requests")].into_iter().chain(given).chain(bytes));
+    for TerminalReport { name, totals, .. } in terminals {
+        let (given, used) = (totals.allocated_bytes() as f64, totals.used_bytes as f64);
+        let share = if given == 0.0 { 0.0 } else { used / given };
+        let bytes = [totals.cra_bytes, totals.rbdc_bytes, totals.vbdc_bytes, totals.fca_bytes];
+        let row = [name.as_str().into(), totals.requests.into(), given.into(), share.into()];
+        listing.add(row.into_iter().chain(bytes.map(|bytes| Cell::from(bytes as f64))));
+    }
+    listing
+}
+
+/// A row of the report: what it counts, and a direction's count.
+type Count = (&'static str, fn(&DirectionReport) -> u64);
+
+const COUNTS: [Count; 9] = [
+    ("offered", |direction| direction.offered.packets),
+    ("delivered", |direction| direction.delivered.packets),
+    ("lost on the link", |direction| direction.dropped.loss.packets),
+    ("queue full", |direction| direction.dropped.queue_full.packets),
+    ("queue delay", |direction| direction.dropped.queue_delay.packets),
+    ("duplicated", |direction| direction.duplicated.packets),
+    ("held back", |direction| direction.reordered.packets),
+    ("in transit at the end", |direction| direction.in_transit_packets),
+    ("not carried by the emulator", |direction| {
         let dropped = &direction.dropped;
         let packets = dropped.memory_limit.packets + dropped.send_failed.packets;
-        (packets + dropped.receive_overrun + dropped.unsupported).to_string()
-    });
-    row("address resolution (exempt)", &|direction| direction.exempt_frames.to_string());
-    row("lateness p50/p99/p99.9/max", &|direction| {
-        let late = &direction.lateness_us;
-        format!("{:.0}/{:.0}/{:.0}/{:.0} us", late.p50, late.p99, late.p999, late.max)
-    });
-    row("time on the link p50/p95/p99/max", &|direction| {
-        let [p50, p95, p99, max] = {
-            let transit = &direction.transit_us;
-            [transit.p50, transit.p95, transit.p99, transit.max].map(|micros| micros / 1e3)
-        };
-        format!("{p50:.1}/{p95:.1}/{p99:.1}/{max:.1} ms")
-    });
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+        packets + dropped.receive_overrun + dropped.unsupported
+    }),
+];
+
+fn packets(report: &Report) -> Listing {
+    let counts = COUNTS.map(|(name, _)| count(name));
+    let lateness = ["p50", "p99", "p99.9", "max"].map(|which| figure(format!("lateness {which}"), Quantity::Time));
+    let transit = ["p50", "p95", "p99", "max"].map(|which| figure(format!("time on the link {which}"), Quantity::Time));
+    let figures = std::iter::once(figure("mean rate", Quantity::Rate)).chain(lateness).chain(transit);
+    let exempt = count("address resolution (exempt)");
+    let mut listing = Listing::new(std::iter::once(text("packets")).chain(counts).chain([exempt]).chain(figures));
+    for (name, direction) in [("up", &report.up), ("down", &report.down)] {
+        let name = Cell::from(format!("{name} ({} to {})", direction.from, direction.to));
+        let counts = COUNTS.map(|(_, of)| Cell::from(of(direction)));
+        let wall = Duration::from_secs_f64(report.wall_s);
+        let rate = Rate::from_transfer(Bytes::new(direction.delivered.bytes), wall).as_bps() as f64;
+        let (late, transit) = (&direction.lateness_us, &direction.transit_us);
+        let times = [late.p50, late.p99, late.p999, late.max, transit.p50, transit.p95, transit.p99, transit.max];
+        let figures = std::iter::once(rate).chain(times.map(|micros| micros / 1e6)).map(Cell::from);
+        let exempt = Cell::from(direction.exempt_frames);
+        listing.add(std::iter::once(name).chain(counts).chain([exempt]).chain(figures));
     }
-    table
+    listing.transposed()
 }

@@ -2,6 +2,7 @@
 
 use super::load;
 use crate::output::{Failure, Output};
+use crate::text::Text;
 use clap::Args as ClapArgs;
 use gateway::doctor::{self, Check};
 use std::path::PathBuf;
@@ -43,7 +44,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         );
     }
     let checks = doctor::examine(&settings, args.measure_rate);
-    output.result(&serde_json::json!({ "checks": checks }), || render(&checks))?;
+    output.result(&serde_json::json!({ "checks": checks }), |columns| render(&checks, columns))?;
     let wrong: Vec<_> = checks.iter().filter(|check| !check.ok).collect();
     let names = || wrong.iter().map(|check| check.check.as_str()).collect::<Vec<_>>().join(", ");
     if wrong.is_empty() {
@@ -55,11 +56,15 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
 }
 
-fn render(checks: &[Check]) -> String {
-    let line = |check: &Check| {
+fn render(checks: &[Check], columns: Option<usize>) -> Text {
+    const INDENT: &str = "      ";
+    let mut text = Text::new(columns);
+    for check in checks {
         let mark = if check.ok { "ok   " } else { "WRONG" };
-        let remedy = check.remedy.as_ref().map_or_else(String::new, |remedy| format!("\n      remedy: {remedy}"));
-        format!("{mark} {}: {}{remedy}\n", check.check, check.says)
-    };
-    checks.iter().map(line).collect()
+        text.indented(format!("{mark} {}: {}", check.check, check.says), INDENT);
+        if let Some(remedy) = &check.remedy {
+            text.indented(format!("{INDENT}remedy: {remedy}"), INDENT);
+        }
+    }
+    text
 }

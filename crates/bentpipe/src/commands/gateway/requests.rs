@@ -9,7 +9,7 @@ use units::Duration;
 /// Has the gateway behind the control socket `path` read its settings again.
 pub fn reload(path: &Path, output: &Output) -> Result<(), Failure> {
     let answer = settle(gateway::reload(path).map_err(|error| failure(path, &error))?)?;
-    output.result(&answer, || match answer.changes.is_empty() {
+    output.result(&answer, |_| match answer.changes.is_empty() {
         true => "nothing has changed".to_owned(),
         false => answer.changes.join("\n"),
     })
@@ -18,7 +18,7 @@ pub fn reload(path: &Path, output: &Output) -> Result<(), Failure> {
 /// Has the gateway behind the control socket `path` take no more connections.
 pub fn drain(path: &Path, within: Option<Duration>, output: &Output) -> Result<(), Failure> {
     let answer = settle(gateway::drain(path, within).map_err(|error| failure(path, &error))?)?;
-    output.result(&answer, || "draining: see `bentpipe gateway status`")
+    output.result(&answer, |_| "draining: see `bentpipe gateway status`")
 }
 
 /// Why a gateway could not be asked.

@@ -1,16 +1,17 @@
 //! `bentpipe gateway status`: a gateway's state as text.
 
-use crate::listing::Listing;
+use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
     Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
 };
+use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration, Quantity, Rate};
 
-/// The status for people: what one looks for first stands first. Tables keep within `columns`.
-pub fn render(status: &Snapshot, columns: Option<usize>) -> String {
+/// The status for people: what one looks for first stands first. It keeps within `columns`.
+pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
     let lines = [
         status.draining.as_ref().map(draining),
         Some(reduced(&status.privileges)),
@@ -22,74 +23,67 @@ pub fn render(status: &Snapshot, columns: Option<usize>) -> String {
         satellite(&status.satellite),
         status.satellite.memory.as_ref().map(memory),
     ];
-    let lines: String = lines.into_iter().flatten().map(|line| line + "\n").collect();
-    let troubles: String = status.peers.iter().filter_map(trouble).map(|line| line + "\n").collect();
-    format!(
-        "{}: up for {}, sends at {} at most, cross traffic {}\n{lines}{}{troubles}{}",
+    let mut text = Text::new(columns);
+    text.lines(format!(
+        "{}: up for {}, sends at {} at most, cross traffic {}",
         status.name,
         Duration::from_secs_f64(status.uptime_s),
         Rate::from_bps(status.rate_bps),
         Rate::from_bps(status.cross_traffic_bps),
-        peers(&status.peers).render(columns),
-        streams(&status.streams).render(columns),
-    )
+    ));
+    text.each(lines.into_iter().flatten());
+    text.listing(&peers(&status.peers));
+    text.each(status.peers.iter().filter_map(trouble));
+    text.listing(&streams(&status.streams));
+    text
 }
 
 fn peers(peers: &[Peer]) -> Listing {
-    let mut listing = Listing::new(&[
-        "peer",
-        "state",
-        "address",
-        "rtt",
-        "streams",
-        "sent",
-        "lost",
-        "retransmitted",
-        "repair",
-        "received",
-    ]);
+    let names = ["peer", "state", "address"].map(text).into_iter();
+    let counts = [figure("rtt", Quantity::Time), count("streams"), bytes("sent"), count("lost packets")];
+    let shares = [figure("of sent", Quantity::Share)];
+    let volumes = ["retransmitted", "repair", "received"].map(bytes);
+    let mut listing = Listing::new(names.chain(counts).chain(shares).chain(volumes));
     for peer in peers {
-        listing.add(vec![
-            peer.name.clone(),
-            peer.state.name().to_owned(),
-            or_dash(peer.address),
-            or_dash(peer.rtt_s.map(Duration::from_secs_f64)),
-            peer.streams.to_string(),
-            Bytes::new(peer.sent_bytes).to_string(),
-            lost(peer),
-            Bytes::new(peer.retransmitted_bytes).to_string(),
-            Bytes::new(peer.repair_bytes).to_string(),
-            Bytes::new(peer.received_bytes).to_string(),
+        // Where packets are counted.
+        let lost = (peer.sent_packets > 0).then(|| peer.lost_packets as f64 / peer.sent_packets as f64);
+        listing.add([
+            peer.name.as_str().into(),
+            peer.state.name().into(),
+            shown(peer.address),
+            peer.rtt_s.into(),
+            peer.streams.to_string().into(),
+            (peer.sent_bytes as f64).into(),
+            peer.lost_packets.into(),
+            lost.into(),
+            (peer.retransmitted_bytes as f64).into(),
+            (peer.repair_bytes as f64).into(),
+            (peer.received_bytes as f64).into(),
         ]);
     }
     listing
 }
 
+fn bytes(name: &str) -> Column {
+    figure(name, Quantity::Bytes)
+}
+
 fn streams(streams: &[Stream]) -> Listing {
-    let mut listing = Listing::new(&[
-        "stream",
-        "peer",
-        "side",
-        "client",
-        "server",
-        "state",
-        "age",
-        "from TCP",
-        "to TCP",
-        "stalled by",
-    ]);
+    let names = ["stream", "peer", "side", "client", "server", "state"].map(text).into_iter();
+    let volumes = ["from TCP", "to TCP"].map(bytes);
+    let mut listing = Listing::new(names.chain([count("age")]).chain(volumes).chain([text("stalled by")]));
     for stream in streams {
-        listing.add(vec![
-            stream.stream.to_string(),
-            stream.peer.clone(),
-            stream.side.name().to_owned(),
-            or_dash(stream.client),
-            or_dash(stream.server),
-            stream.state.clone(),
-            Duration::from_secs_f64(stream.age_s).to_string(),
-            Bytes::new(stream.from_tcp_bytes).to_string(),
-            Bytes::new(stream.to_tcp_bytes).to_string(),
-            or_dash(stream.stall.map(stall)),
+        listing.add([
+            stream.stream.into(),
+            stream.peer.as_str().into(),
+            stream.side.name().into(),
+            shown(stream.client),
+            shown(stream.server),
+            stream.state.as_str().into(),
+            Duration::from_secs_f64(stream.age_s).to_string().into(),
+            (stream.from_tcp_bytes as f64).into(),
+            (stream.to_tcp_bytes as f64).into(),
+            stream.stall.map(stall).into(),
         ]);
     }
     listing
@@ -100,16 +94,8 @@ fn stall(stall: Stall) -> String {
     format!("{} {}", stall.cause.name(), Duration::from_secs_f64(stall.time_s))
 }
 
-fn or_dash(value: Option<impl Display>) -> String {
-    value.map_or_else(|| "-".into(), |value| value.to_string())
-}
-
-/// Lost packets, and their share of those sent where these are counted.
-fn lost(peer: &Peer) -> String {
-    match peer.sent_packets {
-        0 => peer.lost_packets.to_string(),
-        sent => format!("{} ({:.2} %)", peer.lost_packets, 100.0 * peer.lost_packets as f64 / sent as f64),
-    }
+fn shown(value: Option<impl Display>) -> Cell {
+    value.map(|value| value.to_string()).into()
 }
 
 /// Whether the gateway takes no more connections.
@@ -256,15 +242,16 @@ mod tests {
 
     #[test]
     fn loss_denials_drops_repair_and_memory_are_shown() {
-        let text = render(&serde_json::from_value(state()).unwrap(), None);
+        let text = render(&serde_json::from_value(state()).unwrap(), None).to_string();
         for expected in [
             "connections: 1 open, 0 accepted, 9 connected, 2 finished, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
             "1000 packets sent (1.5MB), 10 received (4kB); 2 not sent by the system; dropped: 5 replayed\n",
             "memory: 1MB granted to peers, 2kB held until acknowledged, 64MB each\n",
-            "12 (1.20 %)",
-            "16kB",
-            "31kB",
+            "of sent, %",
+            " 1.20 ",
+            " 16.0 ",
+            " 31.0 ",
             "satellite 12s",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
@@ -273,8 +260,8 @@ mod tests {
 
     #[test]
     fn at_80_columns_tables_are_records() {
-        let text = render(&serde_json::from_value(state()).unwrap(), Some(80));
-        assert!(text.contains("\npeer terminal-1\n  state up, address -, rtt 562ms, streams 1, sent 1.4MB"), "{text}");
+        let text = render(&serde_json::from_value(state()).unwrap(), Some(80)).to_string();
+        assert!(text.contains("\npeer terminal-1\n  state up, rtt 562 ms, streams 1, sent 1.40 MB"), "{text}");
         assert!(text.contains("\nstream 4\n  peer terminal-1, side far, client 198.18.0.1:5001"), "{text}");
         let records = text.split("\npeer terminal-1").nth(1).unwrap();
         assert!(records.lines().all(|line| line.chars().count() <= 80), "{text}");

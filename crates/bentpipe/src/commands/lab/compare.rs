@@ -2,18 +2,19 @@
 
 use crate::commands::demo::start_in_private;
 use crate::output::{Failure, Output};
+use crate::text::Text;
 use ::lab::Error;
 use ::lab::compare::{CONTROLS, Comparison, RandomLink, median};
-use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use replicas::Interrupt;
+use results::listing::{Cell, Listing, count, figure, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
+use units::Quantity;
 
 /// Deviations that are small, and those that are not to be.
 const SMALL: f64 = 0.05;
@@ -56,7 +57,7 @@ pub fn run(request: &Request<'_>, output: &Output) -> Result<(), Failure> {
     let start = Instant::now();
     let done = measure(request, &interrupt, output)?;
     let document = Document::new(request.seed, done, start.elapsed().as_secs_f64());
-    output.result(&document, || Text(&document))?;
+    output.result(&document, |columns| document.text(columns))?;
     document.verdict(request.links)
 }
 
@@ -161,67 +162,62 @@ impl Document {
         }
         Ok(())
     }
-}
 
-/// The document for people: what deviates, and the summary.
-struct Text<'a>(&'a Document);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Document { links, within_5_percent, beyond_15_percent, .. } = self.0;
-        let far: Vec<_> = links.iter().filter(|link| !link.is_within(SMALL)).collect();
+    /// For people: what deviates, and the summary.
+    fn text(&self, columns: Option<usize>) -> Text {
+        let mut text = Text::new(columns);
+        let far: Vec<_> = self.links.iter().filter(|link| !link.is_within(SMALL)).collect();
         if !far.is_empty() {
-            writeln!(f, "{}\n", table(&far))?;
+            text.listing(&table(&far)).blank();
         }
-        let percent =
-            |deviation: Option<f64>| deviation.map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0));
-        writeln!(
-            f,
-            "{} links: {within_5_percent} within 5 %, {beyond_15_percent} beyond 15 %; median {}, worst {}; {:.0} s",
-            links.len(),
-            percent(self.0.median_deviation),
-            percent(self.0.worst_deviation),
-            self.0.wall_s,
-        )
+        let percent = |deviation: Option<f64>| deviation.map_or("-".to_owned(), |share| Quantity::Share.text(share));
+        text.lines(format!(
+            "{} links: {} within 5 %, {} beyond 15 %; median {}, worst {}; {}",
+            self.links.len(),
+            self.within_5_percent,
+            self.beyond_15_percent,
+            percent(self.median_deviation),
+            percent(self.worst_deviation),
+            Quantity::Time.text(self.wall_s),
+        ));
+        text
     }
 }
 
-fn table(links: &[&Comparison]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header([
-        "seed",
-        "control",
-        "rate",
-        "RTT",
-        "queue",
-        "loss",
-        "size",
-        "kernel",
-        "simulated",
-        "off by",
-        "again",
-        "windows part",
+fn table(links: &[&Comparison]) -> Listing {
+    let mut listing = Listing::new([
+        text("seed"),
+        text("control"),
+        figure("rate", Quantity::Rate),
+        figure("RTT", Quantity::Time),
+        count("queue"),
+        count("loss"),
+        figure("size", Quantity::Bytes),
+        figure("kernel", Quantity::Time),
+        figure("simulated", Quantity::Time),
+        figure("off by", Quantity::Share),
+        count("again"),
+        figure("part at", Quantity::Time),
+        count("windows then"),
     ]);
     for comparison in links {
         let Comparison { link, kernel_median_s, simulated_s, deviation, parts, .. } = comparison;
-        table.add_row([
-            link.seed.to_string(),
-            link.control.to_owned(),
-            link.rate.to_string(),
-            link.rtt.to_string(),
-            link.queue_packets.to_string(),
-            link.loss.to_string(),
-            units::Bytes::new(link.size_bytes).to_string(),
-            format!("{kernel_median_s:.3} s"),
-            simulated_s.map_or("no end".to_owned(), |time| format!("{time:.3} s")),
-            deviation.map_or("-".to_owned(), |deviation| format!("{:+.1} %", deviation * 100.0)),
-            format!("{}/{}", comparison.kernel_retransmissions, comparison.simulated_retransmissions),
-            parts.map_or("-".to_owned(), |parts| {
-                format!("{:.2} s: {}/{}", parts.kernel.time_s, parts.kernel.cwnd, parts.simulated.cwnd)
-            }),
+        let pair = |one: u64, other: u64| Cell::from(format!("{one}/{other}"));
+        listing.add([
+            link.seed.into(),
+            link.control.into(),
+            (link.rate.as_bps() as f64).into(),
+            link.rtt.as_secs_f64().into(),
+            link.queue_packets.into(),
+            link.loss.to_string().into(),
+            (link.size_bytes as f64).into(),
+            (*kernel_median_s).into(),
+            simulated_s.map_or_else(|| "no end".into(), Cell::from),
+            (*deviation).into(),
+            pair(comparison.kernel_retransmissions.into(), comparison.simulated_retransmissions),
+            parts.as_ref().map(|parts| parts.kernel.time_s).into(),
+            parts.as_ref().map_or(Cell::Missing, |parts| pair(parts.kernel.cwnd, parts.simulated.cwnd)),
         ]);
     }
-    table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    table
+    listing
 }

@@ -166,7 +166,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let prediction = prediction::predict(&link, &transfer)?.shared_by(args.flows);
     let rows = prediction::table(&link, &transfer, args.flows)?;
     let document = Document::new(&link, &transfer, &prediction, &rows);
-    output.result(&document, || &document)
+    output.result(&document, |columns| document.text(columns))
 }
 
 impl Args {

@@ -5,12 +5,14 @@ use super::{Args, Shown, report};
 use crate::curves::{self, Curve, Label};
 use crate::output::{Failure, Output};
 use crate::picture::{self, Page};
-use comfy_table::{CellAlignment, Table, presets};
+use crate::text::Text;
 use model::prediction::{self, Limit, Row};
 use results::chart::{Axis, Chart, Series, Style};
+use results::listing::{Listing, count, figure, text};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
+use units::{Quantity, significant};
 
 /// One value of the parameter.
 struct Point {
@@ -54,7 +56,7 @@ pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
         // A page has its title above.
         let chart = chart(args, sweep, &points, log, if is_svg { &title } else { "" }, &command);
         let chart = chart.svg().map_err(Failure::failed)?;
-        let table = bindings(sweep, &points).to_string();
+        let table = bindings(sweep, &points).render(None);
         let drawn = if is_svg {
             chart
         } else {
@@ -65,9 +67,14 @@ pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
     }
     let document =
         Document { command, parameter: sweep.parameter.name, points: points.iter().map(Point::document).collect() };
-    output.result(&document, || {
-        let drawn = if args.out.is_none() { on_terminal(args, sweep, &points, log) } else { String::new() };
-        format!("{title}\n\n{drawn}{}", bindings(sweep, &points))
+    output.result(&document, |columns| {
+        let mut text = Text::new(columns);
+        text.lines(&title).blank();
+        if args.out.is_none() {
+            text.verbatim(on_terminal(args, sweep, &points, log, columns));
+        }
+        text.listing(&bindings(sweep, &points));
+        text
     })
 }
 
@@ -212,47 +219,47 @@ fn binding_sentence(sweep: &Sweep, points: &[Point]) -> String {
     format!("What binds along {}: {}", sweep.parameter.label, parts.join(", "))
 }
 
-/// To three digits.
+/// To three digits, without zeros at the end.
 fn short(value: f64) -> String {
-    match value {
-        0.0 => "0".to_owned(),
-        value if (1e-2..1e6).contains(&value.abs()) => {
-            let decimals = (2.0 - value.abs().log10().floor()).max(0.0) as usize;
-            let text = format!("{value:.decimals$}");
-            if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-        }
-        value => format!("{value:.2e}"),
+    let text = significant(value, 3);
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 
 /// Every range of the parameter in which one limit binds, and what is predicted at its ends.
-fn bindings(sweep: &Sweep, points: &[Point]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header([sweep.parameter.label, "time", "throughput", "limited by", "holds"]);
+fn bindings(sweep: &Sweep, points: &[Point]) -> Listing {
+    let mut listing = Listing::new([
+        count(sweep.parameter.label),
+        figure("time", Quantity::Time),
+        figure("throughput", Quantity::Rate),
+        text("limited by"),
+        text("holds"),
+    ]);
     for (from, to, limit) in ranges(points) {
         let ends = if from == to { vec![from] } else { vec![from, to] };
         for end in ends {
             let Some(point) = points.iter().find(|point| point.value == end) else { continue };
-            table.add_row([
-                short(end / sweep.parameter.unit),
-                format!("{:.3} s", point.time_s),
-                report::rate(point.throughput_bps),
-                limit.to_string(),
-                point.doubt.as_ref().map_or("yes".to_owned(), |doubt| format!("no: {doubt}")),
+            listing.add([
+                short(end / sweep.parameter.unit).into(),
+                point.time_s.into(),
+                (point.throughput_bps as f64).into(),
+                limit.to_string().into(),
+                report::holds(point.doubt.as_deref()).into(),
             ]);
         }
     }
-    table.column_iter_mut().take(3).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    table
+    listing
 }
 
-fn on_terminal(args: &Args, sweep: &Sweep, points: &[Point], log: bool) -> String {
+fn on_terminal(args: &Args, sweep: &Sweep, points: &[Point], log: bool, columns: Option<usize>) -> String {
     let x = |value: f64| if log { (value / sweep.parameter.unit).log10() } else { value / sweep.parameter.unit };
     let figures = points.iter().map(|point| (x(point.value), point.shown(args.show))).collect();
     let (name, y): (_, Label) = match args.show {
-        Shown::Throughput => ("throughput", |mbit| format!("{mbit:.2} Mbit/s")),
-        Shown::Time => ("time", |seconds| format!("{seconds:.2} s")),
+        Shown::Throughput => ("throughput", |mbit| format!("{} Mbit/s", significant(mbit, 3))),
+        Shown::Time => ("time", |seconds| format!("{} s", significant(seconds, 3))),
     };
     let name = format!("{name} against {}", sweep.parameter.label);
     let top = points.iter().map(|point| point.shown(args.show)).fold(f64::MIN_POSITIVE, f64::max) * 1.05;
@@ -262,5 +269,6 @@ fn on_terminal(args: &Args, sweep: &Sweep, points: &[Point], log: bool) -> Strin
         x(points[0].value)..x(points[points.len() - 1].value),
         top,
         [label, y],
+        columns,
     )
 }

@@ -1,10 +1,10 @@
 //! What was predicted, for programs and for people.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use crate::text::Text;
 use model::prediction::{Link, Prediction, Row, Transfer};
+use results::listing::{Listing, figure, text};
 use serde::Serialize;
-use std::fmt::{self, Display};
-use units::Rate;
+use units::{Quantity, Rate};
 
 /// A prediction as JSON. Names end in their units.
 #[derive(Debug, Serialize)]
@@ -73,55 +73,55 @@ impl Document {
         }
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_preset(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(["model", "throughput", "time", "window", "holds here"]);
+    /// For people.
+    pub fn text(&self, columns: Option<usize>) -> Text {
+        let mut text = Text::new(columns);
+        let (time, rate) = (|seconds| Quantity::Time.text(seconds), |bps: u64| Quantity::Rate.text(bps as f64));
+        text.lines(&self.title).blank();
+        text.lines(format!(
+            "{}, {}: limited by {} ({})",
+            time(self.time_s),
+            rate(self.throughput_bps),
+            self.binding,
+            self.model
+        ));
+        if let Some(doubt) = &self.doubt {
+            text.lines(format!("doubtful: {doubt}"));
+        }
+        let parts: Vec<_> = self.parts.iter().map(|part| format!("{} {}", part.limit, time(part.time_s))).collect();
+        text.lines(format!("the time: {}", parts.join(", ")));
+        text.lines(format!("without end: {}, limited by {}", rate(self.steady.throughput_bps), self.steady.binding));
+        text.blank().listing(&self.table());
+        text
+    }
+
+    fn table(&self) -> Listing {
+        let mut listing = Listing::new([
+            text("model"),
+            figure("throughput", Quantity::Rate),
+            figure("time", Quantity::Time),
+            figure("window, segments", Quantity::Number),
+            text("holds here"),
+        ]);
         for row in &self.models {
-            table.add_row([
-                row.model.to_owned(),
-                row.throughput_bps.map(rate).unwrap_or_default(),
-                row.time_s.map(|time| format!("{time:.3} s")).unwrap_or_default(),
-                row.window_segments.map(|segments| format!("{segments:.1}")).unwrap_or_default(),
-                row.doubt.as_ref().map_or("yes".to_owned(), |doubt| format!("no: {doubt}")),
+            listing.add([
+                row.model.into(),
+                row.throughput_bps.map(|bps| bps as f64).into(),
+                row.time_s.into(),
+                row.window_segments.into(),
+                holds(row.doubt.as_deref()).into(),
             ]);
         }
-        table.column_iter_mut().skip(1).take(3).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-        table
+        listing
     }
+}
+
+/// Whether a model holds, and if not why.
+pub fn holds(doubt: Option<&str>) -> String {
+    doubt.map_or_else(|| "yes".to_owned(), |doubt| format!("no: {doubt}"))
 }
 
 /// The case in one line.
 pub fn title(link: &Link, transfer: &Transfer) -> String {
     format!("{} over {} and {}, {} lost", transfer.size, link.rate, link.rtt, link.loss)
-}
-
-/// A rate to three digits.
-pub fn rate(bps: u64) -> String {
-    match bps {
-        0..10_000 => format!("{bps} bit/s"),
-        10_000..1_000_000 => format!("{:.1} kbit/s", bps as f64 / 1e3),
-        _ => format!("{:.3} Mbit/s", bps as f64 / 1e6),
-    }
-}
-
-impl Display for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n", self.title)?;
-        writeln!(
-            f,
-            "{:.3} s, {}: limited by {} ({})",
-            self.time_s,
-            rate(self.throughput_bps),
-            self.binding,
-            self.model
-        )?;
-        if let Some(doubt) = &self.doubt {
-            writeln!(f, "doubtful: {doubt}")?;
-        }
-        let parts: Vec<_> = self.parts.iter().map(|part| format!("{} {:.3} s", part.limit, part.time_s)).collect();
-        writeln!(f, "the time: {}", parts.join(", "))?;
-        writeln!(f, "without end: {}, limited by {}\n", rate(self.steady.throughput_bps), self.steady.binding)?;
-        write!(f, "{}", self.table())
-    }
 }

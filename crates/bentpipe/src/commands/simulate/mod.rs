@@ -145,7 +145,7 @@ impl Seeds {
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let Some(file) = args.file.as_deref() else {
         let schema = scenario::json_schema();
-        return output.result(&schema, || serde_json::to_string_pretty(&schema).unwrap_or_default());
+        return output.result(&schema, |_| serde_json::to_string_pretty(&schema).unwrap_or_default());
     };
     let mut experiment = load(file, &args.set)?;
     let mut scenarios = std::mem::take(&mut experiment.scenarios);
@@ -159,7 +159,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.check {
         let runs = replicas.len();
         let checked = serde_json::json!({ "scenario": name(&experiment, file), "variants": variants, "runs": runs });
-        return output.result(&checked, || format!("{} is sound: {runs} runs", file.display()));
+        return output.result(&checked, |_| format!("{} is sound: {runs} runs", file.display()));
     }
     let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into())).transpose()?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
@@ -171,7 +171,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if let Some(page) = page {
         page.write(&document, args.command(file))?;
     }
-    output.result(&document, || document.text())?;
+    output.result(&document, |columns| document.text(columns))?;
     verdict(&outcome, replicas.len())
 }
 

@@ -2,11 +2,12 @@
 
 use super::replicas::Outcome;
 use crate::replay;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::text::Text;
+use results::listing::{Cell, Column, Listing, count, figure, text};
 use results::{FlowSummary, LinkSummary, RunDocument, Statistic, Summary};
 use serde::Serialize;
 use sim::Stopped;
-use units::Rate;
+use units::Quantity;
 
 /// The JSON document of the command.
 #[derive(Debug, Serialize)]
@@ -51,24 +52,27 @@ impl Document {
     }
 
     /// The tables for people.
-    pub fn text(&self) -> String {
+    pub fn text(&self, columns: Option<usize>) -> Text {
+        let mut text = Text::new(columns);
         if self.runs.is_empty() {
-            return "No run was finished.\n".to_owned();
+            text.lines("No run was finished.");
+            return text;
         }
+        text.lines(self.title()).blank();
+        text.listing(&self.flows()).blank().listing(&self.links()).blank();
         let packets: u64 = self.runs.iter().map(|run| run.data_packets).sum();
         let simulated: f64 = self.runs.iter().map(|run| run.end_s).sum();
-        let mut text = format!("{}\n\n", self.title());
-        text.push_str(&format!("{}\n\n{}\n\n", self.flows(), self.links()));
-        text.push_str(&format!(
-            "{} run{}, {simulated:.0} s simulated in {:.2} s; {:.2} million data packets in {:.2} s of processor time\n",
+        let seconds = |seconds| Quantity::Time.text(seconds);
+        text.lines(format!(
+            "{} run{}, {} simulated in {}; {packets} data packets in {} of processor time",
             self.runs.len(),
             if self.runs.len() == 1 { "" } else { "s" },
-            self.wall_s,
-            packets as f64 / 1e6,
-            self.cpu_s,
+            seconds(simulated),
+            seconds(self.wall_s),
+            seconds(self.cpu_s),
         ));
         if self.summary.iter().any(|summary| summary.runs > 1) {
-            text.push_str("Figures are means and standard deviations over seeds.\n");
+            text.lines("Figures are means and standard deviations over seeds.");
         }
         text
     }
@@ -91,98 +95,83 @@ impl Document {
         self.summary.iter().any(|summary| summary.variant.is_some())
     }
 
-    fn flows(&self) -> Table {
-        let mut columns =
-            vec!["flow", "complete", "goodput", "time", "rtt", "median", "p99", "Jain index", "retransmitted", "RTOs"];
+    fn flows(&self) -> Listing {
         // What no flow has is left out.
         let flows = || self.summary.iter().flat_map(|summary| &summary.flows);
-        let has = |column: &&str| match *column {
+        let has = |column: &FlowColumn| match column.name {
             "rtt" | "median" | "p99" => flows().any(|flow| flow.rtt_s.is_some()),
             "Jain index" => flows().any(|flow| flow.jain_index.is_some()),
             _ => true,
         };
-        columns.retain(has);
-        self.table(&columns, |summary| {
-            summary
-                .flows
-                .iter()
-                .map(|flow| columns.iter().map(|column| flow_cell(column, flow, summary)).collect())
-                .collect()
+        let shown: Vec<_> = FLOW_COLUMNS.iter().filter(|column| has(column)).collect();
+        let columns = [text("flow"), count("complete")].into_iter();
+        let columns = columns.chain(shown.iter().map(|column| figure(column.name, column.quantity)));
+        self.listing(columns, |summary| {
+            let row = |flow| {
+                let cells = shown.iter().map(|column| spread((column.of)(flow)));
+                [flow_name(flow), complete(flow, summary)].into_iter().chain(cells).collect()
+            };
+            summary.flows.iter().map(row).collect()
         })
     }
 
-    fn links(&self) -> Table {
-        self.table(&["link", "from", "to", "carried", "dropped by the queue", "lost"], |summary| {
-            summary.links.iter().map(link_row).collect()
-        })
+    fn links(&self) -> Listing {
+        let shares = ["dropped by the queue", "lost"].map(|name| figure(name, Quantity::Share));
+        let texts = ["link", "from", "to"].map(text);
+        let columns = texts.into_iter().chain([figure("carried", Quantity::Rate)]).chain(shares);
+        self.listing(columns, |summary| summary.links.iter().map(link_row).collect())
     }
 
-    /// A table with a row for each of `rows`, and the variant before it if there are any.
-    fn table(&self, columns: &[&str], rows: impl Fn(&Summary) -> Vec<Vec<String>>) -> Table {
-        let mut table = Table::new();
-        table.load_preset(presets::ASCII_MARKDOWN);
-        let variant = self.has_variants();
-        let texts = if columns[0] == "link" { 3 } else { 1 } + usize::from(variant);
-        table.set_header(variant.then_some("variant").into_iter().chain(columns.iter().copied()));
+    /// A listing with a row for each of `rows`, and the variant before it if there are any.
+    fn listing(&self, columns: impl Iterator<Item = Column>, rows: impl Fn(&Summary) -> Vec<Vec<Cell>>) -> Listing {
+        let has_variants = self.has_variants();
+        let mut listing = Listing::new(has_variants.then(|| text("variant")).into_iter().chain(columns));
         for summary in &self.summary {
-            let name = summary.variant.clone().unwrap_or_default();
+            let variant = || Cell::from(summary.variant.clone().unwrap_or_default());
             for row in rows(summary) {
-                table.add_row(variant.then(|| name.clone()).into_iter().chain(row));
+                listing.add(has_variants.then(variant).into_iter().chain(row));
             }
         }
-        table.column_iter_mut().skip(texts).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-        table
+        listing
     }
 }
 
-fn flow_cell(column: &str, flow: &FlowSummary, summary: &Summary) -> String {
-    match column {
-        "flow" if flow.flows > 1 => format!("{} x {}", flow.flows, flow.group),
-        "flow" => flow.group.clone(),
-        "complete" if flow.failed > 0 => format!("{}, {} failed", flow.complete, flow.failed),
-        "complete" => format!("{}/{}", flow.complete, flow.flows * summary.runs),
-        "goodput" => rate(flow.goodput_bps),
-        "time" => spread(flow.time_s, |value| format!("{value:.3}"), " s"),
-        "rtt" => milliseconds(flow.rtt_s),
-        "median" => milliseconds(flow.rtt_median_s),
-        "p99" => milliseconds(flow.rtt_p99_s),
-        "Jain index" => spread(flow.jain_index, |value| format!("{value:.3}"), ""),
-        "retransmitted" => spread(flow.retransmissions, |value| format!("{value:.1}"), ""),
-        _ => spread(flow.rtos, |value| format!("{value:.1}"), ""),
+/// A figure of a group of flows.
+struct FlowColumn {
+    name: &'static str,
+    quantity: Quantity,
+    of: fn(&FlowSummary) -> Option<Statistic>,
+}
+
+const FLOW_COLUMNS: [FlowColumn; 8] = [
+    FlowColumn { name: "goodput", quantity: Quantity::Rate, of: |flow| flow.goodput_bps },
+    FlowColumn { name: "time", quantity: Quantity::Time, of: |flow| flow.time_s },
+    FlowColumn { name: "rtt", quantity: Quantity::Time, of: |flow| flow.rtt_s },
+    FlowColumn { name: "median", quantity: Quantity::Time, of: |flow| flow.rtt_median_s },
+    FlowColumn { name: "p99", quantity: Quantity::Time, of: |flow| flow.rtt_p99_s },
+    FlowColumn { name: "Jain index", quantity: Quantity::Index, of: |flow| flow.jain_index },
+    FlowColumn { name: "retransmitted", quantity: Quantity::Number, of: |flow| flow.retransmissions },
+    FlowColumn { name: "RTOs", quantity: Quantity::Number, of: |flow| flow.rtos },
+];
+
+fn flow_name(flow: &FlowSummary) -> Cell {
+    if flow.flows > 1 { format!("{} x {}", flow.flows, flow.group).into() } else { flow.group.as_str().into() }
+}
+
+fn complete(flow: &FlowSummary, summary: &Summary) -> Cell {
+    match flow.failed {
+        0 => format!("{}/{}", flow.complete, flow.flows * summary.runs).into(),
+        failed => format!("{}, {failed} failed", flow.complete).into(),
     }
 }
 
-fn milliseconds(seconds: Option<Statistic>) -> String {
-    spread(seconds, |value| format!("{:.1}", value * 1e3), " ms")
+fn link_row(link: &LinkSummary) -> Vec<Cell> {
+    let names = [&link.name, &link.from, &link.to].map(|name| Cell::from(name.as_str()));
+    let figures = [link.delivered_bps, link.dropped_by_queue, link.lost].map(spread);
+    names.into_iter().chain(figures).collect()
 }
 
-fn link_row(link: &LinkSummary) -> Vec<String> {
-    let percent = |statistic| spread(statistic, |value: f64| format!("{:.3}", value * 100.0), " %");
-    vec![
-        link.name.clone(),
-        link.from.clone(),
-        link.to.clone(),
-        rate(link.delivered_bps),
-        percent(link.dropped_by_queue),
-        percent(link.lost),
-    ]
-}
-
-/// A mean, and a deviation if there are several seeds, with the unit.
-fn spread(statistic: Option<Statistic>, number: impl Fn(f64) -> String, unit: &str) -> String {
-    match statistic {
-        None => "-".to_owned(),
-        Some(Statistic { mean, stddev: None }) => format!("{}{unit}", number(mean)),
-        Some(Statistic { mean, stddev: Some(stddev) }) => format!("{} ± {}{unit}", number(mean), number(stddev)),
-    }
-}
-
-/// A rate in the unit that suits its mean.
-fn rate(statistic: Option<Statistic>) -> String {
-    let Some(Statistic { mean, stddev }) = statistic else { return "-".to_owned() };
-    let shown = Rate::from_bps(mean.round() as u64).to_string();
-    match stddev {
-        None => shown,
-        Some(stddev) => format!("{shown} ± {}", Rate::from_bps(stddev.round() as u64)),
-    }
+/// A mean, and a deviation if there are several seeds.
+fn spread(statistic: Option<Statistic>) -> Cell {
+    statistic.map_or(Cell::Missing, |Statistic { mean, stddev }| Cell::spread(mean, stddev))
 }

@@ -1,43 +1,32 @@
 //! Figures with three significant digits, which keep their width while they change.
 
-/// Scales `value` by thousands: `5.61M`, `920k`.
-fn scaled(value: f64, unit: &str) -> String {
-    const PREFIXES: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
-    // Of what would be rounded up to 1000, the larger unit.
-    let fits = |factor: f64| value >= factor * 0.9995;
-    let (factor, prefix) = PREFIXES.into_iter().find(|(factor, _)| fits(*factor)).unwrap_or((1.0, ""));
-    format!("{}{prefix}{unit}", three_digits(value / factor))
-}
+use units::Quantity;
 
-/// Three significant digits of a number below 1000; no more than two decimals.
-fn three_digits(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 9.995 => format!("{value:.1}"),
-        0.0 => "0".into(),
-        value => format!("{value:.2}"),
-    }
+/// `5.61Mbit/s`, `920kB`.
+fn scaled(quantity: Quantity, value: f64) -> String {
+    let unit = quantity.unit(value);
+    format!("{}{}", unit.number(value), unit.name)
 }
 
 /// A rate in bit/s.
 pub fn rate(bps: f64) -> String {
     // Below that a rate is no more than a rest of counting.
-    scaled(if bps < 1.0 { 0.0 } else { bps }, "bit/s")
+    scaled(Quantity::Rate, if bps < 1.0 { 0.0 } else { bps })
 }
 
 /// A volume.
 pub fn bytes(bytes: u64) -> String {
-    scaled(bytes as f64, "B")
+    scaled(Quantity::Bytes, bytes as f64)
 }
 
 /// A share, in per cent.
 pub fn percent(share: f64) -> String {
-    format!("{} %", three_digits((share * 100.0).min(999.0)))
+    Quantity::Share.text(share.min(9.99))
 }
 
-/// A short time, in milliseconds or seconds.
+/// A short time.
 pub fn delay(seconds: f64) -> String {
-    if seconds < 0.9995 { format!("{}ms", three_digits(seconds * 1e3)) } else { format!("{}s", three_digits(seconds)) }
+    scaled(Quantity::Time, seconds)
 }
 
 /// A long time: `12s`, `3m12s`, `2h05m`, `4d03h`.
@@ -75,8 +64,8 @@ mod tests {
             rates.map(rate),
             ["0bit/s", "0bit/s", "56.0bit/s", "1.00kbit/s", "64.0kbit/s", "5.61Mbit/s", "100Mbit/s", "1.50Gbit/s"]
         );
-        assert_eq!([0.0, 0.0012, 0.5, 1.0].map(percent), ["0 %", "0.12 %", "50.0 %", "100 %"]);
-        assert_eq!([0.0, 0.0125, 0.5624, 1.0].map(delay), ["0ms", "12.5ms", "562ms", "1.00s"]);
+        assert_eq!([0.0, 0.0012, 0.5, 1.0].map(percent), ["0 %", "0.120 %", "50.0 %", "100 %"]);
+        assert_eq!([0.0, 0.0125, 0.5624, 1.0].map(delay), ["0s", "12.5ms", "562ms", "1.00s"]);
         assert_eq!([4.9, 192.0, 7_500.0, 356_400.0].map(age), ["4s", "3m12s", "2h05m", "4d03h"]);
     }
 

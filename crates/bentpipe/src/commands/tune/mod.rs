@@ -181,7 +181,7 @@ impl From<host::Error> for Failure {
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.undo {
         let undone = Journal::undo(&args.state_file()?)?;
-        return output.result(&undone, || report::undone(&undone));
+        return output.result(&undone, |columns| report::undone(&undone, columns));
     }
     let task = args.task()?;
     let present = if args.check || args.apply { Some(Present::read(task.target)?) } else { None };
@@ -203,7 +203,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if let Some(file) = &args.script {
         write_script(file, &script::text(&commands, &document.command, &found.warnings))?;
     }
-    output.result(&document, || document.text(&commands))
+    output.result(&document, |columns| document.text(&commands, columns))
 }
 
 /// The settings that differ from the wanted ones: of this host, or of the Linux defaults.

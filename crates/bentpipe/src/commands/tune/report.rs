@@ -3,13 +3,13 @@
 use super::Task;
 use super::script::{self, Command};
 use super::verify::Verification;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::text::Text;
 use host::{Present, Undone};
 use model::tuning::{Cost, Course, Direction, Host, Knob, Place, Profile, Recommendation, Setting, costs};
+use results::listing::{Cell, Listing, figure, text};
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::PathBuf;
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration, Quantity, Rate};
 
 /// The result of `bentpipe tune`.
 #[derive(Debug, Serialize)]
@@ -177,21 +177,24 @@ impl Document {
     }
 
     /// For people.
-    pub fn text(&self, commands: &[Command]) -> String {
-        let mut text = format!("{}\n\n{}\n\n{}\n", self.title(), self.settings_table(), self.times_table());
+    pub fn text(&self, commands: &[Command], columns: Option<usize>) -> Text {
+        let mut text = Text::new(columns);
+        text.lines(self.title()).blank();
+        text.listing(&self.settings_table()).blank().listing(&self.times_table());
         let Prediction { before_limited_by, after_limited_by, limit_s, .. } = &self.predicted;
-        line(&mut text, format!("Limited by: {before_limited_by} before, {after_limited_by} after."));
-        line(&mut text, format!("The link's physics leave {limit_s:.2} s to any protocol."));
+        text.lines(format!("Limited by: {before_limited_by} before, {after_limited_by} after."));
+        text.lines(format!("The link's physics leave {} to any protocol.", Quantity::Time.text(*limit_s)));
         if let Some(present) = &self.present {
-            line(&mut text, format!("Route: {}", present.route));
-            line(&mut text, present.time.text());
-            present.remarks.iter().for_each(|remark| line(&mut text, format!("Mind: {remark}.")));
+            text.lines(format!("Route: {}", present.route));
+            text.lines(present.time.text());
+            text.each(present.remarks.iter().map(mind));
         }
-        self.warnings.iter().for_each(|warning| line(&mut text, format!("Mind: {warning}.")));
+        text.each(self.warnings.iter().map(mind));
+        text.blank();
         match &self.applied {
             Some(applied) => applied.write(&mut text),
-            None if commands.is_empty() => line(&mut text, "\nEverything is as recommended.".to_owned()),
-            None => line(&mut text, format!("\n{}", script::text(commands, &self.command, &[]))),
+            None if commands.is_empty() => _ = text.lines("Everything is as recommended."),
+            None => _ = text.verbatim(script::text(commands, &self.command, &[])),
         }
         text
     }
@@ -211,47 +214,36 @@ impl Document {
         )
     }
 
-    fn settings_table(&self) -> Table {
+    fn settings_table(&self) -> Listing {
         let has_costs = self.present.is_some();
-        let mut header = vec!["setting", self.before_name, "recommended"];
-        header.extend(has_costs.then_some("costs"));
-        let mut table = table(&header);
+        let columns = [text("setting"), text(self.before_name), text("recommended")];
+        let mut listing = Listing::new(columns.into_iter().chain(has_costs.then(|| figure("costs", Quantity::Time))));
         for row in &self.rows {
-            let mut cells = vec![row.setting.to_owned(), row.now.clone(), row.recommended.clone()];
-            cells.extend(has_costs.then(|| format!("{:.2} s", row.costs_s)));
-            table.add_row(cells);
+            let cells = [row.setting.into(), row.now.as_str().into(), row.recommended.as_str().into()];
+            listing.add(cells.into_iter().chain(has_costs.then(|| row.costs_s.into())));
         }
-        if let Some(column) = table.column_mut(3) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        table
+        listing
     }
 
-    fn times_table(&self) -> Table {
-        let mut table = table(&["time", self.before_name, "recommended", "gain"]);
-        let mut add = |name: String, before: f64, after: f64, gain: f64| {
-            table.add_row(vec![name, format!("{before:.2} s"), format!("{after:.2} s"), format!("{gain:.1} %")]);
+    fn times_table(&self) -> Listing {
+        let times = [self.before_name, "recommended"].map(|name| figure(name, Quantity::Time));
+        let columns = std::iter::once(text("time")).chain(times).chain([figure("gain", Quantity::Share)]);
+        let mut listing = Listing::new(columns);
+        let mut add = |name: Cell, before: f64, after: f64, gain_percent: f64| {
+            listing.add([name, before.into(), after.into(), (gain_percent / 100.0).into()]);
         };
         let Prediction { before_s, after_s, gain_percent, .. } = self.predicted;
-        add("predicted".to_owned(), before_s, after_s, gain_percent);
+        add("predicted".into(), before_s, after_s, gain_percent);
         if let Some(simulated) = &self.simulated {
             let Verification { before_s, after_s, gain_percent, runs, .. } = *simulated;
-            add(format!("simulated, {runs} seeds"), before_s, after_s, gain_percent);
+            add(format!("simulated, {runs} seeds").into(), before_s, after_s, gain_percent);
         }
-        table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-        table
+        listing
     }
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
-    table
-}
-
-fn line(text: &mut String, line: String) {
-    // A string takes everything.
-    let _ = writeln!(text, "{line}");
+fn mind(remark: &String) -> String {
+    format!("Mind: {remark}.")
 }
 
 fn rows(task: &Task, now: &Host, found: &Recommendation, present: Option<&Present>) -> Vec<Row> {
@@ -357,26 +349,30 @@ impl Spent {
             (self.send_buffer_s, "idle for want of send buffer"),
             (self.loss_s, "idle after losses"),
         ];
-        let parts: Vec<_> =
-            parts.iter().filter(|(time, _)| *time >= 0.005).map(|(time, what)| format!("{time:.2} s {what}")).collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .filter(|(time, _)| *time >= 0.005)
+            .map(|(time, what)| format!("{} {what}", Quantity::Time.text(*time)))
+            .collect();
         format!("Where the time goes now: {}.", parts.join(", "))
     }
 }
 
 impl Applied {
-    fn write(&self, text: &mut String) {
-        line(text, String::new());
-        self.changes.iter().for_each(|change| line(text, format!("Set {change}")));
-        self.left_out.iter().for_each(|left_out| line(text, format!("Left out {left_out}")));
+    fn write(&self, text: &mut Text) {
+        text.each(self.changes.iter().map(|change| format!("Set {change}")));
+        text.each(self.left_out.iter().map(|left_out| format!("Left out {left_out}")));
         match &self.state {
-            Some(state) => line(text, format!("{} says what was there; --undo puts it back.", state.display())),
-            None => line(text, "Nothing had to be changed.".to_owned()),
-        }
+            Some(state) => text.lines(format!("{} says what was there; --undo puts it back.", state.display())),
+            None => text.lines("Nothing had to be changed."),
+        };
     }
 }
 
 /// What an undo did, for people.
-pub fn undone(undone: &Undone) -> String {
-    let lines = undone.undone.iter().map(|change| format!("Undone: {change}"));
-    lines.chain(undone.remarks.iter().map(|remark| format!("Mind: {remark}."))).collect::<Vec<_>>().join("\n")
+pub fn undone(undone: &Undone, columns: Option<usize>) -> Text {
+    let mut text = Text::new(columns);
+    text.each(undone.undone.iter().map(|change| format!("Undone: {change}")));
+    text.each(undone.remarks.iter().map(mind));
+    text
 }
