@@ -112,7 +112,9 @@ fn the_curves_are_drawn_and_written_as_a_page() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("| cubic |") && text.contains("Mbit/s"), "{text}");
     let page = std::fs::read_to_string(page).unwrap();
-    let limit = text.lines().find(|line| line.starts_with("| cubic |")).unwrap().split('|').nth(4).unwrap().trim().to_owned() + " %";
+    let limit =
+        text.lines().find(|line| line.starts_with("| cubic |")).unwrap().split('|').nth(4).unwrap().trim().to_owned()
+            + " %";
     assert!(page.contains(&format!("cubic: {limit} of what the link allows")), "{limit}");
     for expected in ["<caption>Paths</caption>", "limit of the link", "bentpipe demo --rate"] {
         assert!(page.contains(expected), "{expected}");
