@@ -112,10 +112,11 @@ struct FailureDocument<'a> {
 fn print_failure(problem: &str, exit_code: u8, is_json: bool) {
     let document =
         is_json.then(|| serde_json::to_string(&FailureDocument { error: problem, exit_code }).ok()).flatten();
-    match document {
-        Some(document) => eprintln!("{document}"),
-        None => eprintln!("bentpipe: {problem}"),
-    }
+    // The exit code says it, too, where stderr cannot be written.
+    let _ = match document {
+        Some(document) => writeln!(std::io::stderr(), "{document}"),
+        None => writeln!(std::io::stderr(), "bentpipe: {problem}"),
+    };
 }
 
 /// Why a command did not do what it was asked to, in one line.

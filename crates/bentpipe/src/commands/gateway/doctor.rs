@@ -5,6 +5,7 @@ use crate::output::{Failure, Output};
 use crate::text::Text;
 use clap::Args as ClapArgs;
 use gateway::doctor::{self, Check};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 const LONG_ABOUT: &str = "\
@@ -39,7 +40,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.measure_rate {
         let (bytes, time) = doctor::cost(&settings);
         let peers = settings.peers.len();
-        eprintln!(
+        let _ = writeln!(
+            std::io::stderr(),
             "bentpipe: measuring sends at most {bytes} to each of {peers} peers, for about {time} each; Ctrl-C ends it"
         );
     }

@@ -1,0 +1,43 @@
+//! A stdout or stderr that cannot be written is an exit code, not a panic.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+fn bentpipe(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(arguments);
+    command
+}
+
+#[test]
+fn a_full_stderr_keeps_the_exit_code() {
+    for arguments in
+        [&["predict", "--rate", "6"][..], &["predict", "--rate", "6", "--json"], &["simulate", "/nonexistent"]]
+    {
+        let status = bentpipe(arguments).stderr(full()).stdout(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_full_stdout_is_a_failure_that_says_so() {
+    for arguments in [&["predict", "--rate", "6Mbit/s", "--rtt", "550ms"][..], &["completions", "bash"]] {
+        let output = bentpipe(arguments).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.starts_with("bentpipe: ") && text.contains("No space left"), "{text}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = bentpipe(&["papers", "--list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{output:?}");
+}
