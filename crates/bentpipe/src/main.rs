@@ -3,6 +3,7 @@
 
 mod commands;
 mod curves;
+mod destination;
 mod help;
 mod output;
 mod picture;

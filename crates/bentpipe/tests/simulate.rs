@@ -104,7 +104,7 @@ fn any_number_of_jobs_gives_the_same_bytes() {
         assert!(run["links"][0]["delivered_packets"].as_u64().unwrap() > 280, "{run}");
         assert!(run["events"].as_u64() > run["data_packets"].as_u64());
     }
-    let lost = |run: &Value| run["links"][0]["dropped"]["loss"].as_u64().unwrap();
+    let lost = |run: &Value| run["links"][0]["dropped_loss_packets"].as_u64().unwrap();
     assert!(runs.iter().any(|run| lost(run) > 0));
 }
 

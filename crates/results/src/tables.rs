@@ -80,10 +80,10 @@ fn links(run: &Run) -> Table {
 }
 
 /// A count of a link's row.
-type LinkCount = fn(&LinkReport) -> u64;
+pub(crate) type LinkCount = fn(&LinkReport) -> u64;
 
 /// The columns of counts of the table of links.
-const LINK_COUNTS: &[(&str, LinkCount)] = &[
+pub(crate) const LINK_COUNTS: &[(&str, LinkCount)] = &[
     ("offered_packets", |link| link.counters.offered.packets),
     ("offered_bytes", |link| link.counters.offered.bytes),
     ("delivered_packets", |link| link.counters.delivered.packets),
