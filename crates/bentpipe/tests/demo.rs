@@ -1,4 +1,7 @@
 //! `bentpipe demo` end to end: real TCP over an emulated satellite in private namespaces. Where the machine allows
+
+mod published;
+
 //! neither root nor user namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs and waits on the real clock")]
 
@@ -30,7 +33,9 @@ fn result(args: &[&str]) -> Option<Value> {
         return None;
     }
     assert!(output.status.success(), "{}", stderr(&output));
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    let document = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("demo", &document);
+    Some(document)
 }
 
 fn number(value: &Value) -> f64 {

@@ -1,4 +1,7 @@
 //! `bentpipe lab`: a scenario for real, and what it says to one that cannot be.
+
+mod published;
+
 //! Where the machine does not allow namespaces, the test that needs them says so and passes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
@@ -59,7 +62,9 @@ fn measured(scenario: &str, variants: &str) -> Option<Value> {
         return None;
     }
     assert!(output.status.success(), "{text}");
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    let document = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("lab", &document);
+    Some(document)
 }
 
 /// The scenario is wrong input, and the message names the `culprit`.
@@ -75,7 +80,7 @@ fn a_chain_runs_for_real_with_its_drop_list() {
     let Some(document) = measured(SCENARIO, "cubic") else { return };
     let run = &document["runs"][0];
     let flow = &run["flows"][0];
-    assert_eq!((&flow["name"], &flow["complete"], &flow["bytes"]), (&"file".into(), &true.into(), &300_000.into()));
+    assert_eq!((&flow["flow"], &flow["complete"], &flow["bytes"]), (&"file".into(), &true.into(), &300_000.into()));
     let time = flow["end_s"].as_f64().unwrap() - flow["start_s"].as_f64().unwrap();
     // Two round trips of 40 ms at least, and 125 ms of packets.
     assert!((0.2..5.0).contains(&time), "{time}");
@@ -277,6 +282,7 @@ fn random_links_are_compared_in_both_worlds() {
     }
     assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("lab-compare", &document);
     let links = document["links"].as_array().unwrap();
     let controls: Vec<_> = links.iter().map(|link| link["control"].as_str().unwrap()).collect();
     assert_eq!(controls, ["reno", "cubic", "bbr1"], "{text}");

@@ -1,4 +1,7 @@
 //! What `bentpipe tune --apply` gains for the kernel's own TCP over the emulated link, beside what it predicts:
+
+mod published;
+
 //! `cargo test --release -p bentpipe --test tune_for_real -- --ignored --nocapture`, three minutes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
@@ -36,7 +39,9 @@ fn tune(host: &Namespace, state: &Path, options: &[&str]) -> Value {
     let mut command = host.command(env!("CARGO_BIN_EXE_bentpipe"));
     let output = command.args(["tune", "--json", "--state"]).arg(state).args(options).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published(if document["undone"].is_null() { "tune" } else { "tune-undo" }, &document);
+    document
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a study does: it finds again what its paper prints.
 
 use crate::{Context, Error, printed::Item};
+use results::Estimate;
 use results::chart::Chart;
 use serde::Serialize;
 

@@ -85,10 +85,8 @@ impl Comparison {
             let (x, y) = (Axis::linear("time, s"), Axis::linear(label));
             (!series.is_empty()).then(|| Chart { title: String::new(), x, y, series, caption: caption.into() })
         };
-        let panels = [
-            over_time("goodput, Mbit/s", |part| &part.goodput),
-            over_time("smoothed RTT, ms", |part| &part.rtt),
-        ];
+        let panels =
+            [over_time("goodput, Mbit/s", |part| &part.goodput), over_time("smoothed RTT, ms", |part| &part.rtt)];
         panels.into_iter().flatten().collect()
     }
 
@@ -163,7 +161,8 @@ fn mean(name: &str, values: &BTreeMap<u64, Vec<f64>>) -> Option<Series> {
     let points = estimates.iter().map(|(time, estimate)| (*time, estimate.mean)).collect();
     let band = estimates.iter().filter_map(|(time, estimate)| {
         let (low, high) = estimate.interval?;
-        Some((*time, low, high))
+        // Rates and times are not below zero, whatever the interval says.
+        Some((*time, low.max(0.0), high))
     });
     let band: Vec<_> = band.collect();
     Some(Series { band: (!band.is_empty()).then_some(band), ..Series::new(name, Style::Line, points) })
@@ -183,7 +182,7 @@ mod tests {
         let series = mean("a", &values).expect("values");
         assert_eq!(series.points, [(1.0, 2.0), (2.0, 5.0)]);
         let band = series.band.expect("several runs");
-        assert!(band[0].1 < 2.0 && band[0].1 > 0.0 && band[0].2 > 2.0, "{band:?}");
+        assert!(band[0].1 < 2.0 && band[0].1 >= 0.0 && band[0].2 > 2.0, "{band:?}");
         assert_eq!(mean("one", &BTreeMap::from([(1, vec![1.0])])).expect("a value").band, None);
     }
 

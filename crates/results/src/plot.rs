@@ -32,8 +32,13 @@ pub fn traces(run: &Run, title: &str) -> Result<Option<String>, Error> {
     }
     let points = panels.iter().flat_map(|panel| &panel.series).filter(|series| series.style != Style::Uprights);
     let end = points.flat_map(|series| &series.points).map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
+    // What a variant does has the colour of its control; its flows are told apart by theirs.
+    let control = run.label.variant.as_deref().and_then(chart::look_of_control).filter(|_| run.report.flows.len() == 1);
+    let flow = run.report.flows.first().map_or("", |flow| &flow.name);
     for panel in &mut panels {
         panel.x.range = Some((0.0, end));
+        let own = panel.series.iter_mut().filter(|series| series.name == flow);
+        own.for_each(|series| series.colour = control.or(series.colour));
         panel.series.extend(passages::handovers(run, end));
     }
     chart::stacked(title, &panels).map(Some)
@@ -44,6 +49,8 @@ fn with_capacity(mut panel: Chart, run: &Run) -> Chart {
     let points = panel.series.iter().flat_map(|series| &series.points);
     let end = points.map(|point| point.0).fold(0.0, f64::max);
     panel.series.splice(0..0, passages::capacity(run, end));
+    panel.caption =
+        "Bytes count when they are delivered in order: what waited for a retransmission counts at once.".into();
     panel
 }
 

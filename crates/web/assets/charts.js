@@ -100,7 +100,7 @@ export class Charts {
     const splits = LANES.map((_, lane) => lane + 0.5);
     const made = plot(this.#parent, {
       title: "Events", lines: [], format, least: LANES.length, splits, height: HEIGHT, key: "link", x: this.#time(),
-      marks: (timeline) => this.#dots(timeline), pointed: (timeline) => this.#tell(timeline.cursor.left),
+      over: (timeline) => this.#dots(timeline), pointed: (timeline) => this.#tell(timeline.cursor.left),
     });
     this.#note = document.createElement("p");
     this.#note.className = "note told";

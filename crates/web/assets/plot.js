@@ -5,8 +5,9 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 
 // Adds a chart with its caption to `parent`. `lines` have a label, a colour of the style sheet and, if dashed, their dash;
 // `x` has the values of the axis as text (short on the axis, whole in the legend), and may have a range and steps of its own.
+// `marks` draws below the lines and `over` above them;
 // `splits` are the values beside the other axis, if not those that fit; `pointed` hears of each move of the pointer.
-export function plot(parent, { title, lines, format, least, splits, height, key, x, marks, pointed }) {
+export function plot(parent, { title, lines, format, least, splits, height, key, x, marks, over, pointed }) {
   const figure = document.createElement("figure");
   const caption = document.createElement("figcaption");
   caption.textContent = title;
@@ -34,7 +35,7 @@ export function plot(parent, { title, lines, format, least, splits, height, key,
         value: (_, value) => format(value),
       })),
     ],
-    hooks: { ...(marks && { drawClear: [marks] }), ...(pointed && { setCursor: [pointed] }) },
+    hooks: { ...(marks && { drawClear: [marks] }), ...(over && { draw: [over] }), ...(pointed && { setCursor: [pointed] }) },
   }, [[], ...lines.map(() => [])], figure);
   made.root.querySelector("canvas").setAttribute("aria-hidden", "true");
   return made;

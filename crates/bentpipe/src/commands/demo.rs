@@ -1,8 +1,8 @@
 //! `bentpipe demo`: the same data over the same satellite link, end to end and through a pair of gateways.
 
 use crate::curves::{self, Curve};
-use crate::output::{Failure, Output};
 use crate::destination::Kind;
+use crate::output::{Failure, Output};
 use crate::picture;
 use crate::replay;
 use crate::text::Text;
@@ -144,9 +144,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if !report.paths.is_empty() {
         if let Some(out) = out {
             let drawn = match out.kind {
-                Kind::Picture(format) => {
-                    format.convert(picture::svg(&report.curves())?).map_err(Failure::failed)?
-                }
+                Kind::Picture(format) => format.convert(picture::svg(&report.curves())?).map_err(Failure::failed)?,
                 Kind::Page => report.replay().html().into_bytes(),
             };
             out.write(&drawn)?;

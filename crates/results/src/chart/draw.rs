@@ -229,12 +229,7 @@ fn draw_series(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize) -> R
     Ok(())
 }
 
-fn draw_marks(
-    scaled: &Scaled<'_>,
-    plot: &mut Plot<'_, '_>,
-    look: Look,
-    points: Vec<(f64, f64)>,
-) -> Result<(), Failed> {
+fn draw_marks(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, look: Look, points: Vec<(f64, f64)>) -> Result<(), Failed> {
     let (x, y) = (scaled.x.span(), scaled.y.span());
     let inside = points.into_iter().filter(|point| clip::contains(*point, x, y));
     match look.mark {

@@ -74,7 +74,10 @@ fn sample(series: &Series, look: Look, left: (i32, i32), area: &Area<'_>) -> Res
     match (series.style, dash(series.style, look)) {
         (Style::Points, _) => {}
         (Style::Uprights, _) => {
-            area.draw(&PathElement::new([(middle.0, middle.1 - half), (middle.0, middle.1 + half)], stroke(look, 1.0)))?;
+            area.draw(&PathElement::new(
+                [(middle.0, middle.1 - half), (middle.0, middle.1 + half)],
+                stroke(look, 1.0),
+            ))?;
         }
         (_, Some((dash, gap))) => {
             area.draw(&DashedPathElement::new(ends, px(dash), px(gap), stroke(look, 2.0)))?;
@@ -93,16 +96,15 @@ fn sample(series: &Series, look: Look, left: (i32, i32), area: &Area<'_>) -> Res
     Ok(())
 }
 
-/// Dash and gap in pixels: those of the style, else those of the look.
+/// Dash and gap in pixels: those of the look, else those of the style.
 pub(super) fn dash(style: Style, look: Look) -> Option<(u32, u32)> {
-    match style {
-        Style::Dashed => Some((8, 5)),
-        _ => look.dash,
-    }
+    look.dash.or((style == Style::Dashed).then_some((8, 5)))
 }
 
 /// `text` in lines that fit the picture.
 pub(super) fn wrapped(text: &str) -> Vec<String> {
     let letters = f64::from(WIDTH - 2 * MARGIN) / (f64::from(CAPTION_SIZE) * LETTER);
-    textwrap::wrap(text, letters as usize).into_iter().map(|line| line.into_owned()).collect()
+    let lines = textwrap::wrap(text, letters as usize);
+    // No text is one empty line.
+    lines.into_iter().filter(|line| !line.is_empty()).map(|line| line.into_owned()).collect()
 }

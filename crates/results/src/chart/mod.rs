@@ -84,6 +84,11 @@ impl Chart {
     }
 }
 
+/// The number of the colour and dash of the congestion control that `name` names, for [`Series::with_colour`].
+pub fn look_of_control(name: &str) -> Option<usize> {
+    palette::control(name)
+}
+
 /// Charts one above the other under one title, as one SVG document.
 ///
 /// # Errors

@@ -86,7 +86,7 @@ pub(super) fn looks(charts: &[&Chart]) -> Vec<Vec<Look>> {
 }
 
 /// The number of the control that `name` names.
-fn control(name: &str) -> Option<usize> {
+pub(super) fn control(name: &str) -> Option<usize> {
     let name = name.to_lowercase();
     let mut words = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '+' || c == '-'));
     words.find_map(|word| CONTROLS.iter().find(|(control, _)| *control == word)).map(|(_, number)| *number)
