@@ -1,9 +1,8 @@
 //! `bentpipe demo` end to end: real TCP over an emulated satellite in private namespaces. Where the machine allows
-
-mod published;
-
 //! neither root nor user namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs and waits on the real clock")]
+
+mod published;
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};

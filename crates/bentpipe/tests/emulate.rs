@@ -1,9 +1,8 @@
 //! `bentpipe emulate`: real packets through it in private namespaces, and what it says to wrong arguments.
-
-mod published;
-
 //! Where the machine does not allow namespaces, the tests that need them say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
+
+mod published;
 
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};

@@ -1,11 +1,9 @@
 //! Two gateways around a wire: what ordinary TCP programs see, and what is left when a gateway stops, dies or comes back.
-
-mod published;
-
 //! Where the machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
 mod pair;
+mod published;
 
 use lab::Family;
 use pair::{End, PATIENCE, Pair, assert_reset, echo_all, echoes, stalls_alone};

@@ -1,9 +1,8 @@
 //! `bentpipe lab`: a scenario for real, and what it says to one that cannot be.
-
-mod published;
-
 //! Where the machine does not allow namespaces, the test that needs them says so and passes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
+
+mod published;
 
 use serde_json::Value;
 use std::process::{Command, Output};

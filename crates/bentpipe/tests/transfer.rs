@@ -1,8 +1,7 @@
 //! `bentpipe send` and `bentpipe receive` over loopback: both directions, and every way in which a transfer can fail.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: moves real data over real sockets")]
 
 mod published;
-
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: moves real data over real sockets")]
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,9 +1,8 @@
 //! What `bentpipe tune --apply` gains for the kernel's own TCP over the emulated link, beside what it predicts:
-
-mod published;
-
 //! `cargo test --release -p bentpipe --test tune_for_real -- --ignored --nocapture`, three minutes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
+
+mod published;
 
 use kernel::Namespace;
 use kernel::route::Route;

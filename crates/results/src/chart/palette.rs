@@ -18,7 +18,7 @@ const COLOURS: [RGBColor; 7] = [
 const ROUNDS: [(Option<(u32, u32)>, Mark); 3] =
     [(None, Mark::Disc), (Some((14, 5)), Mark::Ring), (Some((3, 4)), Mark::Triangle)];
 /// The numbers of what a legend names by one of these words.
-const CONTROLS: [(&str, usize); 14] = [
+const CONTROLS: [(&str, usize); 17] = [
     ("bentpipe", 0),
     ("satpep", 0),
     ("cubic", 1),
@@ -26,6 +26,7 @@ const CONTROLS: [(&str, usize); 14] = [
     ("hybla", 3),
     ("vegas", 4),
     ("westwood+", 5),
+    ("westwood-plus", 5),
     ("reno", 6),
     ("newreno", 7),
     ("sack", 8),
@@ -33,6 +34,8 @@ const CONTROLS: [(&str, usize); 14] = [
     ("tibet", 10),
     ("cross-layer", 11),
     ("tahoe", 12),
+    ("bbr3", 13),
+    ("rack", 14),
 ];
 
 /// How a point is marked.
@@ -126,6 +129,6 @@ mod tests {
         assert_eq!(first(&["other", "Westwood+, goodput"])[1], first(&["westwood+"])[0]);
         assert_ne!(first(&["westwood"])[0], first(&["westwood+"])[0]);
         let colours: BTreeSet<_> = CONTROLS.iter().map(|(name, _)| control(name)).collect();
-        assert_eq!(colours.len(), CONTROLS.len() - 1, "bentpipe and satpep are one");
+        assert_eq!(colours.len(), CONTROLS.len() - 2, "bentpipe and satpep are one, and so are the names of Westwood+");
     }
 }
