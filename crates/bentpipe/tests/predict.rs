@@ -163,7 +163,9 @@ fn a_plot_goes_to_the_terminal_to_a_page_or_to_a_program() {
 #[test]
 fn the_extension_is_the_format_and_what_is_written_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, start) in [("a.svg", &b"<svg "[..]), ("b.PDF", b"%PDF-"), ("c.png", b"\x89PNG"), ("d.html", b"<!DOCTYPE")] {
+    for (name, start) in
+        [("a.svg", &b"<svg "[..]), ("b.PDF", b"%PDF-"), ("c.png", b"\x89PNG"), ("d.html", b"<!DOCTYPE")]
+    {
         let file = folder.path().join(name);
         let output = predict(&["--plot", "loss=1e-6..1e-1", "--out", file.to_str().unwrap()]);
         assert!(fs::read(&file).unwrap().starts_with(start), "{name}");
