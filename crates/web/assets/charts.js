@@ -4,6 +4,8 @@ import { clock, count, rate, share, size, time } from "./numbers.js";
 import { colour, plot, width } from "./plot.js";
 
 const LENGTHS = { minutes: 300, hour: 3600, day: 86400 };
+// There is no half of a connection.
+const WHOLE = [1, 2, 5].flatMap((digit) => [0, 1, 2, 3, 4, 5].map((power) => digit * 10 ** power)).sort((a, b) => a - b);
 const CHARTS = [
   { title: "Rates", format: rate, least: 1e3, lines: [
     ["configured_bps", "capacity, configured", "--capacity", [6, 4]],
@@ -18,7 +20,7 @@ const CHARTS = [
     ["loss", "packets lost", "--trouble"], ["retransmitted", "bytes retransmitted", "--cross"],
     ["repair", "FEC repair bytes", "--sent"]] },
   { title: "Data waiting for ACK", format: size, least: 10e3, lines: [["waiting_bytes", "waiting", "--sent"]] },
-  { title: "Relayed connections", format: count, least: 5, lines: [["streams", "connections", "--received"]] },
+  { title: "Relayed connections", format: count, least: 5, steps: WHOLE, lines: [["streams", "connections", "--received"]] },
 ];
 const HEIGHT = 180;
 // Kinds of events, each a lane; the first is the lowest.
@@ -142,11 +144,11 @@ export class Charts {
     if (this.#note.textContent !== text) this.#note.textContent = text;
   }
 
-  #chart({ title, format, least, lines }) {
+  #chart({ title, format, least, steps, lines }) {
     const x = this.#time();
     const marks = (made) => this.#marks(made);
     const shown = lines.map(([, label, stroke, dash]) => ({ label, stroke, dash }));
-    const made = plot(this.#parent, { title, lines: shown, format, least, height: HEIGHT, key: "link", x, marks });
+    const made = plot(this.#parent, { title, lines: shown, format, least, steps, height: HEIGHT, key: "link", x, marks });
     return { plot: made, lines };
   }
 
