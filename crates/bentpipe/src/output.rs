@@ -228,7 +228,9 @@ fn is_colour_unwanted() -> bool {
 /// Starts logging to stderr at the level that the user asked for.
 pub fn start_logging(options: &Options) {
     let level = ["info", "debug", "trace"][usize::from(options.verbose.min(2))];
-    let filter = EnvFilter::try_from_env("BENTPIPE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    // The painter of pictures warns of dashes that have no length.
+    let usual = || EnvFilter::new(format!("{level},tiny_skia=error"));
+    let filter = EnvFilter::try_from_env("BENTPIPE_LOG").unwrap_or_else(|_| usual());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
