@@ -56,9 +56,68 @@ fn every_command_has_a_manual_page() {
         let text = std::fs::read_to_string(place.join(page)).unwrap();
         assert!(text.contains(".TH ") && text.contains(says), "{page}: {text}");
     }
+    let text = std::fs::read_to_string(place.join("bentpipe-cc-link.1")).unwrap();
+    let title = text.lines().find(|line| line.starts_with(".TH ")).unwrap();
+    let version = format!("\"bentpipe {}\" \"bentpipe manual\"", env!("CARGO_PKG_VERSION"));
+    assert!(title.starts_with(".TH BENTPIPE-CC-LINK 1 ") && title.ends_with(&version), "{title}");
     std::fs::write(folder.path().join("file"), "").unwrap();
     let refused = bentpipe(&["manual", "--out", folder.path().join("file/man1").to_str().unwrap()]);
     assert!(refused.status.code() == Some(1) && String::from_utf8(refused.stderr).unwrap().contains("file/man1"));
+}
+
+/// Debian's packages `mandoc`, `zsh` and `fish`; without one of them its part is skipped.
+fn has(program: &str) -> bool {
+    let found = Command::new(program).args(["-c", "true"]).output().is_ok();
+    if !found {
+        eprintln!("skipped: {program} is missing");
+    }
+    found
+}
+
+#[test]
+fn mandoc_finds_no_fault_in_the_manual_pages() {
+    if !has("mandoc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert!(bentpipe(&["manual", "--out", folder.path().to_str().unwrap()]).status.success());
+    for page in std::fs::read_dir(folder.path()).unwrap() {
+        let lint =
+            Command::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(page.unwrap().path()).output().unwrap();
+        let faults = String::from_utf8(lint.stdout).unwrap();
+        // Outside a repository the date is unknown.
+        let faults: Vec<_> = faults.lines().filter(|line| !line.contains("using it verbatim: TH unknown")).collect();
+        assert!(faults.is_empty(), "{faults:?}");
+    }
+}
+
+/// What `script`, run by `shell`, prints; $1 is a folder with the completions under the name that the packages give them.
+fn asked(shell: &str, name: &str, script: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(name), bentpipe(&["completions", shell]).stdout).unwrap();
+    let place = folder.path().to_str().unwrap();
+    let mut command = Command::new(shell);
+    match shell {
+        "zsh" => command.args(["-fc", script, shell]),
+        _ => command.args(["-Nc", script]),
+    };
+    let output = command.arg(place).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn zsh_and_fish_take_their_completions() {
+    if has("zsh") {
+        let script = "fpath=($1 $fpath); autoload -U compinit && compinit -u -D && autoload +X _bentpipe && echo ${_comps[bentpipe]}";
+        assert_eq!(asked("zsh", "_bentpipe", script), "_bentpipe\n");
+    }
+    if has("fish") {
+        let script = "source $argv[1]/bentpipe.fish; complete -C 'bentpipe gateway d'";
+        let names = asked("fish", "bentpipe.fish", script);
+        let names: Vec<_> = names.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(names, ["doctor", "drain"]);
+    }
 }
 
 /// contrib/systemd/upgrade with a `systemctl` that knows these units as active; returns its exit code and what it started.
