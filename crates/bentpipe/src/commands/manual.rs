@@ -1,6 +1,7 @@
 //! `bentpipe manual`: the help of all commands as manual pages.
 
 use crate::output::{Failure, Output};
+use clap::builder::{Resettable, StyledStr};
 use clap_mangen::roff::{Roff, roman};
 use std::path::{Path, PathBuf};
 
@@ -47,8 +48,8 @@ fn write(command: &clap::Command, name: &str, folder: &Path) -> std::io::Result<
 fn page(command: &clap::Command, name: &str) -> std::io::Result<String> {
     let mut text = Vec::new();
     let last = command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
-    let none = None::<clap::builder::StyledStr>;
-    let rest = command.clone().after_help(none.clone()).after_long_help(none);
+    let none = || Resettable::<StyledStr>::Reset;
+    let rest = command.clone().after_help(none()).after_long_help(none());
     clap_mangen::Man::new(rest)
         .title(name.to_uppercase())
         .date(crate::version::COMMIT_DATE)
@@ -59,7 +60,8 @@ fn page(command: &clap::Command, name: &str) -> std::io::Result<String> {
         after_options(&last).to_writer(&mut text)?;
     }
     // The library breaks the line before and after an empty one, which breaks it itself.
-    Ok(String::from_utf8_lossy(&text).replace(".br\n\n.br\n", ".sp\n"))
+    let text = String::from_utf8_lossy(&text).replace("\n.br\n\n.br\n", "\n.sp\n");
+    Ok(text.replace("\n\n.br\n", "\n.sp\n"))
 }
 
 /// What follows the options in the help. Indented lines (examples, files) stay as they are; others are paragraphs.
