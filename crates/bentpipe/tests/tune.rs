@@ -157,7 +157,8 @@ impl Host {
     }
 
     fn route(&self, destination: &str) -> Route {
-        self.namespace.run(|| Route::exactly(destination, false)).unwrap().unwrap().unwrap()
+        let destination = if destination == "default" { "0.0.0.0/0" } else { destination }.parse().unwrap();
+        self.namespace.run(|| Route::exactly(destination)).unwrap().unwrap().unwrap()
     }
 }
 
@@ -173,8 +174,8 @@ fn what_is_applied_is_there_and_undo_puts_back_exactly_what_was() {
     let before = host.settings();
     let document = json(&host.tune(&APPLY));
     let route = host.route("default");
-    assert_eq!(route.attribute("initcwnd"), Some(document["initial_window_segments"].to_string().as_str()));
-    assert_eq!(route.attribute("metric"), Some("7"));
+    assert_eq!(route.metric("initcwnd"), Some(document["initial_window_segments"].to_string()));
+    assert_eq!(route.priority(), Some(7));
     let after = host.settings();
     assert_eq!(after[0], document["tcp_rmem"].as_str().unwrap());
     assert_eq!(after[1], document["tcp_wmem"].as_str().unwrap());
@@ -187,7 +188,7 @@ fn what_is_applied_is_there_and_undo_puts_back_exactly_what_was() {
     assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
     assert!(stderr(&again).contains("--undo"));
     let undone = json(&host.tune(&["--undo", "--json"]));
-    assert_eq!(undone["remarks"].as_array().unwrap().len(), 0);
+    assert_eq!(undone["left"].as_array().unwrap().len(), 0);
     assert_eq!(host.settings(), before);
     assert!(!host.state().exists());
     let nothing = host.tune(&["--undo"]);
@@ -200,14 +201,19 @@ fn a_network_gets_a_route_of_its_own_until_it_is_undone() {
     let before = host.settings();
     json(&host.tune(&[&APPLY[..], &["--to", "198.19.4.5/24"]].concat()));
     let route = host.route("198.19.4.0/24");
-    assert_eq!(route.attribute("via"), Some("198.18.0.2"));
-    assert!(route.attribute("initcwnd").is_some());
-    assert_eq!(host.route("default").attribute("initcwnd"), None);
+    assert_eq!(route.gateway(), Some("198.18.0.2".parse().unwrap()));
+    assert!(route.metric("initcwnd").is_some());
+    assert_eq!(host.route("default").metric("initcwnd"), None);
     // Changes by others are reported.
     host.namespace.run(|| kernel::sysctl::write("net.ipv4.tcp_no_metrics_save", "0")).unwrap().unwrap();
     host.namespace.run(|| kernel::sysctl::write("net.ipv4.tcp_wmem", "4096 16384 7000000")).unwrap().unwrap();
     let undone = json(&host.tune(&["--undo", "--json"]));
-    assert!(undone["remarks"].to_string().contains("7000000"), "{undone}");
+    assert!(undone["left"].to_string().contains("7000000"), "{undone}");
+    assert_eq!(host.settings()[1], "4096 16384 7000000");
+    let again = host.tune(&["--undo"]);
+    assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
+    assert!(stderr(&again).contains("--undo --force"), "{}", stderr(&again));
+    json(&host.tune(&["--undo", "--force", "--json"]));
     assert_eq!(host.settings(), before);
 }
 
@@ -290,6 +296,6 @@ fn the_script_does_what_apply_does() {
     let output = host.namespace.command(&script).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let window = document["initial_window_segments"].to_string();
-    assert_eq!(host.route("198.19.4.0/24").attribute("initcwnd"), Some(window.as_str()));
+    assert_eq!(host.route("198.19.4.0/24").metric("initcwnd"), Some(window));
     assert_eq!(host.settings()[0], document["tcp_rmem"].as_str().unwrap());
 }

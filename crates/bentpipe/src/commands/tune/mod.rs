@@ -95,9 +95,12 @@ pub struct Args {
     /// Apply the settings in this network namespace
     #[arg(long, conflicts_with = "undo", help_heading = "What to do")]
     apply: bool,
-    /// Restore the settings from before --apply
+    /// Restore the settings from before --apply; settings that others have changed since stay as they are
     #[arg(long, help_heading = "What to do")]
     undo: bool,
+    /// Restore what others have changed since, too
+    #[arg(long, requires = "undo", help_heading = "What to do")]
+    force: bool,
     /// Tune the route to this address or network [default: the default route]
     #[arg(long, value_name = "ADDRESS[/LENGTH]", help_heading = "What to do")]
     to: Option<Network>,
@@ -161,6 +164,7 @@ impl From<host::Error> for Failure {
         let remedy = match &error {
             host::Error::AlreadyApplied(_) => " (undo them first: bentpipe tune --undo)",
             host::Error::NotApplied(_) => " (or --state names another file)",
+            host::Error::OnlyLeft(_) => " (--undo --force restores it, too)",
             host::Error::NoStateDirectory | host::Error::Record { .. } => " (--state FILE)",
             _ => "",
         };
@@ -180,7 +184,7 @@ impl From<host::Error> for Failure {
 /// or a program is missing (3).
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.undo {
-        let undone = Journal::undo(&args.state_file()?)?;
+        let undone = Journal::undo(&args.state_file()?, args.force)?;
         return output.result(&undone, |columns| report::undone(&undone, columns));
     }
     let task = args.task()?;

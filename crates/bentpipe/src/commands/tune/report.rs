@@ -372,7 +372,9 @@ impl Applied {
 /// What an undo did, for people.
 pub fn undone(undone: &Undone, columns: Option<usize>) -> Text {
     let mut text = Text::new(columns);
+    text.each(undone.left.iter().map(|left| {
+        format!("Left, since others have changed it: {}; {} (--undo --force restores it)", left.change, left.now)
+    }));
     text.each(undone.undone.iter().map(|change| format!("Undone: {change}")));
-    text.each(undone.remarks.iter().map(mind));
     text
 }
