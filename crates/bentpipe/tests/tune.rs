@@ -82,6 +82,26 @@ fn what_is_impossible_is_refused_with_its_range() {
 }
 
 #[test]
+fn a_gain_that_simulation_does_not_bear_out_is_not_printed() {
+    // The kernel took 4.57 s for this transfer, tuned, over the emulated link.
+    let thin = ["--rate", "3.1Mbit/s", "--rtt", "620ms", "--size", "800kB", "--queue", "1BDP"];
+    let document = json(&tune(&[&thin[..], &["--json"]].concat()));
+    let simulated = &document["simulated"];
+    assert_eq!(document["gain_percent"], simulated["gain_percent"], "verified without being asked");
+    let (predicted, simulated) = (&document["predicted"]["gain_percent"], &simulated["gain_percent"]);
+    let text = String::from_utf8(tune(&thin).stdout).unwrap();
+    let row = text.lines().find(|line| line.starts_with("| predicted")).unwrap();
+    let is_printed = !row.trim_end().ends_with("– |");
+    assert_eq!(is_printed, simulated.as_f64().unwrap() >= predicted.as_f64().unwrap() - 2.0, "{text}");
+    // Neither where it would take long, nor where it is not wanted.
+    for options in [&["--size", "1GB"][..], &["--no-verify"]] {
+        let document = advice(options);
+        assert!(document["simulated"].is_null());
+        assert_eq!(document["gain_percent"], document["predicted"]["gain_percent"]);
+    }
+}
+
+#[test]
 fn simulation_confirms_the_gain_or_the_advice_is_withdrawn() {
     let verify = ["--size", "300kB", "--verify", "--seeds", "2"];
     let document = advice(&verify);
