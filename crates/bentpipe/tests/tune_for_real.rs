@@ -30,7 +30,14 @@ const DEFAULTS: [(&str, &str); 4] = [
 ];
 
 fn use_cubic(host: &Namespace) {
-    let change = || Route::exactly("default", false).unwrap().unwrap().with("congctl", "cubic").replace();
+    let change = || {
+        Route::exactly("0.0.0.0/0".parse().unwrap())
+            .unwrap()
+            .unwrap()
+            .with_metric("congctl", Some("cubic"))
+            .unwrap()
+            .replace()
+    };
     host.run(change).unwrap().unwrap();
 }
 
