@@ -7,15 +7,18 @@
 //! | [`Key`] | which scenario, whatever its file is called or how it is written, under which version |
 //! | [`rows`] | what is kept of a run: a row for each flow |
 //! | [`Store`] | the files that keep it |
+//! | [`summaries`] | what the runs of each point have in common |
 
 mod error;
 mod grid;
 mod key;
 mod rows;
 mod store;
+mod summary;
 
 pub use error::Error;
 pub use grid::{Axis, Grid};
 pub use key::{Key, RunKey};
-pub use rows::{encoded, rows};
+pub use rows::{encoded, joined, rows};
 pub use store::Store;
+pub use summary::{Interval, PointSummary, summaries};

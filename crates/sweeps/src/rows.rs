@@ -39,7 +39,7 @@ pub fn encoded(tables: Vec<Table>) -> Result<Vec<u8>, Error> {
 }
 
 /// Tables of equal columns below one another; nothing if there are none.
-pub(crate) fn joined(tables: Vec<Table>) -> Option<Table> {
+pub fn joined(tables: Vec<Table>) -> Option<Table> {
     let mut tables = tables.into_iter();
     let mut all = tables.next()?;
     for table in tables {
