@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
@@ -39,7 +39,7 @@ class _Run(NamedTuple):
 
 
 class Sweep:
-    """A sweep, made by `sweep`. Iterating over one makes the runs that are missing, and gives a table of each chunk as it ends."""
+    """A sweep, made by `sweep`: its points, and the results of its runs that are finished."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Sweep:
         value = self.points[self._runs[place].point].get(key)
         return value if value is None or isinstance(value, (int, float, str, bool)) else str(value)
 
-    def run(self, executor: Executor | None = None, *, jobs: int | None = None) -> Iterator[int]:
+    def run(self, executor: Executor | None = None, *, jobs: int | None = None) -> Generator[int, None, None]:
         """Makes the runs that are missing, and gives, whenever some have ended, how many have."""
         if executor is None:
             cancel = _bentpipe.Cancel()
@@ -118,7 +118,7 @@ class Sweep:
 
     def _run(
         self, executor: Executor, workers: int, cancel: _bentpipe.Cancel | None = None
-    ) -> Iterator[int]:
+    ) -> Generator[int, None, None]:
         chunks = _Chunks(self._missing())
         waiting: dict[Future[Any], list[_Run]] = {}
         ended = len(self._runs) - chunks.left
@@ -134,7 +134,7 @@ class Sweep:
                     self._store.put(names, shard)
                     ended += len(names)
                     yield ended
-        except BrokenProcessPool as error:
+        except BrokenExecutor as error:
             self._keep(waiting)
             raise WorkerLost(
                 f"a worker died: {self.missing} of {len(self)} runs are missing; run the sweep again to make them"
@@ -230,9 +230,10 @@ def sweep(
     made = Sweep(Scenario.of(scenario), points, seeds, variants, out)
     report, close = reporter(progress, len(made))
     try:
-        for ended in made.run(executor, jobs=jobs):
-            if report is not None:
-                report(ended)
+        with closing(made.run(executor, jobs=jobs)) as progressing:
+            for ended in progressing:
+                if report is not None:
+                    report(ended)
     finally:
         close()
     return made

@@ -18,6 +18,9 @@ pub(crate) struct Recorder {
     capacity: Batches,
 }
 
+/// Columns of numbers by which tables are joined: of the type that traces have.
+const IDS: [&str; 3] = ["run", "flow", "direction"];
+
 /// A table to which rows are added.
 #[derive(Default)]
 struct Growing(Vec<(String, Values)>);
@@ -48,7 +51,14 @@ impl Growing {
     }
 
     fn table(self) -> PyResult<Table> {
-        Table::of_columns(self.0.into_iter().map(|(name, values)| (name, array(&values))).collect())
+        let column = |(name, values): (String, Values)| match values {
+            Values::Integer(numbers) if IDS.contains(&name.as_str()) => {
+                let numbers = numbers.into_iter().map(|number| number.map(|number| number as u32));
+                (name, Arc::new(numbers.collect::<UInt32Array>()) as ArrayRef)
+            }
+            values => (name, array(&values)),
+        };
+        Table::of_columns(self.0.into_iter().map(column).collect())
     }
 }
 

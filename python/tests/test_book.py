@@ -35,7 +35,7 @@ def test_examples_of_docstrings_hold(module):
 
 def test_the_page_names_what_there_is():
     page = (ROOT / "docs/python.md").read_text()
-    for name in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", page.split("## Plots")[1].split("## Tuning")[0], re.M):
+    for name in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", page.split("## Plots")[1].split("## Notebooks")[0], re.M):
         for function in re.findall(r"`(\w+)`", name):
             assert callable(getattr(bp.plots, function)), function
     for error in re.findall(r"`(\w+)`", page.split("## Errors")[1]):

@@ -101,7 +101,8 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
     }
     let summary = |((point, number), runs): ((usize, usize), BTreeMap<u64, RunOf>)| {
         let (variant, group) = names[number].clone();
-        let of = |value: &dyn Fn(&RunOf) -> Option<f64>| Interval::of(&runs.values().filter_map(value).collect::<Vec<_>>());
+        let of =
+            |value: &dyn Fn(&RunOf) -> Option<f64>| Interval::of(&runs.values().filter_map(value).collect::<Vec<_>>());
         PointSummary {
             point,
             variant,

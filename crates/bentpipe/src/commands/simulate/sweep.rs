@@ -76,7 +76,8 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
     let points: Vec<usize> = places.iter().map(|place| planned[*place].point).collect();
     let summary = sweeps::summaries(&table, &points).unwrap_or_default();
     let finished = places.iter().collect::<std::collections::BTreeSet<_>>().len();
-    let point = |point| grid.axes.iter().zip(grid.point(point)).map(|(axis, value)| (axis.key.clone(), value.to_owned()));
+    let point =
+        |point| grid.axes.iter().zip(grid.point(point)).map(|(axis, value)| (axis.key.clone(), value.to_owned()));
     let document = Document {
         scenario: title,
         points: (0..grid.len().unwrap_or(0)).map(|number| point(number).collect()).collect(),
@@ -110,8 +111,7 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
         let mut last: Option<(Arc<scenario::Scenario>, Key)> = None;
         for replica in args.replicas(scenarios)? {
             let known = last.take().filter(|(scenario, _)| Arc::ptr_eq(scenario, &replica.scenario));
-            let (scenario, key) =
-                known.unwrap_or_else(|| (Arc::clone(&replica.scenario), Key::of(&replica.scenario)));
+            let (scenario, key) = known.unwrap_or_else(|| (Arc::clone(&replica.scenario), Key::of(&replica.scenario)));
             planned.push(Planned { point, key, replica });
             last = Some((scenario, key));
         }
@@ -258,7 +258,8 @@ impl Document {
 
     /// Goodput with bands against the first setting that is a number or a quantity; nothing if none is.
     fn chart(&self, grid: &Grid, caption: String) -> Option<Chart> {
-        let numbers = |axis: &sweeps::Axis| axis.values.iter().map(|value| base_units(value)).collect::<Option<Vec<_>>>();
+        let numbers =
+            |axis: &sweeps::Axis| axis.values.iter().map(|value| base_units(value)).collect::<Option<Vec<_>>>();
         let (across, values) = grid.axes.iter().enumerate().find_map(|(at, axis)| Some((at, numbers(axis)?)))?;
         type Curve = Vec<(f64, Interval)>;
         let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
@@ -269,7 +270,10 @@ impl Document {
             let others = point.iter().enumerate().filter(|(at, _)| *at != across).map(|(_, value)| *value);
             let group = (groups.len() > 1).then_some(&*summary.group);
             let parts: Vec<&str> = summary.variant.as_deref().into_iter().chain(others).chain(group).collect();
-            curves.entry(parts.join(", ")).or_default().extend(summary.goodput_bps.map(|goodput| (values[value], goodput)));
+            curves
+                .entry(parts.join(", "))
+                .or_default()
+                .extend(summary.goodput_bps.map(|goodput| (values[value], goodput)));
         }
         let series = |(name, mut points): (String, Curve)| {
             points.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -280,7 +284,8 @@ impl Document {
             });
             Series::new(name, Style::Joined, line).with_band(band.collect())
         };
-        let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
+        let (least, most) =
+            values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
         let label = grid.axes[across].key.as_str();
         let x = if least > 0.0 && most > 20.0 * least { Axis::log(label) } else { Axis::linear(label) };
         Some(Chart {
