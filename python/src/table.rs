@@ -3,20 +3,20 @@
 use crate::errors::BentpipeError;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, StructArray, UInt64Array};
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
-use pyo3_arrow::ffi::ArrayIterator;
-use pyo3_arrow::ffi::to_python::{to_schema_pycapsule, to_stream_pycapsule};
 use results::Values;
 use std::sync::Arc;
 
 /// A table of results, for whatever reads Arrow (`polars.DataFrame(table)`, `pyarrow.table(table)`): columns of numbers are
 /// handed on without a copy. `table["name"]` is a column as a NumPy array.
-#[pyclass(frozen, skip_from_py_object, module = "bentpipe._bentpipe")]
+#[pyclass(frozen, module = "bentpipe._bentpipe")]
 #[derive(Clone)]
 pub(crate) struct Table {
     schema: SchemaRef,
@@ -75,22 +75,23 @@ pub(crate) fn array(values: &Values) -> ArrayRef {
 
 #[pymethods]
 impl Table {
-    /// A stream of its rows (Arrow's PyCapsule interface).
+    /// A stream of its rows (Arrow's PyCapsule interface). The schema is the table's own, whichever is asked for, as the
+    /// interface allows.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyCapsule>>,
+        requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let field = Arc::new(Field::new_struct("", self.schema.fields().clone(), false));
-        let batches = self.batches.clone().into_iter();
-        let arrays = batches.map(|batch| Ok(Arc::new(StructArray::from(batch)) as ArrayRef));
-        Ok(to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, field)), requested_schema)?)
+        let _ = requested_schema;
+        let batches = RecordBatchIterator::new(self.batches.clone().into_iter().map(Ok), Arc::clone(&self.schema));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
     }
 
     /// Its schema (Arrow's PyCapsule interface).
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        Ok(to_schema_pycapsule(py, self.schema.as_ref())?)
+        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(arrow_error)?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
     /// The number of rows.

@@ -19,7 +19,7 @@ pub(crate) fn wait<N: Send, T: Send>(
     py: Python<'_>,
     interrupt: &Interrupt,
     work: impl FnOnce(Sender<N>) -> T + Send,
-    report: impl Fn(Python<'_>, N) -> PyResult<()> + Send,
+    report: impl Fn(Python<'_>, N) -> PyResult<()> + Sync,
 ) -> PyResult<T> {
     py.detach(|| {
         thread::scope(|scope| {

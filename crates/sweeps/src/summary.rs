@@ -12,9 +12,9 @@ pub struct PointSummary {
     /// The number of the point.
     pub point: usize,
     /// The variant, if the scenario has any.
-    pub variant: Option<Arc<str>>,
+    pub variant: Option<String>,
     /// The name of the flows in the scenario.
-    pub group: Arc<str>,
+    pub group: String,
     /// How many runs there are.
     pub runs: usize,
     /// How many flows all runs have.
@@ -105,8 +105,8 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
             |value: &dyn Fn(&RunOf) -> Option<f64>| Interval::of(&runs.values().filter_map(value).collect::<Vec<_>>());
         PointSummary {
             point,
-            variant,
-            group,
+            variant: variant.as_deref().map(str::to_owned),
+            group: (*group).to_owned(),
             runs: runs.len(),
             flows: runs.values().map(|run| run.flows).sum(),
             complete: runs.values().map(|run| run.complete).sum(),

@@ -249,7 +249,7 @@ impl Document {
         for summary in &self.summary {
             let settings = grid.point(summary.point).into_iter().map(Cell::from);
             let variant = has_variants.then(|| Cell::from(summary.variant.as_deref().unwrap_or_default()));
-            let names = [Cell::from(&*summary.group), format!("{}/{}", summary.complete, summary.flows).into()];
+            let names = [Cell::from(summary.group.as_str()), format!("{}/{}", summary.complete, summary.flows).into()];
             let figures = [summary.goodput_bps, summary.time_s, summary.retransmissions].map(spread);
             listing.add(settings.chain(variant).chain(names).chain(figures));
         }
@@ -268,7 +268,7 @@ impl Document {
             let point = grid.point(summary.point);
             let value = grid.axes[across].values.iter().position(|value| value == point[across])?;
             let others = point.iter().enumerate().filter(|(at, _)| *at != across).map(|(_, value)| *value);
-            let group = (groups.len() > 1).then_some(&*summary.group);
+            let group = (groups.len() > 1).then_some(summary.group.as_str());
             let parts: Vec<&str> = summary.variant.as_deref().into_iter().chain(others).chain(group).collect();
             curves
                 .entry(parts.join(", "))
