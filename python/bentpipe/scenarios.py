@@ -21,7 +21,7 @@ class Scenario:
 
     >>> scenario = Scenario(
     ...     nodes=["client", "server"],
-    ...     link=[{"name": "sat", "between": ["client", "server"], "rate": "6Mbit/s", "delay": timedelta(milliseconds=275)}],
+    ...     link=[{"name": "sat", "between": ["client", "server"], "rate": "6Mbit/s", "delay": timedelta(seconds=0.275), "queue": "1BDP"}],
     ...     flow=[{"name": "file", "from": "client", "to": "server", "tcp": "cubic", "bulk": {"size": "1MB"}}],
     ... )
     >>> scenario.check().variants

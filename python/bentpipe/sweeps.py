@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -53,8 +55,10 @@ class Sweep:
         """The settings of each point of the grid."""
         self._scenarios = [scenario.with_settings(point) for point in points]
         # Without a folder of the user's, results live as long as the sweep.
-        self._temporary = tempfile.TemporaryDirectory(prefix="bentpipe-") if out is None else None
-        self._store = _bentpipe.Store(self._temporary.name if self._temporary else os.fspath(out or "."))
+        if out is None:
+            out = tempfile.mkdtemp(prefix="bentpipe-")
+            weakref.finalize(self, shutil.rmtree, out, ignore_errors=True)
+        self._store = _bentpipe.Store(os.fspath(out))
         self._runs: list[_Run] = []
         for number, point in enumerate(self._scenarios):
             experiment = point.check()

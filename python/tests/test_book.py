@@ -19,7 +19,7 @@ def samples():
             yield pytest.param(code, id=f"{page}-{number + 1}")
 
 
-@pytest.mark.parametrize("code", samples())
+@pytest.mark.parametrize("code", list(samples()))
 def test_the_sample_runs(code, tmp_path, monkeypatch):
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
     monkeypatch.chdir(tmp_path)

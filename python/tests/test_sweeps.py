@@ -52,9 +52,12 @@ def test_another_scenario_shares_nothing(scenario, tmp_path):
 def test_a_worker_killed_in_the_middle_loses_nothing_that_was_finished(scenario, tmp_path):
     pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
 
+    killed = []
+
     def kill(done, total):
-        if done >= 4:
-            os.kill(next(iter(pool._processes)), signal.SIGKILL)
+        if done >= 4 and not killed:
+            killed.append(next(iter(pool._processes)))
+            os.kill(killed[0], signal.SIGKILL)
 
     with pool, pytest.raises(bp.WorkerLost, match="run the sweep again"):
         bp.sweep(scenario, GRID, seeds=2000, executor=pool, out=tmp_path, progress=kill)
