@@ -79,7 +79,7 @@ fn a_chain_runs_for_real_with_its_drop_list() {
     let Some(document) = measured(SCENARIO, "cubic") else { return };
     let run = &document["runs"][0];
     let flow = &run["flows"][0];
-    assert_eq!((&flow["flow"], &flow["complete"], &flow["bytes"]), (&"file".into(), &true.into(), &300_000.into()));
+    assert_eq!((&flow["name"], &flow["complete"], &flow["bytes"]), (&"file".into(), &true.into(), &300_000.into()));
     let time = flow["end_s"].as_f64().unwrap() - flow["start_s"].as_f64().unwrap();
     // Two round trips of 40 ms at least, and 125 ms of packets.
     assert!((0.2..5.0).contains(&time), "{time}");

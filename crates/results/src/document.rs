@@ -1,7 +1,6 @@
 //! A run as JSON, as the command line's contract has it.
 
 use crate::run::Run;
-use crate::tables::LINK_COUNTS;
 use serde::Serialize;
 use sim::{CarrierReport, FlowReport, GatewayReport, LinkReport, Stopped};
 use std::collections::BTreeMap;
@@ -46,14 +45,23 @@ pub struct FlowDocument {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkDocument {
     /// The link's name.
-    pub link: String,
+    pub name: String,
     /// Where the direction starts.
     pub from: String,
     /// Where it ends.
     pub to: String,
-    /// What it counted, by the names of the table of links.
-    #[serde(flatten)]
-    pub counts: BTreeMap<&'static str, u64>,
+    /// Packets given to it.
+    pub offered_packets: u64,
+    /// Packets that left it.
+    pub delivered_packets: u64,
+    /// IP bytes that left it.
+    pub delivered_bytes: u64,
+    /// Packets dropped, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Copies that it made.
+    pub duplicated_packets: u64,
+    /// Packets that it held back.
+    pub reordered_packets: u64,
 }
 
 impl From<&Run> for RunDocument {
@@ -76,11 +84,21 @@ impl From<&Run> for RunDocument {
 
 impl From<&LinkReport> for LinkDocument {
     fn from(link: &LinkReport) -> Self {
+        let counters = &link.counters;
         Self {
-            link: link.name.clone(),
+            name: link.name.clone(),
             from: link.from.clone(),
             to: link.to.clone(),
-            counts: LINK_COUNTS.iter().map(|(name, count)| (*name, count(link))).collect(),
+            offered_packets: counters.offered.packets,
+            delivered_packets: counters.delivered.packets,
+            delivered_bytes: counters.delivered.bytes,
+            dropped: BTreeMap::from([
+                ("loss", counters.dropped_loss.packets),
+                ("queue_delay", counters.dropped_queue_delay.packets),
+                ("queue_full", counters.dropped_queue_full.packets),
+            ]),
+            duplicated_packets: counters.duplicated.packets,
+            reordered_packets: counters.reordered.packets,
         }
     }
 }

@@ -73,7 +73,6 @@ pub struct FlowSummary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkSummary {
     /// The link's name.
-    #[serde(rename = "link")]
     pub name: String,
     /// Where it starts.
     pub from: String,

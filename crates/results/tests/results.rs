@@ -258,5 +258,5 @@ fn summaries_are_means_over_seeds() {
     for key in ["seed", "flows", "links", "events", "data_packets"] {
         assert!(document.get(key).is_some(), "{key}");
     }
-    assert!(document["links"][0]["dropped_loss_packets"].as_u64().unwrap() > 0);
+    assert!(document["links"][0]["dropped"]["loss"].as_u64().unwrap() > 0);
 }

@@ -52,7 +52,6 @@ pub enum Stopped {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowReport {
     /// Its name.
-    #[serde(rename = "flow")]
     pub name: String,
     /// Payload delivered in order to the receiver (TCP: of a download or of web traffic, the client); of pings, the bytes answered.
     pub bytes: u64,

@@ -38,7 +38,6 @@ pub struct MeasuredRun {
 #[derive(Debug, Serialize)]
 pub struct MeasuredFlow {
     /// Its name.
-    #[serde(rename = "flow")]
     pub name: String,
     /// Bytes that arrived.
     pub bytes: u64,
@@ -89,7 +88,6 @@ pub struct MeasuredCapacity {
 #[derive(Debug, Serialize)]
 pub struct MeasuredLink {
     /// The link's name.
-    #[serde(rename = "link")]
     pub name: String,
     /// Where it starts.
     pub from: String,
