@@ -66,13 +66,30 @@ def trace_to_polars():
     return {"rows": len(frame), "wall_s": time.perf_counter() - begun[0], "cpu_s": time.process_time() - begun[1]}
 
 
-def short_runs(executor=None, runs=10_000):
-    """How busy the processors are, and how much memory it takes, while a sweep makes short runs."""
+def runnable():
+    """Seconds, by thread of this process, in which it ran, or waited for a processor that others had."""
+    times = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            ran, waited, _ = (task / "schedstat").read_text().split()
+        except OSError:
+            continue  # it has just ended
+        times[task.name] = (int(ran) + int(waited)) / 1e9
+    return times
+
+
+def short_runs(runs=10_000):
+    """How busy threads keep the processors while a sweep makes short runs: `busy` counts what they ran, `wanted` also what they
+    waited while others had the processors, which is the same on an idle machine."""
     scenario = bp.Scenario.from_toml(SHORT)
+    seen = {}
     begun = time.perf_counter(), cpu()
-    bp.sweep(scenario, {"link.sat.loss": [1e-4, 1e-3]}, seeds=runs // 2, executor=executor)
+    before = sum(runnable().values())
+    bp.sweep(scenario, {"link.sat.loss": [1e-4, 1e-3]}, seeds=runs // 2, progress=lambda done, total: seen.update(runnable()))
     wall, used = time.perf_counter() - begun[0], cpu() - begun[1]
-    return {"runs": runs, "wall_s": wall, "cpu_s": used, "busy": used / wall / len(os.sched_getaffinity(0))}
+    processors = len(os.sched_getaffinity(0))
+    wanted = sum(seen.values()) - before
+    return {"runs": runs, "wall_s": wall, "cpu_s": used, "busy": used / wall / processors, "wanted": wanted / wall / processors}
 
 
 def import_time():
@@ -87,8 +104,9 @@ def import_time():
 
 
 if __name__ == "__main__":
-    figures = {"import_s": import_time(), "trace_to_polars": trace_to_polars(), "short_runs": short_runs()}
+    figures = {"import_s": import_time(), "short_runs": short_runs(), "many_short_runs": short_runs(100_000)}
     figures["most_memory_MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    figures["trace_to_polars"] = trace_to_polars()
     if len(sys.argv) > 1:
         figures["against_the_command"] = against_the_command(sys.argv[1])
     print(json.dumps(figures, indent=2))
