@@ -13,6 +13,9 @@ const LETTERS: usize = 84;
 /// More than these cannot be told apart.
 const MAX_NAMES: usize = 21;
 
+/// Values of a part.
+type Values = fn(&Part) -> &Vec<f64>;
+
 /// Collects the runs of a scenario.
 #[derive(Debug, Default)]
 pub struct Comparison {
@@ -91,7 +94,7 @@ impl Comparison {
     }
 
     fn spreads(&self) -> Vec<Chart> {
-        let kinds: [(&str, fn(&Part) -> &Vec<f64>); 3] = [
+        let kinds: [(&str, Values); 3] = [
             ("goodput of a flow, Mbit/s", |part| &part.goodputs),
             ("time of a transfer, s", |part| &part.times),
             ("smoothed RTT, ms", |part| &part.rtts),
@@ -100,13 +103,13 @@ impl Comparison {
         known.flat_map(|(label, values)| [self.distribution(label, values), self.boxes(label, values)]).collect()
     }
 
-    fn distribution(&self, label: &str, values: fn(&Part) -> &Vec<f64>) -> Chart {
+    fn distribution(&self, label: &str, values: Values) -> Chart {
         let series = self.parts.iter().map(|part| Series::distribution(&part.name, values(part).iter().copied()));
         let (x, y) = (Axis::linear(label), Axis::linear("share not above").within(0.0, 1.0));
         Chart { title: String::new(), x, y, series: series.collect(), caption: String::new() }
     }
 
-    fn boxes(&self, label: &str, values: fn(&Part) -> &Vec<f64>) -> Chart {
+    fn boxes(&self, label: &str, values: Values) -> Chart {
         let series = self.parts.iter().enumerate();
         let series = series.map(|(place, part)| Series::spread(&part.name, place, values(part).iter().copied()));
         let names: Vec<_> = self.parts.iter().map(|part| part.name.clone()).collect();
