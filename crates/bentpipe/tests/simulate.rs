@@ -84,8 +84,13 @@ fn any_number_of_jobs_gives_the_same_bytes() {
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
     let (files, document) = &seen[0];
     let names: Vec<_> = files.keys().map(String::as_str).collect();
-    let tables = ["flows.csv", "links.csv", "queues.csv", "samples.csv", "traces-newreno-5.svg", "traces-sack-5.svg"];
-    assert!(tables.iter().all(|name| names.contains(name)), "{names:?}");
+    let tables = ["flows.csv", "links.csv", "queues.csv", "samples.csv"];
+    let pictures = ["traces-newreno-5.svg", "traces-sack-5.svg", "means.svg", "distributions.svg"];
+    assert!(tables.iter().chain(&pictures).all(|name| names.contains(name)), "{names:?}");
+    let drawn = |name: &str| String::from_utf8(files[name].clone()).unwrap();
+    assert!(drawn("means.svg").contains("95 % confidence") && drawn("means.svg").contains("<polygon"));
+    assert!(drawn("traces-sack-5.svg").contains("capacity of the link"));
+    assert!(drawn("distributions.svg").contains("share not above"));
     assert_eq!(names.iter().filter(|name| name.ends_with(".pcapng")).count(), 8, "{names:?}");
     let runs = document["runs"].as_array().unwrap();
     let labels: Vec<_> =

@@ -5,6 +5,7 @@ mod replicas;
 mod report;
 mod sweep;
 
+use crate::destination::PictureArg;
 use crate::output::{Failure, Output};
 use ::replicas::Replica;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -28,7 +29,9 @@ results, byte for byte, for any number of threads. A run ends as its scenario sa
 scenario is reported, with exit code 1. An interrupt (Ctrl-C) keeps the finished runs.
 
 With --out, the tables flows, links, samples, queues and capacity are written to files, the traces of each variant's
-first run to pictures, and, if the scenario records packets, the packets of each run and node to pcapng files.
+first run to pictures, and, if the scenario records packets, the packets of each run and node to pcapng files. Several
+variants or seeds are compared in two more pictures: means over time in their 95 % confidence, and distributions as CDF
+and boxes.
 
 With --sweep, the scenario runs with each combination of the settings' values. --out then receives one table, one
 picture of goodput with bands of 95 % confidence, and the results of each run: the same command begun again makes only
@@ -40,6 +43,7 @@ Examples:
   bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --json        20 seeds, as one JSON document
   bentpipe simulate scenarios/geo-bulk.toml --set link.sat.loss=1e-3 --set flow.file.bulk.size=10MB
   bentpipe simulate scenarios/fading.toml --variants cubic --out results --format parquet
+  bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --out results --pictures pdf
   bentpipe simulate scenarios/geo-bulk.toml --page run.html          what each variant received against time
   bentpipe simulate scenarios/geo-bulk.toml --sweep link.sat.loss=1e-4,1e-3,1e-2 --seeds 20 --out sweep
   bentpipe simulate --schema > scenario.schema.json                  for editors that check TOML";
@@ -75,6 +79,9 @@ pub struct Args {
     /// Format of tables
     #[arg(long, value_enum, default_value_t = FormatArg::Csv, requires = "out")]
     format: FormatArg,
+    /// Format of pictures
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, requires = "out")]
+    pictures: PictureArg,
     /// Check the scenario and run nothing
     #[arg(long)]
     check: bool,
@@ -173,7 +180,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         let checked = serde_json::json!({ "scenario": name(&experiment, file), "variants": variants, "runs": runs });
         return output.result(&checked, |_| format!("{} is sound: {runs} runs", file.display()));
     }
-    let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into())).transpose()?;
+    let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into(), args.pictures.into()));
+    let traces = traces.transpose()?;
     let jobs = args.jobs();
     let mut page = args.page.as_deref().map(Page::create).transpose()?;
     let mut take = page.as_mut().map(|page| |run: &results::Run| page.take(run));
@@ -182,6 +190,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
     if let Some(page) = page {
         page.write(&document, args.command(file))?;
+        output.wrote(args.page.as_slice());
     }
     output.result(&document, |columns| document.text(columns))?;
     verdict(&outcome, replicas.len())
