@@ -72,6 +72,8 @@ lint: lint-python
 
 lint-python:
 	$(CARGO) fmt --manifest-path python/Cargo.toml --check
+	@$(CARGO) metadata --locked --manifest-path python/Cargo.toml --format-version 1 >/dev/null || { \
+	  echo "make lint: python/Cargo.lock is not that of the crates: cargo update --workspace --manifest-path python/Cargo.toml" >&2; exit 1; }
 
 # Licences, advisories, banned crates and sources of dependencies (deny.toml). Advisories need the network;
 # CHECKS="licenses bans sources" leaves them out.

@@ -32,6 +32,11 @@ fn documents_are_as_published() {
         ("simulate-check", vec!["simulate", "scenarios/geo-bulk.toml", "--check"]),
         ("simulate", vec!["simulate", "scenarios/geo-bulk.toml", "--seeds", "2", "--variants", "cubic,sack"]),
         ("simulate", vec!["simulate", "scenarios/dama.toml"]),
+        (
+            "simulate-sweep",
+            vec!["simulate", "scenarios/geo-bulk.toml", "--seeds", "2", "--sweep", "flow.file.bulk.size=10kB,20kB"],
+        ),
+        ("simulate-check", vec!["simulate", "scenarios/geo-bulk.toml", "--check", "--sweep", "link.sat.loss=0,1e-3"]),
         ("cc-list", vec!["cc", "list"]),
         ("chaos", vec!["chaos", "--transfers", "10"]),
         ("keygen", vec!["keygen"]),

@@ -11,6 +11,7 @@ name = "laser"
 between = ["earth", "moon"]
 rate = "1Mbit/s"
 delay = "20ms"
+queue = "1BDP"
 loss = 0.02
 [[flow]]
 name = "photos"

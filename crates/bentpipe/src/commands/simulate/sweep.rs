@@ -8,7 +8,7 @@ use results::chart::{Axis, Chart, Series, Style};
 use results::listing::{Cell, Listing, count, figure, text};
 use results::{Table, TableWriter};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::BufWriter;
 use std::path::Path;
@@ -61,7 +61,8 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
     let grid = Grid { axes: args.sweep.clone() };
     let (title, planned) = plan(args, file, &grid)?;
     if args.check {
-        let checked = serde_json::json!({ "scenario": title, "points": grid.len(), "runs": planned.len() });
+        let variants: BTreeSet<_> = planned.iter().map(|run| run.replica.scenario.variant.as_deref()).collect();
+        let checked = serde_json::json!({ "scenario": title, "variants": variants.len(), "runs": planned.len() });
         return output.result(&checked, |_| format!("{} is sound: {} runs", file.display(), planned.len()));
     }
     let mut sink = match &args.out {
@@ -75,7 +76,7 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
     let (table, places) = sink.rows(&wanted)?;
     let points: Vec<usize> = places.iter().map(|place| planned[*place].point).collect();
     let summary = sweeps::summaries(&table, &points).unwrap_or_default();
-    let finished = places.iter().collect::<std::collections::BTreeSet<_>>().len();
+    let finished = places.iter().collect::<BTreeSet<_>>().len();
     let point =
         |point| grid.axes.iter().zip(grid.point(point)).map(|(axis, value)| (axis.key.clone(), value.to_owned()));
     let document = Document {
@@ -263,7 +264,7 @@ impl Document {
         let (across, values) = grid.axes.iter().enumerate().find_map(|(at, axis)| Some((at, numbers(axis)?)))?;
         type Curve = Vec<(f64, Interval)>;
         let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
-        let groups = self.summary.iter().map(|summary| &summary.group).collect::<std::collections::BTreeSet<_>>();
+        let groups = self.summary.iter().map(|summary| &summary.group).collect::<BTreeSet<_>>();
         for summary in &self.summary {
             let point = grid.point(summary.point);
             let value = grid.axes[across].values.iter().position(|value| value == point[across])?;
