@@ -2,6 +2,8 @@
 //! and pass.
 #![allow(clippy::disallowed_methods, reason = "a test: runs programs in real time")]
 
+mod published;
+
 use socket2::{Domain, Socket, Type};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};

@@ -2,6 +2,8 @@
 //! Where the machine does not allow namespaces, the tests that need them say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
+mod published;
+
 use kernel::Namespace;
 use kernel::network::IpBatch;
 use kernel::route::Route;
@@ -229,6 +231,7 @@ fn a_network_gets_a_route_of_its_own_until_it_is_undone() {
     host.namespace.run(|| kernel::sysctl::write("net.ipv4.tcp_wmem", "4096 16384 7000000")).unwrap().unwrap();
     let undone = json(&host.tune(&["--undo", "--json"]));
     assert!(undone["left"].to_string().contains("7000000"), "{undone}");
+    published::assert_as_published("tune-undo", &undone);
     assert_eq!(host.settings()[1], "4096 16384 7000000");
     let again = host.tune(&["--undo"]);
     assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));

@@ -47,6 +47,18 @@ impl Journal {
         Ok(Self { version: VERSION, boot: boot()?, namespace: namespace()?, is_applied: true, changes })
     }
 
+    /// Fails if `file` says that settings are applied.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyApplied`].
+    pub fn check_not_applied(file: &Path) -> Result<(), Error> {
+        // What an undo has left is others' by now.
+        match file.exists() && !matches!(Self::read(file), Ok(journal) if !journal.is_applied) {
+            true => Err(Error::AlreadyApplied(file.to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// Makes all `changes`, or none: those that were made before one failed are undone. Returns what was made, and what this
     /// kernel cannot do, where that does no harm.
     ///
@@ -169,10 +181,7 @@ struct Applying<'a> {
 impl<'a> Applying<'a> {
     /// Records what is there, and changes nothing.
     fn begin(changes: Vec<Change>, file: &'a Path) -> Result<Self, Error> {
-        // What an undo has left is others' by now.
-        if file.exists() && !matches!(Journal::read(file), Ok(journal) if !journal.is_applied) {
-            return Err(Error::AlreadyApplied(file.to_owned()));
-        }
+        Journal::check_not_applied(file)?;
         changes.iter().try_for_each(Change::check)?;
         let journal = Journal::new(changes)?;
         journal.write(file)?;

@@ -191,6 +191,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return output.result(&undone, |columns| report::undone(&undone, columns));
     }
     let task = args.task()?;
+    if args.apply {
+        // Before a simulation finds that the settings which are applied cannot be bettered.
+        Journal::check_not_applied(&args.state_file()?)?;
+    }
     let present = if args.check || args.apply { Some(Present::read(task.target)?) } else { None };
     let now = match (&present, task.purpose.profile) {
         (Some(present), _) => present.host,
