@@ -10,6 +10,8 @@ pub(super) struct Sample {
     pub(super) sent: f64,
     pub(super) arrived: f64,
     pub(super) position: f64,
+    /// Of those, what was sent to this peer.
+    pub(super) own: f64,
 }
 
 impl Sample {
@@ -23,6 +25,7 @@ impl Sample {
 pub(super) struct Point {
     pub(super) sent: f64,
     pub(super) position: f64,
+    pub(super) own: f64,
     pub(super) queue: f64,
     pub(super) counts: Counts,
 }
@@ -33,8 +36,17 @@ pub(super) struct Counts {
     /// Bytes that the peer has received, and that were lost.
     pub(super) received: f64,
     pub(super) lost: f64,
-    /// When the newest packet arrived, by the peer's clock.
+    /// When the newest packet arrived, and by which peer's clock.
     pub(super) newest: f64,
+    pub(super) clock: usize,
+}
+
+impl Counts {
+    /// Seconds since others, if one clock tells.
+    pub(super) fn since(&self, earlier: &Self) -> Option<f64> {
+        let took = self.newest - earlier.newest;
+        (self.clock == earlier.clock && took > 0.0).then_some(took)
+    }
 }
 
 impl Point {
@@ -89,6 +101,11 @@ impl Delays {
         self.noise.unwrap_or(Self::FIRST_NOISE)
     }
 
+    /// The least delay of late, the offset of the clocks included.
+    pub(super) fn base(&self) -> Option<f64> {
+        self.least.iter().flatten().map(|(_, least)| *least).reduce(f64::min)
+    }
+
     /// Takes in a packet's stamp.
     pub(super) fn add(&mut self, sample: Sample) {
         let window = self.window.get_or_insert(Window {
@@ -109,7 +126,7 @@ impl Delays {
         let window =
             *self.window.as_ref().filter(|window| window.count >= Self::STAMPS && window.ended - window.began >= length)?;
         self.window = None;
-        let Sample { sent, arrived, position } = window.least;
+        let Sample { sent, arrived, position, own } = window.least;
         let delay = window.least.delay();
         if self.least[0].is_none_or(|(began, _)| (arrived - began).abs() > Self::PERIOD) {
             self.least = [Some((arrived, delay)), self.least[0], self.least[1]];
@@ -117,14 +134,13 @@ impl Delays {
         if let Some((_, least)) = &mut self.least[0] {
             *least = least.min(delay);
         }
-        let base = self.least.iter().flatten().map(|(_, least)| *least).fold(delay, f64::min);
-        let queue = delay - base;
+        let queue = delay - self.base().unwrap_or(delay);
         if let Some(previous) = self.previous.replace(queue).filter(|_| is_steady) {
             let noise = self.noise();
             let wander = (queue - previous).abs().min(Self::MOST_NOISE);
             self.noise = Some(noise + Self::NOISE_WEIGHT * (wander - noise));
         }
-        Some(Point { sent, position, queue, counts })
+        Some(Point { sent, position, own, queue, counts })
     }
 
     /// What seemed to be a queue of `seconds` is the way, or a clock that was set.
@@ -150,7 +166,8 @@ mod tests {
         let mut points = Vec::new();
         for number in numbers {
             let sent = f64::from(number) * 0.005;
-            delays.add(Sample { sent, arrived: sent + 0.27 + queue(number) + OFFSET, position: f64::from(number) * 1500.0 });
+            let (arrived, position) = (sent + 0.27 + queue(number) + OFFSET, f64::from(number) * 1500.0);
+            delays.add(Sample { sent, arrived, position, own: position });
             points.extend(delays.take(0.02, Counts::default(), true));
         }
         points

@@ -4,13 +4,13 @@
 //! the queue of now is computed from the queue that a report shows and from what was sent since, so that one is drained once and not
 //! once for each report.
 
-use super::delays::{Counts, Delays, Point, Sample};
+use super::delays::{Counts, Point};
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
 use super::prior::Belief;
 use super::probing::Probing;
 use super::queue_test::QueueTest;
-use super::report::Report;
+use super::report::LostPacket;
 use super::silence::Silence;
 use super::stretches::Push;
 use super::trains::{Plan, Trains};
@@ -44,8 +44,7 @@ pub(super) struct Learner {
     /// Bytes that have entered the link.
     pub(super) position: f64,
     pub(super) noise: f64,
-    /// Bytes that were lost so far.
-    lost: f64,
+    pub(super) counts: Counts,
     pub(super) push: Push,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
     pub(super) ours: f64,
@@ -58,6 +57,34 @@ pub(super) struct Learner {
     pub(super) raised_by: Option<f64>,
     pub(super) grown_at: f64,
     pub(super) lowered_at: f64,
+}
+
+/// A packet: when it was sent, and how many bytes had entered the link with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) at: f64,
+    pub(super) position: f64,
+}
+
+/// What a report says.
+#[derive(Debug)]
+pub(super) struct News<'a> {
+    /// The newest packet whose arrival is reported.
+    pub(super) newest: Sent,
+    pub(super) largest: PacketNumber,
+    pub(super) lost: &'a [LostPacket],
+    pub(super) point: Option<Point>,
+    pub(super) noise: f64,
+    pub(super) counts: Counts,
+}
+
+/// What follows from a report at once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Judgement {
+    /// Data is to be held back until then.
+    pub(super) hold_until: Option<f64>,
+    /// So much of the delay is no queue, in seconds.
+    pub(super) shift: Option<f64>,
 }
 
 /// The round-trip time, smoothed, and how far it varies.
@@ -79,6 +106,11 @@ impl Learner {
     const TRAIN: f64 = 8.0;
     /// The first train of a guess leaves this much faster: it may be ten times too low.
     const FIRST_TRAIN: f64 = 64.0;
+    /// Its packets, and those of one where no more wait.
+    const FIRST_PACKETS: f64 = 16.0;
+    const SHORT: u32 = 8;
+    /// Where too little waits for a train, it is looked for again after this long.
+    const RETRY: f64 = 0.005;
     /// Packets of a train, at least; and the time that it takes the link. Sixteen milliseconds outlast what a host is late.
     const TRAIN_PACKETS: f64 = 12.0;
     const TRAIN_TIME: f64 = 0.016;
@@ -95,6 +127,8 @@ impl Learner {
     const FOLLOW: f64 = 0.995;
     /// The estimate is no lower than this share of the prior.
     const LEAST: f64 = 1.0 / 64.0;
+    /// A reported rate up to this multiple of the estimate is used without reserve.
+    const BELIEVED: f64 = 1.25;
     const MAX_POINTS: usize = 200;
     /// Seconds of stamps that a point needs, and packets at most: they outlast a stall of a host.
     const POINT: f64 = 0.02;
@@ -117,7 +151,7 @@ impl Learner {
             newest: None,
             position: 0.0,
             noise: 0.0005,
-            lost: 0.0,
+            counts: Counts::default(),
             push: Push::default(),
             ours: 1.0,
             probing: Probing::default(),
@@ -132,6 +166,9 @@ impl Learner {
 
     /// Somebody who should know says what the capacity is.
     pub(super) fn tell(&mut self, belief: Belief) {
+        // What is much more than was thought has to prove itself like a guess.
+        self.is_guess |= belief.rate > Self::BELIEVED * self.rate;
+        self.unproven = 0.0;
         self.belief = belief;
         self.set(belief.rate, EstimateSource::Reported);
         self.points.clear();
@@ -180,6 +217,9 @@ impl Learner {
 
     /// Bytes per second to send now, a train that is leaving left out of account.
     pub(super) fn pace(&self, now: f64) -> f64 {
+        if self.silence.is_silent(now, &self.rtt) {
+            return PACKET / self.silence.probe_interval(&self.rtt);
+        }
         if let Some(rate) = self.probing.experiment_rate() {
             return rate;
         }
@@ -205,7 +245,7 @@ impl Learner {
     }
 
     /// The train to begin now, if it is time for one.
-    pub(super) fn plan_train(&self, now: f64) -> Option<Plan> {
+    fn plan_train(&self, now: f64) -> Option<Plan> {
         let is_free = self.trains.leaving_at().is_none() && now >= self.next_train;
         if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.silence.is_silent(now, &self.rtt) {
             return None;
@@ -215,7 +255,7 @@ impl Learner {
         }
         let time = Self::TRAIN_TIME.max((12.0 * self.noise).min(Self::LONGEST_TRAIN_TIME));
         let count = if self.is_guess {
-            16.0
+            Self::FIRST_PACKETS
         } else {
             let longest = Self::LONGEST_TRAIN_TIME * self.rate / PACKET;
             let most = if self.rate < Self::SLOW { Self::SLOW_PACKETS } else { 512.0 };
@@ -225,15 +265,30 @@ impl Learner {
         Some(Plan { count: count as u32, rate: self.pace(now) * multiple })
     }
 
-    /// A train begins with packet `number` of `peer`.
-    pub(super) fn begin_train(&mut self, now: f64, peer: PeerId, number: PacketNumber, plan: Plan) {
-        self.trains.begin(now, peer, number, plan);
-        self.next_train = now + (self.rtt.smoothed / 4.0).clamp(0.05, 0.15);
+    /// Begins a train with packet `number` of `peer` if it is time for one and enough waits to be sent.
+    pub(super) fn begin_train_if_due(
+        &mut self,
+        now: f64,
+        peer: PeerId,
+        number: PacketNumber,
+        has_waiting: impl Fn(u64) -> bool,
+    ) {
+        let Some(plan) = self.plan_train(now) else { return };
+        let bytes = |count: u32| u64::from(count) * PACKET as u64;
+        if has_waiting(bytes(plan.count)) {
+            self.begin_train(now, peer, number, plan);
+        } else if self.is_guess && has_waiting(bytes(Self::SHORT)) {
+            self.begin_train(now, peer, number, Plan { count: Self::SHORT, ..plan });
+        } else {
+            // It is looked for again a little later.
+            self.next_train = now + Self::RETRY;
+        }
     }
 
-    /// Not enough waits for a train: it is looked for again a little later.
-    pub(super) fn put_train_off(&mut self, now: f64) {
-        self.next_train = now + 0.005;
+    /// A train begins with packet `number` of `peer`.
+    fn begin_train(&mut self, now: f64, peer: PeerId, number: PacketNumber, plan: Plan) {
+        self.trains.begin(now, peer, number, plan);
+        self.next_train = now + (self.rtt.smoothed / 4.0).clamp(0.05, 0.15);
     }
 
     /// A packet of `ip_bytes` left, and `position` bytes have entered the link with it.
@@ -248,45 +303,40 @@ impl Learner {
         }
     }
 
-    /// Takes in a report of `peer`, whose delays are given. Returns until when to hold data back.
-    pub(super) fn on_report(&mut self, now: f64, peer: PeerId, delays: &mut Delays, report: &Report) -> Option<f64> {
-        if self.silence.is_silent(now, &self.rtt) {
-            self.begin_anew(delays);
-        }
-        let newest = report.stamps.iter().max_by_key(|stamp| stamp.number)?;
-        let (sent, position) = (newest.sent.as_secs_f64(), newest.position as f64);
+    /// Takes in what a report of `peer` says. Returns until when to hold data back, and what of its delay is no queue.
+    pub(super) fn on_report(&mut self, now: f64, peer: PeerId, news: &News<'_>) -> Judgement {
+        let Sent { at: sent, position } = news.newest;
         self.silence.on_report(now, sent, position);
         self.rtt.sample(now - sent);
-        let mut latest = f64::NEG_INFINITY;
-        for stamp in &report.stamps {
-            let arrived = stamp.arrived.as_secs_f64();
-            let position = stamp.position as f64;
-            latest = latest.max(arrived);
-            let is_first = stamp.is_train && self.trains.on_stamp(peer, stamp.number, position, arrived);
-            if is_first || !stamp.is_train {
-                delays.add(Sample { sent: stamp.sent.as_secs_f64(), arrived, position });
-            }
-        }
-        if self.trains.conclude(now, peer, report.largest, self.rtt.smoothed) {
+        if self.trains.conclude(now, peer, news.largest, self.rtt.smoothed) {
             self.on_trains(now);
         }
-        let length = Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT));
-        let is_steady = now - self.grown_at > 2.0 * self.rtt.smoothed;
-        for lost in &report.lost {
-            self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size));
-            self.lost += f64::from(lost.ip_size);
+        let mut judgement = Judgement::default();
+        if let Some(point) = news.point {
+            self.noise = news.noise;
+            judgement.shift = self.on_point(now, point);
         }
-        let counts = Counts { received: report.received_bytes as f64, lost: self.lost, newest: latest };
-        let point = delays.take(length, counts, is_steady);
-        self.noise = delays.noise();
-        if let Some(point) = point {
-            self.on_point(now, point, delays);
-        }
+        news.lost.iter().for_each(|lost| self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size)));
+        self.counts = news.counts;
         self.on_round(now, sent, position);
-        point.and_then(|_| self.judge_queue(now))
+        if news.point.is_some() {
+            judgement.hold_until = self.judge_queue(now);
+        }
+        judgement
     }
 
-    fn on_point(&mut self, now: f64, point: Point, delays: &mut Delays) {
+    /// Seconds of stamps that a point needs.
+    pub(super) fn point_length(&self) -> f64 {
+        Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT))
+    }
+
+    /// Whether the queue is not known to change.
+    pub(super) fn is_steady(&self, now: f64) -> bool {
+        now - self.grown_at > 2.0 * self.rtt.smoothed
+    }
+
+    /// Takes in a point. Returns what of its delay turned out to be no queue.
+    fn on_point(&mut self, now: f64, point: Point) -> Option<f64> {
         self.notice_jump(&point);
         self.queue = point.queue;
         self.newest = Some(point);
@@ -294,8 +344,8 @@ impl Learner {
         if self.points.len() > Self::MAX_POINTS {
             self.points.pop_front();
         }
-        if let Some(shift) = self.conclude_test(now, &point) {
-            delays.shift(shift);
+        let shift = self.conclude_test(now, &point);
+        if shift.is_some() {
             self.queue = 0.0;
             self.newest = Some(Point { queue: 0.0, ..point });
             self.points.clear();
@@ -303,11 +353,11 @@ impl Learner {
         if let Some(point) = self.newest {
             self.on_stretches(now, &point);
         }
+        shift
     }
 
     /// After an outage points, trains and rounds begin anew; the estimate stays.
-    fn begin_anew(&mut self, delays: &mut Delays) {
-        delays.interrupt();
+    pub(super) fn begin_anew(&mut self) {
         self.points.clear();
         self.newest = None;
         self.trains.forget_results();

@@ -51,6 +51,11 @@ impl Losses {
         }
     }
 
+    /// Bytes that were lost in all.
+    pub(super) fn total(&self) -> f64 {
+        self.lost.iter().sum()
+    }
+
     /// What was lost between two positions; the second is the newest that is reported.
     pub(super) fn between(&mut self, from: f64, to: f64) -> Lossiness {
         while to > self.from + self.width * Self::BUCKETS as f64 {

@@ -1,8 +1,8 @@
 //! A packet model of a transfer over one link, for tests of the estimator alone: a sender that always has the next bytes, or those that
 //! its application has written, loss and repetition, and acknowledgements as the transport sends them.
 
-use super::delays::Delays;
-use super::learner::Learner;
+use super::delays::Counts;
+use super::learner::{Learner, News};
 use super::prior::Prior;
 use super::report::{LostPacket, Report, Stamp};
 use crate::event::PeerId;
@@ -152,7 +152,8 @@ struct Receiver {
 
 struct Sender {
     learner: Learner,
-    delays: Delays,
+    path: super::path::Path,
+    totals: Counts,
     new: usize,
     again: VecDeque<usize>,
     packets: Vec<Packet>,
@@ -187,6 +188,7 @@ pub(super) struct Model {
     queues: Vec<f64>,
     sampled: f64,
     pub(super) trace: Vec<String>,
+    trace_state: Option<super::estimate::EstimatorState>,
 }
 
 impl Model {
@@ -209,7 +211,8 @@ impl Model {
             receiver: Receiver::default(),
             sender: Sender {
                 learner: Learner::new(belief, Duration::from_secs_f64(rtt)),
-                delays: Delays::default(),
+                path: super::path::Path::default(),
+                totals: Counts::default(),
                 new: 0,
                 again: VecDeque::new(),
                 packets: Vec::new(),
@@ -229,6 +232,7 @@ impl Model {
             sampled: 0.0,
             path,
             trace: Vec::new(),
+            trace_state: None,
         }
     }
 
@@ -332,13 +336,11 @@ impl Model {
         let sender = &mut self.sender;
         let number = sender.packets.len();
         let learner = &mut sender.learner;
-        if let Some(plan) = learner.plan_train(now) {
-            let wanted = if learner.is_guess && backlog < 16 { 8 } else { plan.count };
-            if backlog >= wanted as usize {
-                learner.begin_train(now, PEER, PacketNumber::new(number as u64), super::trains::Plan { count: wanted, ..plan });
-            }
+        let (next, waiting) = (PacketNumber::new(number as u64), (backlog as f64 * SIZE) as u64);
+        if learner.trains.leaving_at().is_none() {
+            learner.begin_train_if_due(now, PEER, next, |bytes| waiting >= bytes);
         }
-        let is_train = learner.trains.advance(PEER, PacketNumber::new(number as u64));
+        let is_train = learner.trains.advance(PEER, next);
         sender.position += SIZE as u64;
         learner.on_sent(now, SIZE as usize, sender.position as f64);
         let pace = learner.pace(now);
@@ -465,6 +467,7 @@ impl Model {
                 number: PacketNumber::new(number as u64),
                 sent: instant(sent),
                 position,
+                own: position,
                 ip_size: SIZE as u16,
                 is_train,
                 arrived: Duration::from_secs_f64(arrived),
@@ -487,12 +490,32 @@ impl Model {
             acknowledged: arrived.len() as u32,
             lost: lost.collect(),
         };
-        let was_silent = self.sender.learner.silence.is_silent(now, &self.sender.learner.rtt);
-        let before = self.sender.learner.rate;
-        let hold = self.sender.learner.on_report(now, PEER, &mut self.sender.delays, &report);
+        let Sender { learner, path, totals, .. } = &mut self.sender;
+        let was_silent = learner.silence.is_silent(now, &learner.rtt);
+        if was_silent {
+            learner.begin_anew();
+            path.interrupt();
+        }
+        let before = learner.rate;
+        let how = (learner.point_length(), learner.is_steady(now));
+        let trains = &mut learner.trains;
+        let is_first = |stamp: &Stamp| {
+            trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64())
+        };
+        let Some(reading) = path.read(&report, (totals, 0), how, is_first) else { return };
+        let (lost, noise) = (&report.lost, path.delays.noise());
+        let news = News { newest: reading.newest, largest: report.largest, lost, point: reading.point, noise, counts: *totals };
+        let judgement = learner.on_report(now, PEER, &news);
+        if let Some(shift) = judgement.shift {
+            path.shift(shift);
+        }
+        let hold = judgement.hold_until;
         let learner = &self.sender.learner;
-        if (learner.rate / before - 1.0).abs() > 0.001 {
-            self.trace.push(format!("{now:.3} {:?} {:.3}", learner.why, learner.rate * 8e-6));
+        let state = learner.state(now);
+        if (learner.rate / before - 1.0).abs() > 0.001 || self.trace_state != Some(state) {
+            let queue = 1e3 * learner.queue;
+            self.trace.push(format!("{now:.3} {state:?} {:?} {:.3} queue {queue:.0} ms", learner.why, learner.rate * 8e-6));
+            self.trace_state = Some(state);
         }
         if let Some(until) = hold {
             self.sender.next = self.sender.next.max(until);

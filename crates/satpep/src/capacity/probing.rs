@@ -1,6 +1,7 @@
 //! Rates that are tried: a higher one where trains find more than the estimate, a lower one where losses without a queue may be a
 //! policer's. Losses alone say nothing of the capacity; that they become fewer at a lower rate does.
 
+use super::delays::Counts;
 use super::estimate::{EstimateSource, EstimatorState};
 use super::learner::{Learner, PACKET};
 use super::losses::{Losses, Lossiness};
@@ -21,6 +22,9 @@ struct Trial {
     rate: f64,
     before: f64,
     start: Option<Start>,
+    /// Bytes of it that are sent before it is judged, or all until then.
+    pulse: f64,
+    is_sent: bool,
 }
 
 /// A lower rate for a moment.
@@ -40,6 +44,8 @@ struct Experiment {
 struct Round {
     start: Start,
     began: f64,
+    /// What had arrived by then.
+    counts: Counts,
     longest_queue: f64,
 }
 
@@ -59,6 +65,9 @@ pub(super) struct Probing {
     failed: u32,
     /// What is beyond the estimate is dropped without a queue.
     pub(super) is_limited: bool,
+    /// The policer's rate is known to a hundredth; what is tried beyond it next.
+    is_exact: bool,
+    step: f64,
     experiment: Option<Experiment>,
     next_experiment: f64,
     /// The first of two experiments in a row has found fewer losses.
@@ -86,6 +95,8 @@ impl Default for Probing {
             next_trial: f64::NEG_INFINITY,
             failed: 0,
             is_limited: false,
+            is_exact: false,
+            step: Self::CREEP,
             experiment: None,
             next_experiment: f64::NEG_INFINITY,
             found_once: false,
@@ -112,19 +123,32 @@ impl Probing {
     const MOST_FAILED: u32 = 5;
     /// A trial is judged after a quarter of a round trip within these numbers of packets, an experiment after so many.
     const TRIAL_PACKETS: [f64; 2] = [24.0, 200.0];
+    /// Where a policer was found, a trial lasts long enough to empty its bucket: seconds.
+    const BUCKET: f64 = 1.0;
     const EXPERIMENT_PACKETS: f64 = 256.0;
     /// A round has so many packets and lasts so long, at least.
     const ROUND_PACKETS: f64 = 160.0;
     const ROUND: f64 = 0.2;
+    /// So many packets are enough where this share of them is lost beyond the usual.
+    const FEW_PACKETS: f64 = 64.0;
+    const MANY: f64 = 0.2;
+    /// What is tried beyond a policer's rate as it was found: at first, and at most.
+    const CREEP: f64 = 0.01;
+    const MOST_STEP: f64 = 0.04;
     /// How long what arrived in a round is remembered.
     const CARRIED: f64 = 60.0;
 
     /// A packet is about to leave, when `position` bytes have entered the link.
     pub(super) fn on_sent(&mut self, now: f64, position: f64) {
-        let tried = self.experiment.as_mut().map(|experiment| &mut experiment.start);
-        if let Some(start) = tried.or(self.trial.as_mut().map(|trial| &mut trial.start)).filter(|start| start.is_none()) {
-            *start = Some(Start { position, sent: now });
+        let start = Start { position, sent: now };
+        if let Some(Experiment { start: begins @ None, .. }) = &mut self.experiment {
+            *begins = Some(start);
             self.losses = Losses::new(position);
+        } else if let Some(Trial { start: begins @ None, .. }) = &mut self.trial {
+            *begins = Some(start);
+        }
+        if let Some(Trial { start: Some(start), pulse, is_sent, .. }) = &mut self.trial {
+            *is_sent |= position > start.position + *pulse;
         }
     }
 
@@ -141,7 +165,7 @@ impl Probing {
     }
 
     pub(super) fn trial_rate(&self) -> Option<f64> {
-        self.trial.map(|trial| trial.rate)
+        self.trial.filter(|trial| !trial.is_sent).map(|trial| trial.rate)
     }
 
     pub(super) fn experiment_rate(&self) -> Option<f64> {
@@ -170,17 +194,21 @@ impl Probing {
         self.trial = None;
     }
 
+    /// More is not tried for a while.
     fn back_off(&mut self, now: f64, rtt: f64) {
         self.failed = (self.failed + 1).min(Self::MOST_FAILED);
         let seconds = Self::BACK_OFF.max(Self::BACK_OFF_ROUNDS * rtt);
         self.next_trial = now + seconds * f64::from(1u32 << self.failed);
-        self.is_limited = true;
+        self.is_exact &= self.is_limited;
+        (self.is_limited, self.step) = (true, Self::CREEP);
     }
 }
 
 impl Learner {
     /// A train raises the estimate by this at once; more is tried first.
     const AT_ONCE: f64 = 1.25;
+    /// Trains that were spaced out at up to this multiple of the estimate are believed to be the link's doing.
+    const SURE: f64 = 12.0;
     /// What trains find has to differ from the estimate by.
     const TOLERANCE: f64 = 0.06;
 
@@ -240,8 +268,15 @@ impl Learner {
             self.end_guess();
             self.points.clear();
             self.rate *= self.belief.confidence;
+            if self.belief.confidence == 1.0 {
+                // There is no haste to try more than is believed: other trains follow, and the news of what was lost.
+                return;
+            }
         }
-        let may = self.probing.trial.is_none() && now >= self.probing.next_trial && self.rate < self.belief.ceiling;
+        let may = self.probing.trial.is_none()
+            && now >= self.probing.next_trial
+            && self.rate < self.belief.ceiling
+            && self.probing.excess == 0.0;
         if found > 1.1 * self.rate && may {
             self.raise_to(now, found, None);
         }
@@ -259,9 +294,12 @@ impl Learner {
                 Some(_) if rate <= 4.0 * self.rate => 4.0,
                 _ => 2.0,
             };
-            let trial = Trial { rate: rate.min(most * self.rate), before: self.rate, start: None };
+            let rate = rate.min(most * self.rate);
+            // Where trains were not spaced out the link may be a policer's: what is beyond its rate is lost, and has to be short.
+            let is_sure = found.is_some_and(|found| found <= Self::SURE * self.rate);
+            let pulse = if is_sure { f64::INFINITY } else { self.trial_length(rate) };
+            let trial = Trial { rate, before: self.rate, start: None, pulse, is_sent: false };
             self.probing.trial = Some(trial);
-            self.probing.round = None;
             self.raised_by = found;
         } else {
             return;
@@ -271,16 +309,22 @@ impl Learner {
         self.trains.forget_results();
     }
 
+    /// Bytes by which a trial is judged.
+    fn trial_length(&self, rate: f64) -> f64 {
+        let [least, most] = Probing::TRIAL_PACKETS.map(|packets| packets * PACKET);
+        let bucket = if self.probing.is_limited { Probing::BUCKET * rate } else { 0.0 };
+        (0.25 * self.rtt.smoothed * rate).clamp(least, most).max(bucket)
+    }
+
     /// A report came, whose newest packet was sent at `sent` and ended at `position`: judges what was lost if it is time.
     pub(super) fn on_round(&mut self, now: f64, sent: f64, position: f64) {
         let queue = self.queue;
         let Some(round) = &mut self.probing.round else {
-            let is_tried = self.probing.is_busy();
-            if !is_tried {
+            if self.probing.experiment.is_none() {
                 self.probing.losses = Losses::new(position);
             }
             let start = Start { position, sent };
-            self.probing.round = Some(Round { start, began: now, longest_queue: queue });
+            self.probing.round = Some(Round { start, began: now, counts: self.counts, longest_queue: queue });
             return;
         };
         round.longest_queue = round.longest_queue.max(queue);
@@ -292,35 +336,54 @@ impl Learner {
             }
         } else if let Some(trial) = self.probing.trial {
             let Some(start) = trial.start else { return };
-            let [least, most] = Probing::TRIAL_PACKETS.map(|packets| packets * PACKET);
-            if position >= start.position + (0.25 * self.rtt.smoothed * trial.rate).clamp(least, most) {
+            if position < start.position && self.loses_much(&round, position) {
+                // There is too much already.
+                self.probing.trial = None;
+            } else if position >= start.position + self.trial_length(trial.rate) {
                 self.judge_trial(now, &trial, (start, Start { position, sent }));
             }
         } else {
             let packets = (position - round.start.position) / PACKET;
-            if now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS {
+            let is_long = now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS;
+            if is_long {
                 self.judge_round(now, &round, Start { position, sent });
+            } else if self.loses_much(&round, position) {
+                // What a policer's bucket let through at first tells nothing of its rate.
+                let middle = Start { position: (round.start.position + position) / 2.0, sent: (round.start.sent + sent) / 2.0 };
+                self.judge_round(now, &Round { start: middle, ..round }, Start { position, sent });
             }
         }
+    }
+
+    /// Whether so much of a round is lost that there is no need to wait for its end.
+    fn loses_much(&mut self, round: &Round, position: f64) -> bool {
+        let is_queued = round.longest_queue >= (0.012f64).max(self.packets(6.0));
+        if is_queued || position - round.start.position < Probing::FEW_PACKETS * PACKET {
+            return false;
+        }
+        let losses = &mut self.probing.losses;
+        let may_be = losses.total() > Probing::MANY * (position - round.start.position);
+        may_be && losses.between(round.start.position, position).median > Probing::MANY + self.probing.usual
     }
 
     /// A new round begins with what was sent after `end`.
     fn begin_round(&mut self, now: f64, end: Start) {
         self.probing.losses = Losses::new(end.position);
-        self.probing.round = Some(Round { start: end, began: now, longest_queue: 0.0 });
+        self.probing.round = Some(Round { start: end, began: now, counts: self.counts, longest_queue: 0.0 });
     }
 
     fn judge_trial(&mut self, now: f64, trial: &Trial, (start, end): (Start, Start)) {
         let half = (start.position + end.position) / 2.0;
         let lossiness = self.probing.losses.between(half, end.position);
         let sent = (end.position - start.position) / (end.sent - start.sent).max(1e-3);
+        let arrived = self.received_since((start.sent + end.sent) / 2.0).unwrap_or(sent * (1.0 - lossiness.mean));
         self.begin_round(now, end);
         self.note_excess(lossiness);
         self.probing.trial = None;
         let excess = lossiness.median - self.probing.usual;
         if excess > (0.03f64).max(0.2 * (1.0 - trial.before / trial.rate)) {
             self.probing.back_off(now, self.rtt.smoothed);
-            let arrived = sent * (1.0 - lossiness.mean);
+            self.probing.is_exact = false;
             let rate = (arrived / (1.0 - self.probing.usual)).min(trial.rate);
             self.set(rate * 0.99, EstimateSource::Losses);
             (self.probing.counts_from, self.probing.overshot_at) = (now, now);
@@ -328,6 +391,14 @@ impl Learner {
             self.set(trial.rate, EstimateSource::Trial);
             (self.probing.failed, self.probing.next_trial, self.probing.is_limited) = (0, now, false);
         }
+    }
+
+    /// Bytes per second that arrived of what was sent since `sent`; `None` if that was too short a time ago.
+    fn received_since(&self, sent: f64) -> Option<f64> {
+        let first = self.points.iter().find(|point| point.sent >= sent)?;
+        let (before, after) = (&first.counts, &self.points.back()?.counts);
+        let took = after.since(before).filter(|took| *took >= 0.04)?;
+        Some((after.received - before.received) / took)
     }
 
     fn note_excess(&mut self, lossiness: Lossiness) {
@@ -389,13 +460,17 @@ impl Learner {
         }
         self.note_excess(lossiness);
         let noise = 2.0 * (usual.max(0.002) / packets).sqrt();
-        let is_more = excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS;
+        // What was only late is not missing among what arrived.
+        let took = self.counts.since(&round.counts);
+        let counted = took.map(|took| (self.counts.received - round.counts.received) / took);
+        let is_missing = counted.is_none_or(|counted| counted < sent * (1.0 - excess / 2.0));
+        let is_more = excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
         if is_more && is_empty && !self.is_guess {
             self.probing.excesses += 1;
-            let is_sure = self.probing.excesses >= 2 || lossiness.median > 0.2;
+            let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
             if now >= self.probing.next_experiment && is_sure {
                 let is_serial = self.trains_find().is_some();
-                let rate = arrived * 0.98;
+                let rate = arrived * if lossiness.median > Probing::MANY { 0.95 } else { 0.98 };
                 self.probing.experiment = Some(Experiment { rate, arrived, lossiness, is_serial, start: None });
                 (self.probing.excesses, self.probing.round) = (0, None);
                 return;
@@ -403,7 +478,11 @@ impl Learner {
         } else {
             self.probing.excesses = 0;
         }
-        self.follow_usual(now, lossiness, packets, is_empty);
+        if self.probing.is_limited && !self.probing.is_exact {
+            self.creep(lossiness, sent, arrived);
+        } else {
+            self.follow_usual(now, lossiness, packets, is_empty);
+        }
         let is_full = !is_empty && excess > 0.03 && arrived < 0.97 * self.rate;
         if is_full && now - self.lowered_at > self.rtt.smoothed {
             self.set(arrived, EstimateSource::Losses);
@@ -411,6 +490,20 @@ impl Learner {
         }
         if self.ours < 1.0 && is_empty {
             self.ours = (self.ours * 1.01).min(1.0);
+        }
+    }
+
+    /// What a short trial found of a policer is not exact: a little more each round, until that is lost.
+    fn creep(&mut self, lossiness: Lossiness, sent: f64, arrived: f64) {
+        if sent < 0.95 * self.rate {
+            return;
+        }
+        if lossiness.mean - self.probing.usual > Probing::CREEP {
+            self.probing.is_exact = true;
+            self.set(arrived * 0.995, EstimateSource::Losses);
+        } else {
+            self.set(self.rate * (1.0 + self.probing.step), EstimateSource::Losses);
+            self.probing.step = (2.0 * self.probing.step).min(Probing::MOST_STEP);
         }
     }
 

@@ -69,6 +69,11 @@ impl Silence {
         (rtt.smoothed / 4.0).max(Self::LEAST).max(Self::GAPS * self.gap)
     }
 
+    /// Between probes of a link that is cut: its end is noticed a quarter of a round trip late at most.
+    pub(super) fn probe_interval(&self, rtt: &RoundTrip) -> f64 {
+        (rtt.smoothed / 4.0).max(Self::LEAST)
+    }
+
     /// Whether reports are overdue.
     pub(super) fn is_quiet(&self, now: f64, rtt: &RoundTrip) -> bool {
         now - self.due(rtt.smoothed) > self.patience(rtt)

@@ -85,6 +85,7 @@ impl Learner {
         let pushes = self.push.is_on
             && !self.probing.is_limited
             && !self.probing.is_busy()
+            && self.probing.excess == 0.0
             && point.queue <= self.busy()
             && now - self.lowered_at > self.rtt.smoothed;
         if !pushes {
@@ -186,10 +187,7 @@ impl Learner {
             if !is_full {
                 return self.restart_points();
             }
-            let took = after.newest - before.newest;
-            if took <= 0.0 {
-                return self.restart_points();
-            }
+            let Some(took) = after.since(before) else { return self.restart_points() };
             carried = received / took / (1.0 - self.probing.usual);
         }
         let found: SmallVec<[f64; 8]> =

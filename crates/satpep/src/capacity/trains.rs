@@ -122,6 +122,11 @@ impl Trains {
         self.under_way.push_back(train);
     }
 
+    /// Whether a train has ended that sent ahead of the pace.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.leaving.is_none() && self.ahead > 0.0
+    }
+
     /// Bytes that the train which ended lately sent ahead of the pace.
     pub(super) fn take_ahead(&mut self) -> f64 {
         if self.leaving.is_some() { 0.0 } else { std::mem::take(&mut self.ahead) }
