@@ -9,6 +9,7 @@
 //! | `estimator.rs` | the capacity estimator |
 //! | `arrivals.rs` | one peer's reports: queueing delay on the way to it |
 //! | `arrival_requests.rs` | the arrival times that the receiver reports |
+//! | `report.rs` | what a peer reports, matched with what was sent |
 //! | `train.rs` | short trains of packets that ask whether there is more |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 
@@ -18,6 +19,8 @@ mod cross_traffic;
 #[cfg(test)]
 pub(crate) mod documented;
 mod estimator;
+#[allow(dead_code, reason = "reports are filled once ARRIVALS is on the wire")]
+pub(crate) mod report;
 mod train;
 
 pub(crate) use arrival_requests::ArrivalRequests;
