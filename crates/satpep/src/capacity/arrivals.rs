@@ -1,20 +1,7 @@
 //! One peer's reports: when packets arrived by its clock, and so how long they queued on the way.
 
+use super::report::Report;
 use units::{Duration, Instant};
-
-/// What a report says of the newest packet that it names.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Report {
-    /// When it was sent.
-    pub(crate) sent: Instant,
-    /// Bytes that had entered the link when it had.
-    pub(crate) after: u64,
-    /// When it arrived, by the peer's clock: the lowest 30 bits of its microseconds.
-    pub(crate) arrived_us: u32,
-    /// Packets whose outcome became known since the report before, and how many of them were acknowledged.
-    pub(crate) outcomes: u32,
-    pub(crate) acknowledged: u32,
-}
 
 /// A report in the light of those before it.
 #[derive(Debug, Clone, Copy)]
@@ -30,10 +17,9 @@ pub(crate) struct Feedback {
     pub(crate) acknowledged: u32,
 }
 
-/// Unwraps a peer's clock and remembers the least delay of late.
+/// Remembers the least delay of late.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals {
-    latest: Option<(u32, u64)>,
     /// Least difference of arrival and sending in this period and the one before, in microseconds; the clocks' offset is in
     /// all of them.
     least: [Option<i64>; 2],
@@ -43,7 +29,6 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    const CLOCK_BITS: u32 = 30;
     /// The least delay is that of this and of twice this long: clocks drift apart, and satellites move.
     const PERIOD: Duration = Duration::from_secs(10);
     /// A queue of this length or less is none.
@@ -51,9 +36,11 @@ impl Arrivals {
 
     /// Takes a report. `patience` is how long a queue may take to drain at most once we make room: what stays longer is
     /// not ours to drain, or no queue at all but a longer way.
-    pub(crate) fn take(&mut self, now: Instant, report: &Report, patience: Duration) -> Feedback {
-        let arrived = self.unwrap(report.arrived_us);
-        let delay = (arrived.as_nanos() / 1000) as i64 - (report.sent.as_nanos() / 1000) as i64;
+    pub(crate) fn take(&mut self, now: Instant, report: &Report, patience: Duration) -> Option<Feedback> {
+        let stamp = report.stamps.iter().max_by_key(|stamp| stamp.number)?;
+        let (sent, after, arrived) = (stamp.sent, stamp.position, stamp.arrived);
+        let (acknowledged, outcomes) = (report.acknowledged, report.acknowledged + report.lost.len() as u32);
+        let delay = (arrived.as_nanos() / 1000) as i64 - (sent.as_nanos() / 1000) as i64;
         if self.period_ends <= now {
             self.period_ends = now + Self::PERIOD;
             self.least = [None, self.least[0]];
@@ -72,47 +59,41 @@ impl Arrivals {
                 self.queued_since = None;
             }
         }
-        let Report { sent, after, outcomes, acknowledged, .. } = *report;
         let queued = Duration::from_micros(queued.max(0) as u64);
-        Feedback { sent, after, arrived, queued, outcomes, acknowledged }
-    }
-
-    /// The peer's microseconds in full, from its clock's first turn on.
-    pub(crate) fn unwrap(&mut self, low: u32) -> Duration {
-        const TURN: u64 = 1 << Arrivals::CLOCK_BITS;
-        let full = match self.latest {
-            None => TURN + u64::from(low),
-            Some((before, full)) => {
-                let step = u64::from(low.wrapping_sub(before)) % TURN;
-                // Half a turn back rather than forth: an older packet.
-                if step < TURN / 2 { full + step } else { (full + step).saturating_sub(TURN) }
-            }
-        };
-        self.latest = Some((low, full));
-        Duration::from_micros(full)
+        Some(Feedback { sent, after, arrived, queued, outcomes, acknowledged })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Stamp;
     use super::*;
+    use crate::packet_number::PacketNumber;
 
     fn report(sent_us: u64, arrived_us: u64) -> Report {
-        let sent = Instant::from_nanos(sent_us * 1000);
-        let arrived_us = (arrived_us % (1 << Arrivals::CLOCK_BITS)) as u32;
-        Report { sent, after: 0, arrived_us, outcomes: 1, acknowledged: 1 }
+        let mut report = Report { acknowledged: 1, ..Report::default() };
+        report.stamps.push(Stamp {
+            number: PacketNumber::ZERO,
+            sent: Instant::from_nanos(sent_us * 1000),
+            position: 0,
+            ip_size: 1500,
+            is_train: false,
+            arrived: Duration::from_micros(arrived_us),
+        });
+        report
     }
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
     #[test]
-    fn delay_is_told_apart_from_the_offset_of_clocks_that_wrap() {
+    fn delay_is_told_apart_from_the_offset_of_clocks() {
         let mut arrivals = Arrivals::default();
         let offset = (1 << 30) - 1_000_000;
         for k in 0..4000u64 {
             let (sent, queued) = (k * 1000, if k % 10 == 0 { 0 } else { 7000 });
             let now = Instant::from_nanos((sent + 500_000) * 1000);
-            let feedback = arrivals.take(now, &report(sent, sent + 275_000 + queued + offset), PATIENCE);
+            let feedback =
+                arrivals.take(now, &report(sent, sent + 275_000 + queued + offset), PATIENCE).expect("a stamp");
             assert_eq!(feedback.queued, Duration::from_micros(queued), "{k}");
         }
     }
@@ -121,7 +102,10 @@ mod tests {
     fn a_delay_that_stays_is_a_longer_way() {
         let mut arrivals = Arrivals::default();
         let queued = |arrivals: &mut Arrivals, sent: u64, delay: u64| {
-            arrivals.take(Instant::from_nanos(sent * 1000), &report(sent, sent + delay), PATIENCE).queued
+            arrivals
+                .take(Instant::from_nanos(sent * 1000), &report(sent, sent + delay), PATIENCE)
+                .expect("a stamp")
+                .queued
         };
         assert_eq!(queued(&mut arrivals, 0, 20_000), Duration::ZERO);
         for k in 1..20 {

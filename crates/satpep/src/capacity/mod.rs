@@ -8,30 +8,32 @@
 //! | `mod.rs` | the pace |
 //! | `estimator.rs` | the capacity estimator |
 //! | `arrivals.rs` | one peer's reports: queueing delay on the way to it |
-//! | `arrival_requests.rs` | the arrival times that the receiver reports |
+//! | `arrival_log.rs` | the receiver's side: what was accepted, and the arrivals that are stamped |
 //! | `report.rs` | what a peer reports, matched with what was sent |
 //! | `train.rs` | short trains of packets that ask whether there is more |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 
-mod arrival_requests;
+mod arrival_log;
 mod arrivals;
 mod cross_traffic;
 #[cfg(test)]
 pub(crate) mod documented;
 mod estimator;
-#[allow(dead_code, reason = "reports are filled once ARRIVALS is on the wire")]
 pub(crate) mod report;
 mod train;
 
-pub(crate) use arrival_requests::ArrivalRequests;
-pub(crate) use arrivals::{Arrivals, Feedback, Report};
+pub use arrival_log::Mark;
+pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog};
 pub(crate) use train::Progress;
 
 use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
+use arrivals::{Arrivals, Feedback};
 use cross_traffic::CrossTraffic;
 use estimator::CapacityEstimator;
+use report::Report;
+use std::collections::BTreeMap;
 use train::Trains;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -50,6 +52,8 @@ pub(crate) struct Capacity {
     cross_traffic_at: Instant,
     /// Bytes that have entered the link: ours.
     own_bytes: u64,
+    /// The delay on the way to each peer.
+    delays: BTreeMap<PeerId, Arrivals>,
 }
 
 impl Capacity {
@@ -68,6 +72,7 @@ impl Capacity {
             cross_traffic_bytes: 0,
             cross_traffic_at: now,
             own_bytes: 0,
+            delays: BTreeMap::new(),
         }
     }
 
@@ -147,20 +152,24 @@ impl Capacity {
         self.trains.take_surplus()
     }
 
-    /// A packet of a train with an ARRIVAL_REQUEST arrived, by its peer's clock.
-    pub(crate) fn on_arrival(&mut self, peer: PeerId, number: PacketNumber, arrived: Duration) {
-        if let (Some((offered, found)), Some(estimator)) =
-            (self.trains.on_arrival(peer, number, arrived), &mut self.estimator)
-        {
-            estimator.on_train(offered, found);
+    /// A peer reports arrivals. Returns until when to hold data back so that a queue can drain.
+    pub(crate) fn on_report(&mut self, now: Instant, peer: PeerId, report: &Report) -> Option<Instant> {
+        for stamp in &report.stamps {
+            if let (Some((offered, found)), Some(estimator)) =
+                (self.trains.on_arrival(peer, stamp.number, stamp.arrived), &mut self.estimator)
+            {
+                estimator.on_train(offered, found);
+            }
         }
-    }
-
-    /// Updates the estimate by a peer's report. Returns until when to hold data back so that a queue can drain.
-    pub(crate) fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Option<Instant> {
         let position = self.position(now);
-        let hold = self.estimator.as_mut()?.on_feedback(now, position, feedback);
+        let feedback = self.delays.entry(peer).or_default().take(now, report, self.rtt * 3)?;
+        let hold = self.estimator.as_mut()?.on_feedback(now, position, &feedback);
         // A queue that others keep full is not ours to drain: they would have what we gave up.
         hold.filter(|_| self.policy == CrossTrafficPolicy::Subtract || !self.cross_traffic.has_others(self.rate()))
+    }
+
+    /// A peer claims what cannot be true of what was sent to it.
+    pub(crate) fn on_implausible(&mut self, peer: PeerId) {
+        self.delays.remove(&peer);
     }
 }

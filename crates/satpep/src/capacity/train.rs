@@ -12,11 +12,11 @@ use units::{Bytes, Duration, Instant, Rate};
 pub(crate) enum Progress {
     /// Nothing, or one in the middle.
     None,
-    /// One whose arrival is asked for: the first of a train, or its last.
-    RequestArrivalTime,
+    /// One that is marked: the first of a train, or its last.
+    Mark,
 }
 
-/// A train: the packets from one packet with an ARRIVAL_REQUEST to another.
+/// A train: the packets from one marked packet to another.
 #[derive(Debug, Clone, Copy)]
 struct Train {
     peer: PeerId,
@@ -79,7 +79,7 @@ impl Trains {
                 return Progress::None;
             }
             self.running = Some(Train { peer, first: departure, last: None, first_arrived: None });
-            return Progress::RequestArrivalTime;
+            return Progress::Mark;
         };
         let length = capacity.bytes_in(Self::LENGTH).as_u64().max(Self::MIN);
         let so_far = position - train.first.position;
@@ -94,7 +94,7 @@ impl Trains {
             self.in_flight.pop_front();
         }
         self.in_flight.push_back(Train { last: Some(departure), ..train });
-        Progress::RequestArrivalTime
+        Progress::Mark
     }
 
     /// Ends the train that is leaving, if there is one: there was nothing more to send.
@@ -117,7 +117,7 @@ impl Trains {
         std::mem::take(&mut self.surplus)
     }
 
-    /// A packet with an ARRIVAL_REQUEST arrived, by its peer's clock. If it is the last of a train: at what rate the train was sent, and at
+    /// A marked packet arrived, by its peer's clock. If it is the last of a train: at what rate the train was sent, and at
     /// what rate it arrived.
     pub(crate) fn on_arrival(&mut self, peer: PeerId, number: PacketNumber, arrived: Duration) -> Option<(Rate, Rate)> {
         let trains = self.running.iter_mut().chain(&mut self.in_flight);
@@ -149,11 +149,11 @@ mod tests {
         Instant::ZERO + Duration::from_micros(micros)
     }
 
-    /// A train of packets of 1500 bytes each 1 ms (12 Mbit/s); returns the numbers of those with an ARRIVAL_REQUEST.
+    /// A train of packets of 1500 bytes each 1 ms (12 Mbit/s); returns the numbers of those that is marked.
     fn leave(trains: &mut Trains, from_us: u64) -> Vec<u64> {
         let requests = |k: &u64| {
             let progress = trains.advance(at(from_us + k * 1000), PEER, PacketNumber::new(*k), k * 1500, CAPACITY);
-            progress == Progress::RequestArrivalTime
+            progress == Progress::Mark
         };
         (0..12).filter(requests).collect()
     }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_train_that_runs_out_of_data_ends_without_a_result() {
         let mut trains = Trains::new(Duration::from_millis(550), Instant::ZERO);
-        assert_eq!(trains.advance(at(200_000), PEER, PacketNumber::new(0), 0, CAPACITY), Progress::RequestArrivalTime);
+        assert_eq!(trains.advance(at(200_000), PEER, PacketNumber::new(0), 0, CAPACITY), Progress::Mark);
         trains.abandon(at(202_000), 3000, CAPACITY);
         assert!(!trains.is_running() && trains.take_surplus() == Bytes::new(1500));
         assert_eq!(trains.advance(at(203_000), PEER, PacketNumber::new(9), 4500, CAPACITY), Progress::None);
