@@ -114,6 +114,7 @@ const COUNTS: [Count; 9] = [
     ("lost on the link", |direction| direction.dropped.loss.packets),
     ("queue full", |direction| direction.dropped.queue_full.packets),
     ("queue delay", |direction| direction.dropped.queue_delay.packets),
+    ("policer", |direction| direction.dropped.policed.packets),
     ("duplicated", |direction| direction.duplicated.packets),
     ("held back", |direction| direction.reordered.packets),
     ("in transit at the end", |direction| direction.in_transit_packets),
