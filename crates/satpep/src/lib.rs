@@ -126,6 +126,7 @@ mod trace;
 mod trouble;
 mod wire;
 
+pub use capacity::{Estimate, EstimateSource, EstimatorState, Prior};
 pub use config::{CapacitySource, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig};
 pub use endpoint::{Endpoint, Transmit};
 pub use epoch::Run;

@@ -212,6 +212,11 @@ impl SentPackets {
         self.forget_concluded();
     }
 
+    /// Whether the latest packet asks to be acknowledged.
+    pub(crate) fn asked_latest(&self) -> bool {
+        self.entries.back().is_some_and(|entry| entry.ack_eliciting)
+    }
+
     fn entry_mut(&mut self, number: PacketNumber) -> Option<&mut Entry> {
         self.entries.get_mut(usize::try_from(number.checked_since(self.first)?).ok()?)
     }
