@@ -124,7 +124,8 @@ impl Capacity {
             None if self.is_reported && self.learner.why == EstimateSource::Prior => EstimateSource::Reported,
             None => self.learner.why,
         };
-        let confidence = if self.fixed.is_some() || !self.learner.is_guess { 1.0 } else { self.learner.belief.confidence };
+        let confidence =
+            if self.fixed.is_some() || !self.learner.is_guess { 1.0 } else { self.learner.belief.confidence };
         let state = match self.fixed {
             Some(_) => EstimatorState::Track,
             None => self.learner.state(now.as_secs_f64()),
@@ -203,11 +204,6 @@ impl Capacity {
             learner.begin_train_if_due(now, peer, number, has_waiting);
         }
         learner.trains.advance(peer, number)
-    }
-
-    /// Which peer a train is leaving to: it goes on to no other.
-    pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.learner.trains.leaving_to()
     }
 
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.
