@@ -206,6 +206,11 @@ impl Capacity {
         learner.trains.advance(peer, number)
     }
 
+    /// Which peer a train is leaving to.
+    pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
+        self.learner.trains.leaving_to().or_else(|| self.ways.train_leaves_to())
+    }
+
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.
     pub(crate) fn on_sent(&mut self, now: Instant, peer: Option<PeerId>, ip_bytes: usize) {
         self.own_bytes += ip_bytes as u64;
