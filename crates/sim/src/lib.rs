@@ -28,7 +28,7 @@ pub use report::{
 };
 pub use scenario::{
     Application, CapacityMode, CrossTrafficPolicy, Direction, DirectionId, Distribution, FlowClass, FlowConfig,
-    FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Quantity, Random, Record,
-    RateConfidence, SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport,
+    FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Quantity, Random,
+    RateConfidence, Record, SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport,
 };
 pub use simulation::{SetupError, Simulation};

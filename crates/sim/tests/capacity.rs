@@ -2,8 +2,8 @@
 
 use link::{LinkConfig, QueueLimit, Steps};
 use sim::{
-    Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Record, Report,
-    SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Record, Report, SatpepSettings,
+    Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -112,7 +112,8 @@ fn over_a_varying_link(rtt: Duration, transport: SatpepSettings) -> (f64, Durati
 #[test]
 fn a_rate_that_is_told_is_used_without_a_queue() {
     for rtt in [Duration::from_millis(40), Duration::from_millis(550)] {
-        let (share, queue) = over_a_varying_link(rtt, SatpepSettings { link_updates: true, ..SatpepSettings::default() });
+        let (share, queue) =
+            over_a_varying_link(rtt, SatpepSettings { link_updates: true, ..SatpepSettings::default() });
         assert!(share >= 0.95 && queue <= Duration::from_millis(50), "{rtt}: {share} {queue}");
     }
 }
@@ -176,10 +177,7 @@ fn traffic_of_a_constant_rate_has_what_it_sends() {
 #[test]
 fn a_pair_that_learns_is_fair_too() {
     for rtt in [40, 550] {
-        let transport = SatpepSettings {
-            cross_traffic: CrossTrafficPolicy::Fair,
-            ..SatpepSettings::default()
-        };
+        let transport = SatpepSettings { cross_traffic: CrossTrafficPolicy::Fair, ..SatpepSettings::default() };
         for control in ["cubic", "bbr1"] {
             let [ours, others] = beside(Duration::from_millis(rtt), transport.clone(), bulk(control));
             assert!((0.4..=0.6).contains(&others) && ours >= 0.4, "{control} at {rtt} ms: {ours} {others}");

@@ -20,11 +20,11 @@ mod satellite;
 mod snapshot;
 mod stream;
 
+pub use capacity::Capacity;
 pub use link::{Link, Modem, UpdateCounts};
 pub use peer::{Peer, PeerState, Survey, Trouble};
 pub use relay::engine::{Counters, StallCause};
 pub use relay::link_state::Source;
 pub use satellite::{CrossLayer, Memory, Satellite};
-pub use capacity::Capacity;
 pub use snapshot::{Draining, LogCounts, Privileges, Snapshot};
 pub use stream::{Side, Stall, Stream};

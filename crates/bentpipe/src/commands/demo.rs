@@ -9,9 +9,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
 use lab::transfer::{Checksum, has_congestion_control};
-use lab::{
-    CapacityMode, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Transport, Workload,
-};
+use lab::{CapacityMode, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Transport, Workload};
 use results::listing::{Listing, count, figure, text};
 use serde::Serialize;
 use std::fs::{self, File};

@@ -83,7 +83,8 @@ impl HubCase {
         for (phase, start) in starts.into_iter().enumerate() {
             let before = world.run_until(start + SETTLES)?;
             let after = world.run_until(start + PHASE)?;
-            let carried: Vec<_> = after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect();
+            let carried: Vec<_> =
+                after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect();
             let limit = self.limit(phase == 1);
             shares.push(share(carried.iter().sum(), limit, PHASE.saturating_sub(SETTLES)));
             // Who has a way of its own that is narrow has less by that; who lies has what it has.

@@ -27,7 +27,8 @@ use replicas::Pool;
 use serde::Serialize;
 
 /// What is claimed.
-pub const CLAIM: &str = "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds)";
+pub const CLAIM: &str =
+    "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds)";
 
 /// What is measured of each row.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +105,8 @@ fn subjects(runs: &Runs, only: &str) -> Vec<Subject> {
     let cases = cases::all().into_iter().filter(|case| case.name.contains(only));
     // A rate that is kept by force has to be there.
     let cases = cases.filter(|case| !runs.fixed || case.told().is_some());
-    let paths = cases.flat_map(|case| [Direction::Up, Direction::Down].map(|way| Subject::Path(Box::new(case.clone()), way)));
+    let paths =
+        cases.flat_map(|case| [Direction::Up, Direction::Down].map(|way| Subject::Path(Box::new(case.clone()), way)));
     let hubs = hub::all().into_iter().filter(|case| case.name.contains(only)).map(Subject::Hub);
     paths.chain(hubs).collect()
 }

@@ -9,8 +9,8 @@ use crate::hosts::linux;
 use lab::Direction;
 use link::{LinkConfig, QueueLimit};
 use sim::{
-    Application, CapacityMode, CrossTrafficPolicy, Distribution, FlowConfig, GatewayConfig, Network, NodeId, RateConfidence, Record,
-    Report, SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacityMode, CrossTrafficPolicy, Distribution, FlowConfig, GatewayConfig, Network, NodeId,
+    RateConfidence, Record, Report, SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};

@@ -54,10 +54,7 @@ fn plausible(document: &mut Document<'_>, written: &format::Link) -> PlausibleRa
     let default = written.rate.map_or(ANY, |rate| {
         let receive_rate = written.receive_rate.unwrap_or(rate);
         let [low, high] = [rate.0.min(receive_rate.0), rate.0.max(receive_rate.0)].map(Rate::as_bps);
-        PlausibleRange {
-            min: Rate::from_bps((low / BELOW).max(1000)),
-            max: Rate::from_bps(high.saturating_mul(ABOVE)),
-        }
+        PlausibleRange { min: Rate::from_bps((low / BELOW).max(1000)), max: Rate::from_bps(high.saturating_mul(ABOVE)) }
     });
     let range = PlausibleRange {
         min: written.min_rate.map_or(default.min, |rate| rate.0),
@@ -134,7 +131,9 @@ mod tests {
         let link = parse(&with(""), "gateway.toml").expect("valid").link;
         assert_eq!((link.rate, link.capacity, link.receive_rate), (None, CapacityMode::Estimated, super::RECEIVES));
         assert_eq!(link.plausible, super::ANY);
-        let link = parse(&with("rate = \"6Mbit/s\"\nrate_confidence = \"guess\"\nmax_rate = \"8Mbit/s\""), "x").expect("valid").link;
+        let link = parse(&with("rate = \"6Mbit/s\"\nrate_confidence = \"guess\"\nmax_rate = \"8Mbit/s\""), "x")
+            .expect("valid")
+            .link;
         assert_eq!((link.rate_confidence, link.ceiling), (RateConfidence::Guess, Some(Rate::from_bps(8_000_000))));
     }
 
@@ -143,7 +142,10 @@ mod tests {
         for (lines, expected) in [
             ("capacity = \"fixed\"", "link.capacity = \"fixed\" needs link.rate"),
             ("rate_confidence = \"guess\"", "link.rate_confidence has no effect without link.rate"),
-            ("rate = \"6Mbit/s\"\nmax_rate = \"5Mbit/s\"", "link.rate is at odds: rate is 6Mbit/s, max_rate is 5Mbit/s"),
+            (
+                "rate = \"6Mbit/s\"\nmax_rate = \"5Mbit/s\"",
+                "link.rate is at odds: rate is 6Mbit/s, max_rate is 5Mbit/s",
+            ),
             ("rate = \"6Mbit/s\"\ncapacity = \"learnt\"", "link.capacity = \"learnt\": expected"),
             ("rate = \"6Mbit/s\"\ncapacity_source = \"estimated\"", "link.capacity_source: unknown key"),
         ] {

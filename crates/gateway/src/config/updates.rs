@@ -36,8 +36,8 @@ pub(super) fn read(document: &mut Document<'_>) -> Option<UpdateSettings> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{faults, minimal};
     use super::super::parse;
+    use super::super::tests::{faults, minimal};
     use super::*;
     use units::Rate;
 

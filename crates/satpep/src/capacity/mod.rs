@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `mod.rs` | the pace, of the link and of each way over it |
 //! | `report.rs` | what an acknowledgement says of arrivals |
+//! | `arrival_log.rs` | the receiver's side: what was accepted, and the arrivals that are stamped |
 //! | `path.rs`, `delays.rs` | one peer's reports: queueing delays on its clock alone |
 //! | `ways.rs` | what of a delay is the link's queue, and what a way's own |
 //! | `learner.rs` | the estimator |
@@ -18,8 +19,11 @@
 //! | `estimate.rs` | what is said of it outside |
 //! | `model.rs`, `table.rs` | a packet model, and how the estimator fares on it |
 
+mod arrival_log;
 mod cross_traffic;
 mod delays;
+#[cfg(test)]
+pub(crate) mod documented;
 mod estimate;
 mod learner;
 mod losses;
@@ -29,7 +33,7 @@ mod path;
 mod prior;
 mod probing;
 mod queue_test;
-mod report;
+pub(crate) mod report;
 mod silence;
 mod stretches;
 #[cfg(test)]
@@ -37,15 +41,17 @@ mod table;
 mod trains;
 mod ways;
 
+pub use arrival_log::Mark;
+pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog};
 pub use estimate::{Estimate, EstimateSource, EstimatorState};
 pub use prior::Prior;
-pub(crate) use report::{LostPacket, Report, Stamp};
 
 use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
 use learner::{Learner, News};
+use report::Report;
 use units::{Bytes, Duration, Instant, Rate};
 use ways::Ways;
 
@@ -118,7 +124,8 @@ impl Capacity {
             None if self.is_reported && self.learner.why == EstimateSource::Prior => EstimateSource::Reported,
             None => self.learner.why,
         };
-        let confidence = if self.fixed.is_some() || !self.learner.is_guess { 1.0 } else { self.learner.belief.confidence };
+        let confidence =
+            if self.fixed.is_some() || !self.learner.is_guess { 1.0 } else { self.learner.belief.confidence };
         let state = match self.fixed {
             Some(_) => EstimatorState::Track,
             None => self.learner.state(now.as_secs_f64()),
@@ -199,11 +206,6 @@ impl Capacity {
         learner.trains.advance(peer, number)
     }
 
-    /// Which peer a train is leaving to: it goes on to no other.
-    pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.learner.trains.leaving_to()
-    }
-
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.
     pub(crate) fn on_sent(&mut self, now: Instant, peer: Option<PeerId>, ip_bytes: usize) {
         self.own_bytes += ip_bytes as u64;
@@ -268,6 +270,11 @@ impl Capacity {
 
     /// The session with a peer is over.
     pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.ways.forget(peer);
+    }
+
+    /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.
+    pub(crate) fn on_implausible(&mut self, peer: PeerId) {
         self.ways.forget(peer);
     }
 }

@@ -60,6 +60,11 @@ impl Silence {
         }
     }
 
+    /// How many bytes had entered the link with the newest packet that is reported.
+    pub(super) fn reported(&self) -> f64 {
+        self.reported
+    }
+
     /// Since when a report could have come, if the way takes `rtt`.
     fn due(&self, rtt: f64) -> f64 {
         self.unreported.front().map_or(f64::INFINITY, |(sent, _)| (sent + rtt).max(self.latest))

@@ -78,11 +78,6 @@ impl Trains {
         self.leaving.as_ref().map(|(train, _)| train.rate)
     }
 
-    /// To which peer a train is leaving.
-    pub(super) fn leaving_to(&self) -> Option<PeerId> {
-        self.leaving.as_ref().map(|(train, _)| train.peer)
-    }
-
     /// A train begins with packet `number`.
     pub(super) fn begin(&mut self, now: f64, peer: PeerId, number: PacketNumber, plan: Plan) {
         let mut arrived = self.spare.pop().unwrap_or_default();
@@ -136,7 +131,8 @@ impl Trains {
     pub(super) fn on_stamp(&mut self, peer: PeerId, number: PacketNumber, position: f64, arrived: f64) -> bool {
         let leaving = self.leaving.iter_mut().map(|(train, _)| train);
         let mut trains = self.under_way.iter_mut().chain(leaving);
-        let Some(train) = trains.find(|train| train.peer == peer && (train.first..=train.last).contains(&number)) else {
+        let Some(train) = trains.find(|train| train.peer == peer && (train.first..=train.last).contains(&number))
+        else {
             return false;
         };
         if !train.arrived.iter().any(|(known, ..)| *known == number) {
@@ -154,7 +150,10 @@ impl Trains {
             let has_arrived = train.arrived.len() as f64 >= Self::ARRIVED * f64::from(train.count);
             let is_late = now - train.began > Self::PATIENCE_ROUNDS * rtt;
             if (is_over && has_arrived) || is_late {
-                if is_over && has_arrived && let Some(result) = train.evaluate(now) {
+                if is_over
+                    && has_arrived
+                    && let Some(result) = train.evaluate(now)
+                {
                     self.results.push_back(result);
                     news = true;
                 }

@@ -14,10 +14,12 @@
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
 //! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `unread.rs` | what is left to be read of a session that is over |
+//! | `ack_load.rs` | what acknowledgements take of the link |
 //! | `output.rs` | what is sent next, at the link's pace |
 //! | `trace.rs` | traces of the sessions |
 //! | `survey.rs` | what the path to a peer carries, on request |
 
+mod ack_load;
 mod admission;
 mod brake;
 mod cookies;
@@ -40,6 +42,8 @@ mod trace;
 pub(crate) mod trial;
 mod unread;
 
+pub use input::Arrival;
+
 use crate::capacity::{Capacity, Estimate};
 use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, StreamId};
@@ -57,6 +61,7 @@ use crate::trace::TraceEvent;
 use crate::trouble::Strangers;
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
+use ack_load::AckLoad;
 use admission::Admission;
 use peering::Class;
 use peering::ResetReason;
@@ -134,6 +139,7 @@ pub struct Endpoint<P: Payload = Stored> {
     /// Peers with nothing to send at once but an acknowledgement, and how often such may leave.
     acknowledging: VecDeque<PeerId>,
     ack_pacer: Pacer,
+    ack_load: AckLoad,
     /// Peers that would use idle capacity.
     idle: VecDeque<PeerId>,
     /// Peers with something to code or decode, a little in each turn of the driver's loop.
@@ -232,6 +238,7 @@ impl<P: Payload> Endpoint<P> {
             urgent: VecDeque::new(),
             acknowledging: VecDeque::new(),
             ack_pacer: Pacer::new(config.capacity),
+            ack_load: AckLoad::default(),
             idle: VecDeque::new(),
             working: VecDeque::new(),
             outbox: VecDeque::new(),

@@ -131,14 +131,17 @@ impl<P: Payload> Endpoint<P> {
             let peer = &mut self.peers[id.index()];
             peer.ack_queued = false;
             let data_too = data_too && peer.is_within_cap(now);
-            let Some(session) = peer.session.as_ref().filter(|session| session.owes_ack(now)) else { continue };
+            let Some(session) = peer.session.as_mut().filter(|session| session.owes_ack(now)) else { continue };
+            session.reports_briefly = self.ack_load.is_heavy(now, self.pacer.rate());
             let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
             if peer.can_seal()
                 && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX)
             {
                 let transmit = self.sent(now, Some(id), transmit);
                 if urgency == Urgency::Now {
-                    self.ack_pacer.on_sent(now, transmit.size + ip_overhead(&transmit.to));
+                    let ip_bytes = transmit.size + ip_overhead(&transmit.to);
+                    self.ack_pacer.on_sent(now, ip_bytes);
+                    self.ack_load.on_sent(ip_bytes);
                 }
                 return Some(transmit);
             }

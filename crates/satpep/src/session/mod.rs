@@ -16,8 +16,8 @@
 //! | `recovery.rs` | what was acknowledged and lost |
 //! | `liveness.rs`, `keepalive.rs` | whether the peer is there |
 //! | `path.rs` | whether the path carries packets of the size in use |
-//! | `feedback.rs` | arrival times, for the capacity estimator |
-//! | `congestion.rs` | congestion marks |
+//! | `feedback.rs` | what the peer reports of arrivals, for the capacity estimator |
+//! | `congestion.rs` | congestion marks that the peer reports |
 //! | `dscps.rs` | how packets are marked |
 //! | `repairs.rs` | when repair symbols are made and sent |
 //! | `coding.rs` | making them, and recovering with the peer's, in steps |
@@ -50,6 +50,7 @@ mod trace;
 #[cfg(test)]
 mod violations;
 
+use crate::capacity::ArrivalLog;
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, StreamId};
 use crate::handshake::TransportParameters;
@@ -81,6 +82,9 @@ pub(crate) struct Session<P: Payload> {
     classes: classes::Classes,
     pub(crate) credit: credit::FlowControl,
     pub(crate) received: Received,
+    /// What is reported of arrivals; where the return link is thin, briefly.
+    arrivals: ArrivalLog,
+    pub(crate) reports_briefly: bool,
     pub(crate) recovery: recovery::LossRecovery,
     liveness: liveness::Liveness,
     path: path::Path,
@@ -117,6 +121,8 @@ impl<P: Payload> Session<P> {
             classes: classes::Classes::new(config.quantum()),
             credit: credit::FlowControl::new(config, parameters, now),
             received: Received::new(),
+            arrivals: ArrivalLog::new(),
+            reports_briefly: false,
             recovery: recovery::LossRecovery::new(config),
             liveness: liveness::Liveness::new(config, initiates, now),
             path: path::Path::new(config.mtu, config.is_thin(), now),
@@ -165,19 +171,14 @@ impl<P: Payload> Session<P> {
         self.classes.busy_streams()
     }
 
-    /// News of arrivals.
-    pub(crate) fn poll_news(&mut self) -> Option<News> {
-        self.feedback.poll_news()
-    }
-
     /// The number of the next packet.
     pub(crate) fn next_number(&self) -> PacketNumber {
         self.recovery.sent_packets.next_number()
     }
 
-    /// Asks when the next packet arrives.
-    pub(crate) fn request_arrival_time(&mut self) {
-        self.feedback.is_request_due = true;
+    /// The next packet belongs to a train.
+    pub(crate) fn mark_next_as_train(&mut self) {
+        self.feedback.is_train_due = true;
     }
 
     /// Whether so many bytes of streams wait to be sent.
@@ -355,10 +356,10 @@ impl<P: Payload> Session<P> {
     }
 
     pub(crate) fn stats(&self, now: Instant) -> PeerStats {
-        let [congestion_received, congestion_reported] = self.congestion.counts();
         PeerStats {
-            congestion_received,
-            congestion_reported,
+            congestion_received: self.arrivals.marked(),
+            congestion_reported: self.congestion.reported(),
+            implausible_reports: self.feedback.implausible(),
             receive_buffered: self.credit.held(),
             send_buffered: self.credit.send_buffered(),
             streams: self.streams.len() as u64,

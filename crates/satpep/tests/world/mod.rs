@@ -2,7 +2,10 @@
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
 use satpep::dscp::Dscp;
-use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit, routing};
+use satpep::{
+    Arrival, Endpoint, EndpointConfig, Event, Mark, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit,
+    routing,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -402,10 +405,9 @@ impl World {
             };
             let gateway = &mut self.gateways[index];
             if !self.outage && !self.unreachable.contains(&index) {
-                match datagram.marked {
-                    true => gateway.endpoint.handle_marked_datagram(now, datagram.from, &mut datagram.bytes),
-                    false => gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes),
-                }
+                let mark = if datagram.marked { Mark::Ce } else { Mark::NotCe };
+                let arrival = Arrival { at: now, mark };
+                gateway.endpoint.handle_datagram_with(now, datagram.from, &mut datagram.bytes, &arrival);
                 gateway.users(now);
                 self.set_due(index);
             }

@@ -138,7 +138,8 @@ impl World {
         let links = links.filter_map(Link::next_timeout);
         // A clock that was read a nanosecond too early is read again.
         let soon = self.now + Duration::from_nanos(1000);
-        let timeouts = self.nodes.iter().filter_map(|node| Some(node.clock.time_of(node.endpoint.next_timeout()?).max(soon)));
+        let timeouts =
+            self.nodes.iter().filter_map(|node| Some(node.clock.time_of(node.endpoint.next_timeout()?).max(soon)));
         links.chain(timeouts).min().unwrap_or(Instant::FAR_FUTURE)
     }
 

@@ -186,8 +186,7 @@ fn connect(
         delays[side] = links().fold(Duration::ZERO, |sum, link| sum + link.delay);
         let slowest = path.iter().filter_map(|direction| network.highest_rate(*direction)).min();
         let rate = transport.rate[side].or(slowest).ok_or_else(|| {
-            config
-                .error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its `rate`"))
+            config.error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its `rate`"))
         })?;
         capacity.push(rate);
     }
