@@ -265,7 +265,7 @@ impl Capacity {
         let Some((reading, noise)) = self.ways.read(seconds, peer, report, &mut self.learner) else {
             return Holds::default();
         };
-        let shared = self.ways.share_out(peer, &reading);
+        let shared = self.ways.share_out(peer, &reading, self.learner.packets(1.0));
         if reading.point.is_some() {
             self.learner.is_shared = shared.has_others;
         }

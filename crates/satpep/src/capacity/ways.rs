@@ -49,6 +49,9 @@ pub(super) struct Shared {
 impl Ways {
     /// Points that were sent at most this far apart saw the same queue.
     const TOGETHER: f64 = 0.08;
+    /// Packets of a point; and what was sent this far apart was sent to peers that share the link.
+    const POINT_PACKETS: f64 = 4.0;
+    const RECENTLY: f64 = 1.0;
     /// A way that carries this share of the link is not narrow any more.
     const AS_WIDE: f64 = 0.95;
     /// Without a report for so long, what a way was is forgotten.
@@ -82,11 +85,13 @@ impl Ways {
         self.totals
     }
 
-    /// Splits the delay of a report's point.
-    pub(super) fn share_out(&mut self, peer: PeerId, reading: &Reading) -> Shared {
+    /// Splits the delay of a report's point on a link that takes `packet` seconds for one.
+    pub(super) fn share_out(&mut self, peer: PeerId, reading: &Reading, packet: f64) -> Shared {
         let Some(point) = reading.point else { return Shared::default() };
+        // Where many share a slow link, each has a point seldom.
+        let apart = (packet * Self::POINT_PACKETS * self.ways.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
         let others = self.ways.iter().filter(|(index, way)| **index != peer.index() && !way.is_narrow);
-        let together = others.filter_map(|(_, way)| way.path.queue_at(point.sent, Self::TOGETHER));
+        let together = others.filter_map(|(_, way)| way.path.queue_at(point.sent, apart));
         let mut queues: SmallVec<[f64; 16]> = together.collect();
         let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
         let is_narrow = self.ways.get(&peer.index()).is_some_and(|way| way.is_narrow);
@@ -112,7 +117,7 @@ impl Ways {
     /// Whether others than `peer` were sent to at about `sent`.
     fn has_others(&self, peer: PeerId, sent: f64) -> bool {
         let mut others = self.ways.iter().filter(|(index, _)| **index != peer.index());
-        others.any(|(_, way)| way.path.queue_at(sent, Self::TOGETHER).is_some())
+        others.any(|(_, way)| way.path.queue_at(sent, Self::RECENTLY).is_some())
     }
 
     /// Updates what is known of a peer's way. Returns until when to hold its data back.
