@@ -126,7 +126,7 @@ mod trace;
 mod trouble;
 mod wire;
 
-pub use capacity::Mark;
+pub use capacity::{Estimate, EstimateSource, EstimatorState, Mark, Prior};
 pub use config::{CapacitySource, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig};
 pub use endpoint::{Arrival, Endpoint, Transmit};
 pub use epoch::Run;

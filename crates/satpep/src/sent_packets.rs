@@ -83,6 +83,8 @@ pub(crate) struct Departure {
     pub(crate) sent: Instant,
     /// Bytes that had entered the link when it had, itself included.
     pub(crate) position: u64,
+    /// Of those, what was sent in this session.
+    pub(crate) own: u64,
     pub(crate) ip_size: u16,
     /// Whether it belonged to a train.
     pub(crate) is_train: bool,
@@ -233,7 +235,7 @@ impl SentPackets {
         self.longest = self.longest.max(ip_size);
         let position = position + u64::from(ip_size);
         self.entries.push_back(Entry {
-            departure: Departure { sent: now, position, ip_size, is_train: false },
+            departure: Departure { sent: now, position, own: self.sent_bytes, ip_size, is_train: false },
             is_stamped: false,
             in_flight: ack_eliciting,
             ack_eliciting,
@@ -243,6 +245,11 @@ impl SentPackets {
             frames,
         });
         self.forget_concluded();
+    }
+
+    /// Whether the latest packet asks to be acknowledged.
+    pub(crate) fn asked_latest(&self) -> bool {
+        self.entries.back().is_some_and(|entry| entry.ack_eliciting)
     }
 
     /// The latest packet belongs to a train.
@@ -424,7 +431,7 @@ impl SentPackets {
         entry.acknowledged = acknowledged;
         let (frames, departure) = (std::mem::take(&mut entry.frames), entry.departure);
         self.ack_eliciting -= usize::from(self.entries[(number - self.first) as usize].ack_eliciting);
-        let Departure { sent, position, ip_size, is_train } = departure;
+        let Departure { sent, position, ip_size, is_train, .. } = departure;
         outcomes.push(PacketOutcome { number, frames, sent, position, is_train, ip_size, outcome });
     }
 

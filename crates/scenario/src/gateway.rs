@@ -67,6 +67,9 @@ pub struct SatpepSettings {
     /// TCP connections with hosts that a gateway may have at a time, as its descriptors allow; `None` is no limit. New connections
     /// go end to end beyond.
     pub max_connections: Option<u64>,
+    /// The longest of the times at random for which each gateway does nothing, its processor being busy with something else: a third of
+    /// all time. Zero is never.
+    pub longest_stall: Duration,
 }
 
 /// Flows that are of one class.
@@ -96,6 +99,7 @@ impl Default for SatpepSettings {
             max_streams: None,
             report_transitions: false,
             max_connections: None,
+            longest_stall: Duration::ZERO,
         }
     }
 }

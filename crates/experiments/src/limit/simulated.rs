@@ -3,6 +3,7 @@
 use super::cases::{Case, FIRST, Kind, WATCHED};
 use super::figures::{Figures, latecomer_share, varying_share};
 use crate::Error;
+use crate::hosts::linux;
 use lab::{Direction, Experiment};
 use link::{LinkConfig, QueueLimit};
 use sim::{
@@ -124,7 +125,7 @@ fn scenario(
     network.add_link("client's", client, near, lan.clone(), lan.clone()).map_err(Error::failed)?;
     network.add_link("satellite", near, far, there, back).map_err(Error::failed)?;
     network.add_link("server's", far, server, lan.clone(), lan).map_err(Error::failed)?;
-    let host = Arc::new(host()?);
+    let host = Arc::new(linux()?);
     let flow = |number: usize, at| FlowConfig {
         name: format!("flow {number}"),
         from: client,
@@ -157,12 +158,4 @@ fn scenario(
         None => {}
     }
     Ok((network, flows, GatewayConfig::new("pair", [near, far], Transport::Satpep(transport))))
-}
-
-/// A host as Linux makes them, with buffers that a fast link can fill.
-fn host() -> Result<tcp::Config, Error> {
-    let control = tcp::ControlKind::by_name("cubic").ok_or_else(|| Error::failed("there is no CUBIC"))?;
-    let receive_buffer = tcp::ReceiveBuffer { size: Bytes::new(128 << 10), share: 1.0, most: Bytes::new(128 << 20) };
-    let send_buffer = Bytes::new(128 << 20);
-    Ok(tcp::Config { control, receive_buffer, send_buffer, ..tcp::Config::new(tcp::Profile::Linux) })
 }

@@ -38,6 +38,8 @@ pub(crate) struct Stamp {
     pub(crate) sent: Instant,
     /// Bytes that had entered the link when it had, itself included.
     pub(crate) position: u64,
+    /// Of those, what was sent in this session.
+    pub(crate) own: u64,
     pub(crate) ip_size: u16,
     /// Whether it belongs to a train.
     pub(crate) is_train: bool,

@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use super::overhead::ip_overhead;
-use crate::capacity::{AcceptedPacket, Mark};
+use crate::capacity::{AcceptedPacket, Holds, Mark};
 use crate::event::{Event, PeerId, Violation};
 use crate::packet_number::PacketNumber;
 use crate::payload::{Elided, Payload, Stored};
@@ -160,13 +160,17 @@ impl<P: Payload> Endpoint<P> {
             News::Report(report) => capacity.on_report(now, id, report),
             News::Implausible => {
                 capacity.on_implausible(id);
-                None
+                Holds::default()
             }
         });
-        let Some(hold) = learnt else { return };
+        let Some(holds) = learnt else { return };
         self.set_pace(now);
-        if let Some(until) = hold {
+        self.set_way(now, id);
+        if let Some(until) = holds.link {
             self.pacer.hold(until);
+        }
+        if let Some(until) = holds.peer {
+            self.peers[id.index()].held_until = until;
         }
     }
 

@@ -44,7 +44,7 @@ mod unread;
 
 pub use input::Arrival;
 
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, Estimate};
 use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, StreamId};
 use crate::handshake::{CookieJar, Identity};
@@ -271,16 +271,21 @@ impl<P: Payload> Endpoint<P> {
 
     /// The link's capacity has changed, for instance by a report of the modem.
     pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
-        self.capacity.tell(now, capacity);
+        self.capacity.tell(capacity);
         self.set_pace(now);
         if self.config.trace {
             self.peers.ids().into_iter().for_each(|id| self.collect_trace(now, id));
         }
     }
 
-    /// The capacity of the link: configured, estimated or reported.
+    /// The capacity of the link, as it is believed to be.
     pub fn capacity(&self) -> Rate {
         self.capacity.rate()
+    }
+
+    /// What is believed of the link's capacity, and why.
+    pub fn capacity_estimate(&self, now: Instant) -> Estimate {
+        self.capacity.estimate(now)
     }
 
     /// Cross traffic was measured at this rate on the link: it is given room.
@@ -291,11 +296,26 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn set_pace(&mut self, now: Instant) {
-        self.pacer.set_rate(now, self.capacity.pace());
-        self.ack_pacer.set_rate(now, self.pacer.rate().mul_f64(ACK_SHARE));
-        let surplus = self.capacity.take_surplus();
-        if surplus > Bytes::ZERO {
-            self.pacer.make_up(now, surplus);
+        self.pacer.set_rate(now, self.capacity.pace(now));
+        self.ack_pacer.set_rate(now, self.capacity.rate().mul_f64(ACK_SHARE));
+        let ahead = self.capacity.take_ahead();
+        if ahead > Bytes::ZERO {
+            self.pacer.make_up(now, ahead);
+        }
+    }
+
+    /// Follows what a peer's own way over the link carries.
+    fn set_way(&mut self, now: Instant, id: PeerId) {
+        let peer = &mut self.peers[id.index()];
+        let Some(rate) = self.capacity.peer_pace(now, id) else {
+            peer.way = None;
+            return;
+        };
+        let way = peer.way.get_or_insert_with(|| Pacer::new(rate));
+        way.set_rate(now, rate);
+        let ahead = self.capacity.take_peer_ahead(id);
+        if ahead > Bytes::ZERO {
+            way.make_up(now, ahead);
         }
     }
 
@@ -544,6 +564,7 @@ impl<P: Payload> Endpoint<P> {
             let receive = self.receive_memory.allowance(&session.credit.receive_holding);
             let send = self.send_memory.allowance(&session.credit.send_holding);
             session.credit.set_pools(receive, send);
+            session.credit.set_unsent_cap(self.capacity.rate());
         }
     }
 

@@ -100,7 +100,8 @@ impl ArrivalFeedback {
             if let Some(departure) = sent_packets.take_departure(number) {
                 let (sent, position) = (departure.sent, departure.position);
                 let (ip_size, is_train) = (departure.ip_size, departure.is_train);
-                self.report.stamps.push(Stamp { number, sent, position, ip_size, is_train, arrived });
+                let own = departure.own;
+                self.report.stamps.push(Stamp { number, sent, position, own, ip_size, is_train, arrived });
             }
         }
     }

@@ -181,6 +181,20 @@ impl<P: Payload> Session<P> {
         self.feedback.is_train_due = true;
     }
 
+    /// Whether so many bytes of streams wait to be sent.
+    pub(crate) fn has_waiting(&self, bytes: u64) -> bool {
+        let mut waiting = 0;
+        self.streams.iter().any(|(_, stream)| {
+            waiting += if stream.is_aborted() { 0 } else { stream.send.unsent() };
+            waiting >= bytes
+        })
+    }
+
+    /// Whether the latest packet asks to be acknowledged.
+    pub(crate) fn asked_latest(&self) -> bool {
+        self.recovery.sent_packets.asked_latest()
+    }
+
     fn id(&self, key: StreamKey) -> StreamId {
         StreamId { peer: self.peer, session: self.tag, slot: key.slot, number: key.number }
     }

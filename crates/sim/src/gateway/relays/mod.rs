@@ -23,7 +23,7 @@ use crate::{
     TransitionReport,
 };
 use side::{Place, Side};
-use units::{Duration, Instant};
+use units::{CounterRandom, Duration, Instant};
 
 /// A pair at work.
 #[derive(Debug)]
@@ -73,7 +73,8 @@ impl Relays {
                 routes.push((Route { node, path: path(node, host)?, to, timer }, is_near));
             }
             let place = Place { number, nodes: [node, other], satellite, ahead: begun.since(Instant::ZERO) };
-            sides.push(Side::new(place, (endpoint, peer), routes, config, transport, &splits, network));
+            let stalls = CounterRandom::new(seed, number as u64);
+            sides.push(Side::new(place, (endpoint, peer, stalls), routes, config, transport, &splits, network));
         }
         let past = |split: &Split| {
             let [first, second] = [split.first, 1 - split.first].map(|side| config.nodes[side]);

@@ -1,0 +1,71 @@
+//! One peer's reports: read into delays and points on its clock alone.
+
+use super::delays::{Counts, Delays, Point, Sample};
+use super::learner::Sent;
+use super::report::Report;
+
+/// What is known of the way to a peer.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    pub(super) delays: Delays,
+    /// Bytes that the peer has received, and that were lost on the way to it.
+    received: u64,
+    lost: u64,
+    /// The newest point.
+    pub(super) latest: Option<Point>,
+}
+
+/// A report in the light of those before it.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) newest: Sent,
+    /// Bytes that had been sent to this peer with it.
+    pub(super) newest_own: f64,
+    pub(super) point: Option<Point>,
+}
+
+impl Path {
+    /// Takes in a report, all but its trains; `None` if it stamps nothing. `is_first` says whether a stamp of a train is its first packet,
+    /// which alone of them queued behind nothing of its own; a point takes `length` seconds.
+    pub(super) fn read(
+        &mut self,
+        report: &Report,
+        (totals, clock): (&mut Counts, usize),
+        (length, is_steady): (f64, bool),
+        mut is_first: impl FnMut(&super::report::Stamp) -> bool,
+    ) -> Option<Reading> {
+        let newest = report.stamps.iter().max_by_key(|stamp| stamp.number)?;
+        let mut latest = f64::NEG_INFINITY;
+        for stamp in &report.stamps {
+            let arrived = stamp.arrived.as_secs_f64();
+            latest = latest.max(arrived);
+            let counts = if stamp.is_train { is_first(stamp) } else { true };
+            if counts {
+                self.delays.add(Sample { sent: stamp.sent.as_secs_f64(), arrived, position: stamp.position as f64, own: stamp.own as f64 });
+            }
+        }
+        totals.received += report.received_bytes.saturating_sub(self.received) as f64;
+        self.received = self.received.max(report.received_bytes);
+        let lost: u64 = report.lost.iter().map(|lost| u64::from(lost.ip_size)).sum();
+        self.lost += lost;
+        totals.lost += lost as f64;
+        (totals.newest, totals.clock) = (latest, clock);
+        let point = self.delays.take(length, *totals, is_steady);
+        self.latest = point.or(self.latest);
+        let newest_own = newest.own as f64;
+        let newest = Sent { at: newest.sent.as_secs_f64(), position: newest.position as f64 };
+        Some(Reading { newest, newest_own, point })
+    }
+
+    /// So much of the delay is no queue.
+    pub(super) fn shift(&mut self, seconds: f64) {
+        self.delays.shift(seconds);
+        self.latest = self.latest.map(|latest| Point { queue: (latest.queue - seconds).max(0.0), ..latest });
+    }
+
+    /// After an outage.
+    pub(super) fn interrupt(&mut self) {
+        self.delays.interrupt();
+        self.latest = None;
+    }
+}

@@ -1,0 +1,138 @@
+//! Reports that do not come: first less is sent, then nothing but probes.
+//!
+//! A report is due once what was sent could have been reported. On a link that is in use reports come in a steady stream, so that its
+//! end shows long before a round trip has passed.
+
+use super::learner::RoundTrip;
+use std::collections::VecDeque;
+
+/// When reports came, and for what one is due.
+#[derive(Debug)]
+pub(super) struct Silence {
+    latest: f64,
+    /// The longest time between two reports of late.
+    gap: f64,
+    /// When packets left, and bytes that had entered the link before each: of one in a while that is not reported yet.
+    unreported: VecDeque<(f64, f64)>,
+    reported: f64,
+}
+
+impl Default for Silence {
+    fn default() -> Self {
+        Self { latest: f64::NEG_INFINITY, gap: 0.02, unreported: VecDeque::new(), reported: 0.0 }
+    }
+}
+
+impl Silence {
+    /// What is sent of the estimate while reports are overdue.
+    pub(super) const QUIET_PACE: f64 = 0.25;
+    /// A report is overdue after a quarter of a round trip, this long, or so many of the longest gaps between reports.
+    const LEAST: f64 = 0.1;
+    const GAPS: f64 = 4.0;
+    /// A gap is forgotten in some thousand reports.
+    const MEMORY: f64 = 0.998;
+    const LONGEST_GAP: f64 = 1.0;
+    /// Between marks of what is not reported, and how many of them there are.
+    const MARK: f64 = 0.01;
+    const MARKS: usize = 128;
+
+    /// A packet left that asks for a report; `position` bytes had entered the link with it.
+    pub(super) fn on_sent(&mut self, now: f64, position: f64) {
+        let mark = match self.unreported.back() {
+            Some((at, _)) => now - at >= Self::MARK && self.unreported.len() < Self::MARKS,
+            None => true,
+        };
+        if mark && position > self.reported {
+            self.unreported.push_back((now, position));
+        }
+    }
+
+    /// A report came, whose newest packet was sent at `sent` and ended at `position`.
+    pub(super) fn on_report(&mut self, now: f64, sent: f64, position: f64) {
+        let due = self.due(now - sent);
+        if now - due <= Self::LONGEST_GAP {
+            self.gap = (self.gap * Self::MEMORY).max((now - due).max(0.0));
+        }
+        self.latest = now;
+        self.reported = self.reported.max(position);
+        while self.unreported.front().is_some_and(|(_, position)| *position <= self.reported) {
+            self.unreported.pop_front();
+        }
+    }
+
+    /// Since when a report could have come, if the way takes `rtt`.
+    fn due(&self, rtt: f64) -> f64 {
+        self.unreported.front().map_or(f64::INFINITY, |(sent, _)| (sent + rtt).max(self.latest))
+    }
+
+    fn patience(&self, rtt: &RoundTrip) -> f64 {
+        (rtt.smoothed / 4.0).max(Self::LEAST).max(Self::GAPS * self.gap)
+    }
+
+    /// Between probes of a link that is cut: its end is noticed a quarter of a round trip late at most.
+    pub(super) fn probe_interval(&self, rtt: &RoundTrip) -> f64 {
+        (rtt.smoothed / 4.0).max(Self::LEAST)
+    }
+
+    /// Whether reports are overdue.
+    pub(super) fn is_quiet(&self, now: f64, rtt: &RoundTrip) -> bool {
+        now - self.due(rtt.smoothed) > self.patience(rtt)
+    }
+
+    /// Whether they are overdue by so much that the link is taken for cut.
+    pub(super) fn is_silent(&self, now: f64, rtt: &RoundTrip) -> bool {
+        now - self.due(rtt.smoothed) > 2.0 * self.patience(rtt) + 4.0 * rtt.variation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: RoundTrip = RoundTrip { smoothed: 0.55, variation: 0.005 };
+
+    /// A packet each 2 ms until `end`, each reported after a round trip until `cut`.
+    fn run(end: f64, cut: f64) -> Silence {
+        let mut silence = Silence::default();
+        for k in 0..(end / 0.002) as u32 {
+            let now = f64::from(k) * 0.002;
+            silence.on_sent(now, f64::from(k + 1) * 1500.0);
+            let sent = now - RTT.smoothed;
+            if sent >= 0.0 && now < cut && k % 8 == 0 {
+                silence.on_report(now, sent, (sent / 0.002 + 1.0).floor() * 1500.0);
+            }
+        }
+        silence
+    }
+
+    #[test]
+    fn a_steady_stream_that_ends_is_noticed_within_half_a_round_trip() {
+        let silence = run(3.0, 3.0);
+        assert!(!silence.is_quiet(3.0, &RTT));
+        let silence = run(3.2, 3.0);
+        assert!(silence.is_quiet(3.2, &RTT) && !silence.is_silent(3.2, &RTT));
+        assert!(run(3.35, 3.0).is_silent(3.35, &RTT));
+    }
+
+    #[test]
+    fn nothing_is_overdue_that_could_not_have_come() {
+        assert!(!run(0.5, 0.0).is_quiet(0.5, &RTT));
+        let mut silence = run(3.0, 3.0);
+        silence.on_report(3.6, 3.0, 1500.0 * 1500.0);
+        assert!(!silence.is_quiet(100.0, &RTT), "there was nothing to report");
+        silence.on_sent(100.0, 1501.0 * 1500.0);
+        assert!(!silence.is_quiet(100.5, &RTT));
+        assert!(silence.is_quiet(100.8, &RTT));
+    }
+
+    #[test]
+    fn where_reports_are_rare_they_are_waited_for() {
+        let mut silence = Silence::default();
+        for k in 1..200u32 {
+            let now = f64::from(k) * 0.1;
+            silence.on_sent(now, f64::from(k) * 75_000.0);
+            silence.on_report(now, now - 0.05, f64::from(k) * 75_000.0 - 37_500.0);
+        }
+        assert!(!silence.is_quiet(20.2, &RTT) && silence.is_quiet(20.5, &RTT));
+    }
+}
