@@ -71,7 +71,9 @@ mod tests {
     fn refuses_what_is_no_policer() {
         let of = |bps, burst| Policer { rate: Rate::from_bps(bps), burst: Bytes::new(burst) }.validate();
         assert_eq!(of(1, 1_500), Ok(()));
-        for (bps, burst, key) in [(0, 30_000, "policer.rate"), (1, 1_499, "policer.burst"), (1, 1 << 31, "policer.burst")] {
+        for (bps, burst, key) in
+            [(0, 30_000, "policer.rate"), (1, 1_499, "policer.burst"), (1, 1 << 31, "policer.burst")]
+        {
             assert_eq!(of(bps, burst).expect_err(key).key(), key);
         }
     }

@@ -56,10 +56,12 @@ where
 /// Reads whole numbers that do not fall; `22 x19` is 19 times 22.
 pub(crate) fn repeated_numbers(text: &str) -> Result<Vec<u64>, TraceError> {
     let records = records(text, |record, before: Option<(u64, u32)>| {
-        let (number, times) = record.split_once(char::is_whitespace).map_or((record, "x1"), |(n, times)| (n, times.trim()));
+        let (number, times) =
+            record.split_once(char::is_whitespace).map_or((record, "x1"), |(n, times)| (n, times.trim()));
         let number = number_after(number, before.map(|(number, _)| number))?;
         let times = times.strip_prefix('x').and_then(|times| times.parse().ok()).filter(|times| *times <= MOST_TIMES);
-        let times = times.ok_or_else(|| format!("`{record}` is not a number and how often, at most {MOST_TIMES}, as in `22 x19`"))?;
+        let times = times
+            .ok_or_else(|| format!("`{record}` is not a number and how often, at most {MOST_TIMES}, as in `22 x19`"))?;
         Ok((number, times))
     })?;
     Ok(records.into_iter().flat_map(|(number, times)| std::iter::repeat_n(number, times as usize)).collect())

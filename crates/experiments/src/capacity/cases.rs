@@ -56,18 +56,33 @@ pub(super) enum Prior {
 pub(super) enum Nature {
     Plain,
     /// It has its rate and a share of it in turns.
-    Turns { share: f64, each: Duration },
+    Turns {
+        share: f64,
+        each: Duration,
+    },
     /// It has a share of its rate for a while.
-    Fade { share: f64, lasts: Duration },
+    Fade {
+        share: f64,
+        lasts: Duration,
+    },
     /// It loses everything for a while, both ways.
-    Outage { lasts: Duration },
+    Outage {
+        lasts: Duration,
+    },
     /// Its round trip changes.
-    Detour { rtt: Duration },
+    Detour {
+        rtt: Duration,
+    },
     /// Some packets are late.
-    Reordering { probability: f64, late: Duration },
+    Reordering {
+        probability: f64,
+        late: Duration,
+    },
     Policed(Policer),
     /// What comes back comes in bunches.
-    Bunches { each: Duration },
+    Bunches {
+        each: Duration,
+    },
     /// As recorded of Starlink.
     Starlink,
 }
@@ -149,12 +164,18 @@ fn changes() -> Vec<Case> {
         let link = Nature::Outage { lasts: Duration::from_secs(seconds) };
         Case { link, ..case(format!("outage of {seconds} s"), targets) }
     };
-    let detour = |name: &str, millis, share| {
-        Case { link: Nature::Detour { rtt: Duration::from_millis(millis) }, ..case(name, Targets::share(share)) }
+    let detour = |name: &str, millis, share| Case {
+        link: Nature::Detour { rtt: Duration::from_millis(millis) },
+        ..case(name, Targets::share(share))
     };
     vec![
-        Case { link: turns, size: 230 * MB, loss: 5e-3, ..case("50 Mbit/s, 40 ms, 100 and 30 % in turns", Targets::share(0.95).queue(30.0)) }
-            .over(50, 40),
+        Case {
+            link: turns,
+            size: 230 * MB,
+            loss: 5e-3,
+            ..case("50 Mbit/s, 40 ms, 100 and 30 % in turns", Targets::share(0.95).queue(30.0))
+        }
+        .over(50, 40),
         Case { link: fade, ..case("30 % for 10 s", back(Targets::share(0.94).overhead(10.0), 3.0)) },
         outage(5),
         outage(60),
@@ -218,10 +239,7 @@ fn recorded() -> Vec<Case> {
         loss: 2e-3,
         ..case(name, Targets::share(0.93).queue(30.0)).over_rate(Rate::from_bps(48_740_000), 24)
     };
-    vec![
-        starlink("Starlink, 2 min", 650 * MB),
-        Case { most_seeds: 1, ..starlink("Starlink, 1 h", 21_000 * MB) },
-    ]
+    vec![starlink("Starlink, 2 min", 650 * MB), Case { most_seeds: 1, ..starlink("Starlink, 1 h", 21_000 * MB) }]
 }
 
 impl Case {

@@ -18,7 +18,8 @@ use replicas::Pool;
 use serde::Serialize;
 
 /// What is claimed.
-pub const CLAIM: &str = "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds)";
+pub const CLAIM: &str =
+    "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds)";
 
 /// What is measured of each row.
 #[derive(Debug, Clone, Copy)]
@@ -77,10 +78,13 @@ pub fn run(setup: &Setup, runs: &Runs, only: &str, pool: &Pool) -> Result<Vec<Ro
             .map_err(|error| Error::failed(format!("{}, simulated with seed {seed}: {error}", case.name)))
     })?;
     let mut figures = figures.into_iter();
-    Ok(rows.iter().map(|(seeds, case, direction)| {
-        let of_seeds: Vec<_> = figures.by_ref().take(usize::from(*seeds)).collect();
-        row(case, *direction, *seeds, &of_seeds)
-    }).collect())
+    Ok(rows
+        .iter()
+        .map(|(seeds, case, direction)| {
+            let of_seeds: Vec<_> = figures.by_ref().take(usize::from(*seeds)).collect();
+            row(case, *direction, *seeds, &of_seeds)
+        })
+        .collect())
 }
 
 fn row(case: &Case, direction: Direction, seeds: u16, figures: &[Figures]) -> Row {

@@ -108,12 +108,8 @@ impl Delays {
 
     /// Takes in a packet's stamp.
     pub(super) fn add(&mut self, sample: Sample) {
-        let window = self.window.get_or_insert(Window {
-            began: sample.arrived,
-            ended: sample.arrived,
-            count: 0,
-            least: sample,
-        });
+        let window =
+            self.window.get_or_insert(Window { began: sample.arrived, ended: sample.arrived, count: 0, least: sample });
         window.count += 1;
         window.ended = sample.arrived;
         if sample.delay() < window.least.delay() {
@@ -123,8 +119,10 @@ impl Delays {
 
     /// A point, if stamps of `length` seconds and enough of them have come in. `is_steady` says that the queue is not known to change, so that what wanders is noise.
     pub(super) fn take(&mut self, length: f64, counts: Counts, is_steady: bool) -> Option<Point> {
-        let window =
-            *self.window.as_ref().filter(|window| window.count >= Self::STAMPS && window.ended - window.began >= length)?;
+        let window = *self
+            .window
+            .as_ref()
+            .filter(|window| window.count >= Self::STAMPS && window.ended - window.began >= length)?;
         self.window = None;
         let Sample { sent, arrived, position, own } = window.least;
         let delay = window.least.delay();

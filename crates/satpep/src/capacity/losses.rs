@@ -92,7 +92,10 @@ mod tests {
     fn what_is_lost_everywhere_shows_in_the_median_and_a_burst_does_not() {
         for packets in [24, 160, 275, 3000] {
             let policed = lossiness(packets, |k| k % 4 == 1);
-            assert!((policed.mean - 0.25).abs() < 0.01 && (policed.median - 0.25).abs() < 0.06, "{packets}: {policed:?}");
+            assert!(
+                (policed.mean - 0.25).abs() < 0.01 && (policed.median - 0.25).abs() < 0.06,
+                "{packets}: {policed:?}"
+            );
             let burst = lossiness(packets, |k| (packets / 2..packets / 2 + packets / 10).contains(&k));
             assert!((burst.mean - 0.1).abs() < 0.02 && burst.median == 0.0, "{packets}: {burst:?}");
         }

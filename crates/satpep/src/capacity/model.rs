@@ -499,12 +499,18 @@ impl Model {
         let before = learner.rate;
         let how = (learner.point_length(), learner.is_steady(now));
         let trains = &mut learner.trains;
-        let is_first = |stamp: &Stamp| {
-            trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64())
-        };
+        let is_first =
+            |stamp: &Stamp| trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64());
         let Some(reading) = path.read(&report, (totals, 0), how, is_first) else { return };
         let (lost, noise) = (&report.lost, path.delays.noise());
-        let news = News { newest: reading.newest, largest: report.largest, lost, point: reading.point, noise, counts: *totals };
+        let news = News {
+            newest: reading.newest,
+            largest: report.largest,
+            lost,
+            point: reading.point,
+            noise,
+            counts: *totals,
+        };
         let judgement = learner.on_report(now, PEER, &news);
         if let Some(shift) = judgement.shift {
             path.shift(shift);
@@ -514,7 +520,11 @@ impl Model {
         let state = learner.state(now);
         if (learner.rate / before - 1.0).abs() > 0.001 || self.trace_state != Some(state) {
             let queue = 1e3 * learner.queue;
-            self.trace.push(format!("{now:.3} {state:?} {:?} {:.3} queue {queue:.0} ms", learner.why, learner.rate * 8e-6));
+            self.trace.push(format!(
+                "{now:.3} {state:?} {:?} {:.3} queue {queue:.0} ms",
+                learner.why,
+                learner.rate * 8e-6
+            ));
             self.trace_state = Some(state);
         }
         if let Some(until) = hold {

@@ -41,7 +41,12 @@ impl Path {
             latest = latest.max(arrived);
             let counts = if stamp.is_train { is_first(stamp) } else { true };
             if counts {
-                self.delays.add(Sample { sent: stamp.sent.as_secs_f64(), arrived, position: stamp.position as f64, own: stamp.own as f64 });
+                self.delays.add(Sample {
+                    sent: stamp.sent.as_secs_f64(),
+                    arrived,
+                    position: stamp.position as f64,
+                    own: stamp.own as f64,
+                });
             }
         }
         totals.received += report.received_bytes.saturating_sub(self.received) as f64;

@@ -344,12 +344,14 @@ impl Learner {
             }
         } else {
             let packets = (position - round.start.position) / PACKET;
-            let is_long = now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS;
+            let is_long =
+                now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS;
             if is_long {
                 self.judge_round(now, &round, Start { position, sent });
             } else if self.loses_much(&round, position) {
                 // What a policer's bucket let through at first tells nothing of its rate.
-                let middle = Start { position: (round.start.position + position) / 2.0, sent: (round.start.sent + sent) / 2.0 };
+                let middle =
+                    Start { position: (round.start.position + position) / 2.0, sent: (round.start.sent + sent) / 2.0 };
                 self.judge_round(now, &Round { start: middle, ..round }, Start { position, sent });
             }
         }

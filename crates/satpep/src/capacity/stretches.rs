@@ -101,7 +101,8 @@ impl Learner {
         if now - since <= 1.1 * rtt + 0.05 {
             return;
         }
-        let from = self.points.iter().find(|earlier| earlier.sent >= point.sent - (0.5 * rtt).max(0.1)).unwrap_or(first);
+        let from =
+            self.points.iter().find(|earlier| earlier.sent >= point.sent - (0.5 * rtt).max(0.1)).unwrap_or(first);
         let sent = point.sent_since(from);
         self.push.since = Some(now);
         if from.sent < point.sent && sent > 1.005 * self.rate {
@@ -190,8 +191,12 @@ impl Learner {
             let Some(took) = after.since(before) else { return self.restart_points() };
             carried = received / took / (1.0 - self.probing.usual);
         }
-        let found: SmallVec<[f64; 8]> =
-            self.trains.results(f64::NEG_INFINITY).filter(|result| result.is_dispersed()).map(|result| result.found).collect();
+        let found: SmallVec<[f64; 8]> = self
+            .trains
+            .results(f64::NEG_INFINITY)
+            .filter(|result| result.is_dispersed())
+            .map(|result| result.found)
+            .collect();
         let trains_find = (found.len() >= 3).then(|| median(&mut found.clone()) * self.ours);
         let is_steady = (carried / point.sent_since(&busy.from) - 1.0).abs() < 0.02;
         if trains_find.is_some_and(|found| carried < 0.97 * found) && is_steady && self.test.is_none() {

@@ -136,7 +136,8 @@ impl Trains {
     pub(super) fn on_stamp(&mut self, peer: PeerId, number: PacketNumber, position: f64, arrived: f64) -> bool {
         let leaving = self.leaving.iter_mut().map(|(train, _)| train);
         let mut trains = self.under_way.iter_mut().chain(leaving);
-        let Some(train) = trains.find(|train| train.peer == peer && (train.first..=train.last).contains(&number)) else {
+        let Some(train) = trains.find(|train| train.peer == peer && (train.first..=train.last).contains(&number))
+        else {
             return false;
         };
         if !train.arrived.iter().any(|(known, ..)| *known == number) {
@@ -154,7 +155,10 @@ impl Trains {
             let has_arrived = train.arrived.len() as f64 >= Self::ARRIVED * f64::from(train.count);
             let is_late = now - train.began > Self::PATIENCE_ROUNDS * rtt;
             if (is_over && has_arrived) || is_late {
-                if is_over && has_arrived && let Some(result) = train.evaluate(now) {
+                if is_over
+                    && has_arrived
+                    && let Some(result) = train.evaluate(now)
+                {
                     self.results.push_back(result);
                     news = true;
                 }

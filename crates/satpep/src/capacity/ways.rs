@@ -84,7 +84,8 @@ impl Ways {
     pub(super) fn share_out(&mut self, _now: f64, peer: PeerId, reading: &Reading) -> Shared {
         let Some(point) = reading.point else { return Shared::default() };
         let others = self.ways.iter().filter(|(index, way)| **index != peer.index() && !way.is_narrow);
-        let together = others.filter_map(|(_, way)| way.path.latest.filter(|latest| (latest.sent - point.sent).abs() <= Self::TOGETHER));
+        let together = others
+            .filter_map(|(_, way)| way.path.latest.filter(|latest| (latest.sent - point.sent).abs() <= Self::TOGETHER));
         let mut queues: SmallVec<[f64; 16]> = together.map(|latest| latest.queue).collect();
         let is_narrow = self.ways.get(&peer.index()).is_some_and(|way| way.is_narrow);
         if queues.is_empty() {
@@ -202,7 +203,9 @@ impl Way {
     fn follow(&mut self, link: f64) {
         let learner = &mut self.learner;
         let ends = learner.points.front().zip(learner.points.back());
-        let sent = ends.filter(|(first, last)| last.sent - first.sent >= Ways::SHARE).map(|(first, last)| last.sent_since(first));
+        let sent = ends
+            .filter(|(first, last)| last.sent - first.sent >= Ways::SHARE)
+            .map(|(first, last)| last.sent_since(first));
         learner.set(sent.unwrap_or(link).min(link), EstimateSource::Queue);
     }
 }

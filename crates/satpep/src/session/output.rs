@@ -58,7 +58,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether something waits for the link's pace.
     pub(crate) fn has_paced(&self, now: Instant) -> bool {
-        !self.is_stalled() && (!self.classes.is_empty() || self.has_probe(now))
+        !self.is_stalled() && (!self.classes.is_empty() || self.has_probe(now) || self.start_probe.is_due())
     }
 
     /// Whether a stream waits that may pass others.
@@ -128,6 +128,9 @@ impl<P: Payload> Session<P> {
                 } else {
                     self.put_stream_data(now, &mut writer, &mut frames)
                 };
+                if of_data.is_none() && is_train {
+                    self.put_start_probe(&mut writer, &mut frames);
+                }
                 dscp = of_data.or(dscp);
             }
             Urgency::Idle => {
@@ -145,6 +148,15 @@ impl<P: Payload> Session<P> {
         let filled = self.record((now, position), &writer, overhead, dscp.unwrap_or_default(), frames);
         self.note_train(is_train);
         Some(filled)
+    }
+
+    /// Fills the packet with padding if it is one of a start probe.
+    fn put_start_probe(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.start_probe.is_due() && writer.ping() {
+            writer.pad::<P>();
+            self.start_probe.on_sent();
+            frames.push(SentFrame::Sample);
+        }
     }
 
     /// Writes that the packet belongs to a train, if it does.

@@ -141,7 +141,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     kernel::process::raise_open_files()?;
     let setup = args.setup()?;
-    let mut report = Report { machine: Machine::this(), repeats: args.repeats, seed: args.seed, benches: Vec::new(), rows: Vec::new() };
+    let mut report = Report {
+        machine: Machine::this(),
+        repeats: args.repeats,
+        seed: args.seed,
+        benches: Vec::new(),
+        rows: Vec::new(),
+    };
     for name in &args.names {
         report.benches.push(name.run(args, &setup, output)?);
         tracing::info!(bench = name.text(), "done");
