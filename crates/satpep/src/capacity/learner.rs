@@ -306,8 +306,10 @@ impl Learner {
     /// Takes in what a report of `peer` says. Returns until when to hold data back, and what of its delay is no queue.
     pub(super) fn on_report(&mut self, now: f64, peer: PeerId, news: &News<'_>) -> Judgement {
         let Sent { at: sent, position } = news.newest;
+        if position > self.silence.reported() {
+            self.rtt.sample(now - sent);
+        }
         self.silence.on_report(now, sent, position);
-        self.rtt.sample(now - sent);
         if self.trains.conclude(now, peer, news.largest, self.rtt.smoothed) {
             self.on_trains(now);
         }

@@ -217,11 +217,6 @@ impl Capacity {
         self.fixed.is_none() && self.learner.is_guess && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
     }
 
-    /// Which peer a train is leaving to: it goes on to no other.
-    pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.learner.trains.leaving_to()
-    }
-
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.
     pub(crate) fn on_sent(&mut self, now: Instant, peer: Option<PeerId>, ip_bytes: usize) {
         self.own_bytes += ip_bytes as u64;

@@ -11,6 +11,8 @@ pub(super) struct Path {
     /// Bytes that the peer has received, and that were lost on the way to it.
     received: u64,
     lost: u64,
+    /// The newest packet whose arrival was reported, and how many bytes had been sent to this peer with it.
+    newest: Option<(Sent, f64)>,
     /// The newest point.
     pub(super) latest: Option<Point>,
 }
@@ -25,7 +27,7 @@ pub(super) struct Reading {
 }
 
 impl Path {
-    /// Takes in a report, all but its trains; `None` if it stamps nothing. `is_first` says whether a stamp of a train is its first packet,
+    /// Takes in a report, all but its trains; `None` as long as nothing was ever stamped. `is_first` says whether a stamp of a train is its first packet,
     /// which alone of them queued behind nothing of its own; a point takes `length` seconds.
     pub(super) fn read(
         &mut self,
@@ -34,7 +36,6 @@ impl Path {
         (length, is_steady): (f64, bool),
         mut is_first: impl FnMut(&super::report::Stamp) -> bool,
     ) -> Option<Reading> {
-        let newest = report.stamps.iter().max_by_key(|stamp| stamp.number)?;
         let mut latest = f64::NEG_INFINITY;
         for stamp in &report.stamps {
             let arrived = stamp.arrived.as_secs_f64();
@@ -49,16 +50,19 @@ impl Path {
                 });
             }
         }
+        if let Some(stamp) = report.stamps.iter().max_by_key(|stamp| stamp.number) {
+            self.newest =
+                Some((Sent { at: stamp.sent.as_secs_f64(), position: stamp.position as f64 }, stamp.own as f64));
+            (totals.newest, totals.clock) = (latest, clock);
+        }
         totals.received += report.received_bytes.saturating_sub(self.received) as f64;
         self.received = self.received.max(report.received_bytes);
         let lost: u64 = report.lost.iter().map(|lost| u64::from(lost.ip_size)).sum();
         self.lost += lost;
         totals.lost += lost as f64;
-        (totals.newest, totals.clock) = (latest, clock);
         let point = self.delays.take(length, *totals, is_steady);
         self.latest = point.or(self.latest);
-        let newest_own = newest.own as f64;
-        let newest = Sent { at: newest.sent.as_secs_f64(), position: newest.position as f64 };
+        let (newest, newest_own) = self.newest?;
         Some(Reading { newest, newest_own, point })
     }
 

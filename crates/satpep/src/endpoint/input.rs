@@ -246,8 +246,11 @@ impl<P: Payload> Endpoint<P> {
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
         self.take_trace(id);
-        self.peers[id.index()].candidates.clear();
+        let peer = &mut self.peers[id.index()];
+        peer.candidates.clear();
+        (peer.way, peer.held_until) = (None, Instant::ZERO);
         if let Some(mut session) = self.peers[id.index()].session.take() {
+            self.capacity.forget(id);
             self.receive_memory.update(&mut session.credit.receive_holding, 0);
             self.send_memory.update(&mut session.credit.send_holding, 0);
             match reason {
