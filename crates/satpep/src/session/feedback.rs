@@ -365,7 +365,11 @@ mod tests {
             (good, &[(1 << 61, 700)]),
         ];
         for (count, (counters, stamps)) in lies.iter().enumerate() {
-            assert_eq!(sender.next(at(1_100_000), counters, stamps).map(|told| told.is_err()), Some(true), "lie {count}");
+            assert_eq!(
+                sender.next(at(1_100_000), counters, stamps).map(|told| told.is_err()),
+                Some(true),
+                "lie {count}"
+            );
             assert_eq!(sender.feedback.implausible(), count as u64 + 1);
         }
         let report = sender.next(at(1_200_000), &good, &[(500, 700)]).unwrap().unwrap();
