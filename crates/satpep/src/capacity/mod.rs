@@ -42,7 +42,7 @@ mod trains;
 mod ways;
 
 pub use arrival_log::Mark;
-pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog};
+pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog, Detail};
 pub use estimate::{Estimate, EstimateSource, EstimatorState};
 pub use prior::Prior;
 

@@ -132,7 +132,7 @@ impl<P: Payload> Endpoint<P> {
             peer.ack_queued = false;
             let data_too = data_too && peer.is_within_cap(now);
             let Some(session) = peer.session.as_mut().filter(|session| session.owes_ack(now)) else { continue };
-            session.reports_briefly = self.ack_load.is_heavy(now, self.capacity.rate());
+            session.detail = self.ack_load.detail(now, self.capacity.rate());
             let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
             if peer.can_seal()
                 && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX)

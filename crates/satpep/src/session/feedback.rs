@@ -187,7 +187,7 @@ impl PeerClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capacity::{AcceptedPacket, ArrivalLog, Mark};
+    use crate::capacity::{AcceptedPacket, ArrivalLog, Detail, Mark};
     use crate::sent_packets::{Outcome, SentFrame, SentFrames};
     use crate::wire::frame::{Frame, Reader, Writer};
     use peering::dscp::Dscp;
@@ -412,7 +412,7 @@ mod tests {
                 arrived += 1;
             }
             if arrived % 17 == 16 {
-                let stamps: Vec<_> = log.stamps(false).iter().map(|(n, at)| (n.get(), *at)).collect();
+                let stamps: Vec<_> = log.stamps(Detail::Full).iter().map(|(n, at)| (n.get(), *at)).collect();
                 log.on_stamped();
                 let report = sender.next(at(micros + 275_000), &log.counters(), &stamps).unwrap().unwrap();
                 assert_eq!(report.received_packets, arrived);

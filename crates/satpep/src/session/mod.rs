@@ -52,7 +52,7 @@ mod trace;
 #[cfg(test)]
 mod violations;
 
-use crate::capacity::ArrivalLog;
+use crate::capacity::{ArrivalLog, Detail};
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, StreamId};
 use crate::handshake::TransportParameters;
@@ -85,9 +85,9 @@ pub(crate) struct Session<P: Payload> {
     classes: classes::Classes,
     pub(crate) credit: credit::FlowControl,
     pub(crate) received: Received,
-    /// What is reported of arrivals; where the return link is thin, briefly.
+    /// What is reported of arrivals, and in what detail.
     arrivals: ArrivalLog,
-    pub(crate) reports_briefly: bool,
+    pub(crate) detail: Detail,
     pub(crate) recovery: recovery::LossRecovery,
     liveness: liveness::Liveness,
     path: path::Path,
@@ -126,7 +126,7 @@ impl<P: Payload> Session<P> {
             credit: credit::FlowControl::new(config, parameters, now),
             received: Received::new(),
             arrivals: ArrivalLog::new(),
-            reports_briefly: false,
+            detail: Detail::default(),
             recovery: recovery::LossRecovery::new(config),
             liveness: liveness::Liveness::new(config, initiates, now),
             path: path::Path::new(config.mtu, config.is_thin(), now),

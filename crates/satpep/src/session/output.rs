@@ -1,6 +1,7 @@
 //! Filling a packet: what goes first, and what waits for the link's pace.
 
 use super::Session;
+use crate::capacity::Detail;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
@@ -238,8 +239,8 @@ impl<P: Payload> Session<P> {
     /// What has arrived, before an acknowledgement. Where there is no space for all stamps, the newest packet's will do.
     fn put_arrivals(&mut self, writer: &mut Writer<'_>) {
         let counters = self.arrivals.counters();
-        let mut put = |brief| writer.arrivals(&counters, &self.arrivals.stamps(brief));
-        if put(self.reports_briefly) || put(true) {
+        let mut put = |detail| writer.arrivals(&counters, &self.arrivals.stamps(detail));
+        if put(self.detail) || put(Detail::Newest) {
             self.arrivals.on_stamped();
         }
     }
