@@ -37,7 +37,7 @@ pub use dscp::DscpPolicy;
 pub use format::Accept;
 pub use host::{Named, missing_interfaces};
 pub use relay::classes::Class;
-pub use satpep::CapacitySource;
+pub use satpep::{CapacityMode, RateConfidence};
 pub(crate) use tcp::CROSS_LAYER;
 pub use tcp::TcpSettings;
 pub use updates::UpdateSettings;
@@ -117,10 +117,14 @@ pub struct Settings {
 pub struct Link {
     /// The interface whose cross traffic is measured.
     pub interface: Option<String>,
-    /// Transmit rate.
-    pub rate: Rate,
-    /// Where the capacity is from.
-    pub capacity_source: CapacitySource,
+    /// Transmit rate, as far as it is known.
+    pub rate: Option<Rate>,
+    /// How far that is to be trusted.
+    pub rate_confidence: RateConfidence,
+    /// What is done with it, and with rates that are reported.
+    pub capacity: CapacityMode,
+    /// What the estimate does not exceed, if that is configured.
+    pub ceiling: Option<Rate>,
     /// What room cross traffic is given.
     pub cross_traffic: CrossTrafficPolicy,
     /// Receive rate.
@@ -286,7 +290,6 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let name = gateway.as_ref().and_then(|gateway| gateway.name.as_ref());
     let name = name.map_or_else(|| "bentpipe".to_owned(), |name| name.0.clone());
     let dlep = dlep::read(document, link.as_ref().and_then(|link| link.interface.as_deref()), &name);
-    link::check_capacity_source(document, link.as_ref(), updates.as_ref());
     let intercept: Option<format::Intercept> = document.section("intercept");
     let peers = peer::read(document, choice);
     let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
@@ -301,7 +304,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
     let interfaces = host::named(document, &link, &intercept);
-    let rates = [link.rate, link.receive_rate];
+    let rates = [link.nominal_rate(), link.receive_rate];
     let rules = rules(&name, &gateway, &link, &intercept);
     let (private_key, private_key_file) = private_key?;
     let time = |time: Option<document::Interval>, default| time.map_or(default, |time| time.0);

@@ -87,17 +87,39 @@ pub enum CrossTrafficPolicy {
     Fair,
 }
 
-/// Where a gateway has the capacity of its link from.
+/// What a gateway does with a rate that it is told of its link: by the configuration, a modem or a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CapacitySource {
-    /// The configuration.
+pub enum CapacityMode {
+    /// The estimate of the capacity begins there.
     #[default]
-    Configured,
-    /// An estimate from the rate of arrivals; configured and reported capacities are where it begins.
     Estimated,
-    /// Link updates of the modem, or of a program; without one, the configuration.
-    Reported,
+    /// It is the capacity, whatever the link carries.
+    Fixed,
+}
+
+/// How far a configured rate is to be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RateConfidence {
+    /// It is used at once.
+    #[default]
+    Sure,
+    /// Half of it is used until the link has answered.
+    Guess,
+    /// It sizes buffers, and no more.
+    None,
+}
+
+impl RateConfidence {
+    /// What is known of the capacity by a rate in which this is the confidence.
+    pub fn prior(self, rate: Rate) -> Prior {
+        match self {
+            Self::Sure => Prior::Configured(rate),
+            Self::Guess => Prior::Guess(rate),
+            Self::None => Prior::None,
+        }
+    }
 }
 
 impl EndpointConfig {

@@ -127,7 +127,7 @@ mod trouble;
 mod wire;
 
 pub use capacity::{Estimate, EstimateSource, EstimatorState, Mark, Prior};
-pub use config::{CapacitySource, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig};
+pub use config::{CapacityMode, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig, RateConfidence};
 pub use endpoint::{Arrival, Endpoint, Transmit};
 pub use epoch::Run;
 pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, StreamId, Violation};

@@ -1,7 +1,15 @@
 //! The estimate of the link's capacity: from priors that are right, wrong or missing, over links that change, mislead and are shared.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `cases.rs`, `targets.rs` | what is measured, and what is claimed of it |
+//! | `links.rs`, `starlink.rs` | the links of a case, and the least time in which they carry its data |
+//! | `simulated.rs`, `watch.rs`, `figures.rs` | one run, and what is seen of it |
+//! | `hub/` | a hub and its terminals |
 
 mod cases;
 mod figures;
+mod hub;
 mod links;
 mod simulated;
 mod starlink;
@@ -13,6 +21,7 @@ pub use targets::Targets;
 
 use crate::{Error, Setup};
 use cases::Case;
+use hub::HubCase;
 use lab::Direction;
 use replicas::Pool;
 use serde::Serialize;
@@ -54,9 +63,16 @@ pub struct Row {
     pub real: Option<Figures>,
 }
 
+/// What is run for a row.
+enum Subject {
+    Path(Box<Case>, Direction),
+    Hub(HubCase),
+}
+
 /// The names of the cases.
 pub fn names() -> impl Iterator<Item = String> {
-    cases::all().into_iter().map(|case| case.name)
+    let paths = cases::all().into_iter().map(|case| case.name);
+    paths.chain(hub::all().into_iter().map(|case| case.name))
 }
 
 /// Measures each case whose name contains `only`, both ways, on all of the pool's jobs.
@@ -64,40 +80,68 @@ pub fn names() -> impl Iterator<Item = String> {
 /// # Errors
 /// If a simulation cannot be.
 pub fn run(setup: &Setup, runs: &Runs, only: &str, pool: &Pool) -> Result<Vec<Row>, Error> {
+    let subjects = subjects(runs, only);
+    let seeds = |row: usize| setup.seeds(subjects[row].seeds(runs)).map(move |seed| (row, seed));
+    let all: Vec<_> = (0..subjects.len()).flat_map(seeds).collect();
+    let figures = pool.runs("capacity", all.len(), |number| {
+        let (row, seed) = all[number];
+        let subject = &subjects[row];
+        let figures = match subject {
+            Subject::Path(case, direction) => simulated::run(case, *direction, runs.fixed, seed),
+            Subject::Hub(case) => case.run(runs.fixed, seed),
+        };
+        figures.map_err(|error| Error::failed(format!("{}, simulated with seed {seed}: {error}", subject.name())))
+    })?;
+    let mut figures = figures.into_iter();
+    let rows = subjects.iter().map(|subject| {
+        let seeds = subject.seeds(runs);
+        let of_seeds: Vec<_> = figures.by_ref().take(usize::from(seeds)).collect();
+        row(subject, seeds, &of_seeds)
+    });
+    Ok(rows.collect())
+}
+
+fn subjects(runs: &Runs, only: &str) -> Vec<Subject> {
     let cases = cases::all().into_iter().filter(|case| case.name.contains(only));
     // A rate that is kept by force has to be there.
     let cases = cases.filter(|case| !runs.fixed || case.told().is_some());
-    let ways = cases.flat_map(|case| [(case.clone(), Direction::Up), (case, Direction::Down)]);
-    let rows: Vec<_> = ways.map(|(case, direction)| (runs.seeds.min(case.most_seeds), case, direction)).collect();
-    let seeds = |row: usize| setup.seeds(rows[row].0).map(move |seed| (row, seed));
-    let all: Vec<_> = (0..rows.len()).flat_map(seeds).collect();
-    let figures = pool.runs("capacity", all.len(), |number| {
-        let (row, seed) = all[number];
-        let (_, case, direction) = &rows[row];
-        simulated::run(case, *direction, runs.fixed, seed)
-            .map_err(|error| Error::failed(format!("{}, simulated with seed {seed}: {error}", case.name)))
-    })?;
-    let mut figures = figures.into_iter();
-    Ok(rows
-        .iter()
-        .map(|(seeds, case, direction)| {
-            let of_seeds: Vec<_> = figures.by_ref().take(usize::from(*seeds)).collect();
-            row(case, *direction, *seeds, &of_seeds)
-        })
-        .collect())
+    let paths =
+        cases.flat_map(|case| [Direction::Up, Direction::Down].map(|way| Subject::Path(Box::new(case.clone()), way)));
+    let hubs = hub::all().into_iter().filter(|case| case.name.contains(only)).map(Subject::Hub);
+    paths.chain(hubs).collect()
 }
 
-fn row(case: &Case, direction: Direction, seeds: u16, figures: &[Figures]) -> Row {
+impl Subject {
+    fn name(&self) -> &str {
+        match self {
+            Self::Path(case, _) => &case.name,
+            Self::Hub(case) => &case.name,
+        }
+    }
+
+    fn seeds(&self, runs: &Runs) -> u16 {
+        match self {
+            Self::Path(case, _) => runs.seeds.min(case.most_seeds),
+            Self::Hub(_) => runs.seeds,
+        }
+    }
+}
+
+fn row(subject: &Subject, seeds: u16, figures: &[Figures]) -> Row {
     let simulated = Figures::over(figures, |values| values.iter().sum::<f64>() / values.len() as f64);
+    let (targets, direction) = match subject {
+        Subject::Path(case, direction) => (case.targets, *direction),
+        Subject::Hub(case) => (case.targets, Direction::Down),
+    };
     Row {
-        case: case.name.clone(),
+        case: subject.name().to_owned(),
         direction,
         seeds,
-        target: case.targets.share,
+        target: targets.share,
         simulated,
         least_share: figures.iter().map(|run| run.share).fold(f64::INFINITY, f64::min),
-        missed: case.targets.missed(&simulated),
-        targets: case.targets,
+        missed: targets.missed(&simulated),
+        targets,
         real: None,
     }
 }

@@ -9,8 +9,8 @@ use crate::hosts::linux;
 use lab::Direction;
 use link::{LinkConfig, QueueLimit};
 use sim::{
-    Application, CapacitySource, CrossTrafficPolicy, Distribution, FlowConfig, GatewayConfig, Network, NodeId, Record,
-    Report, SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacityMode, CrossTrafficPolicy, Distribution, FlowConfig, GatewayConfig, Network, NodeId,
+    RateConfidence, Record, Report, SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -183,8 +183,9 @@ impl<'c> World<'c> {
     fn gateways(&self) -> GatewayConfig {
         let told = [self.case.told(), Some(self.case.rate)];
         let transport = SatpepSettings {
-            capacity: if self.direction == Direction::Up { told } else { [told[1], told[0]] },
-            capacity_source: if self.fixed { CapacitySource::Configured } else { CapacitySource::Estimated },
+            rate: if self.direction == Direction::Up { told } else { [told[1], told[0]] },
+            rate_confidence: if self.case.told().is_some() { RateConfidence::Sure } else { RateConfidence::None },
+            capacity: if self.fixed { CapacityMode::Fixed } else { CapacityMode::Estimated },
             cross_traffic: match self.case.beside {
                 Beside::Nothing | Beside::Requests => CrossTrafficPolicy::Subtract,
                 Beside::Tcp(_) | Beside::Udp => CrossTrafficPolicy::Fair,

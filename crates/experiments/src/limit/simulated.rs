@@ -7,7 +7,7 @@ use crate::hosts::linux;
 use lab::{Direction, Experiment};
 use link::{LinkConfig, QueueLimit};
 use sim::{
-    Application, CapacitySource, FlowConfig, FlowSample, GatewayConfig, Network, Record, SatpepSettings, Settings,
+    Application, CapacityMode, FlowConfig, FlowSample, GatewayConfig, Network, Record, SatpepSettings, Settings,
     Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
@@ -149,12 +149,12 @@ fn scenario(
     if let Kind::Latecomer { after } = case.kind {
         flows.push(flow(case.flows, BEGIN + after));
     }
-    let capacity_source = experiment.gateways.capacity_source;
-    let mut transport = SatpepSettings { capacity_source, ..SatpepSettings::default() };
+    let (capacity, link_updates) = (experiment.gateways.capacity, experiment.gateways.link_updates);
+    let mut transport = SatpepSettings { capacity, link_updates, ..SatpepSettings::default() };
     match without {
         Some(Mechanism::Repair) => transport.repair = false,
         Some(Mechanism::RepairOverhead) => transport.repair_overhead = 0.0,
-        Some(Mechanism::Estimation) => transport.capacity_source = CapacitySource::Configured,
+        Some(Mechanism::Estimation) => transport.capacity = CapacityMode::Fixed,
         None => {}
     }
     Ok((network, flows, GatewayConfig::new("pair", [near, far], Transport::Satpep(transport))))

@@ -31,7 +31,7 @@ mod tests {
     use super::super::tests::{faults, minimal};
 
     fn with(dlep: &str) -> String {
-        minimal().replace("[link]", "[link]\ncapacity_source = \"reported\"") + "[dlep]\n" + dlep
+        minimal() + "[dlep]\n" + dlep
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{
     Buffered, ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
     Succession,
 };
-use crate::config::{CapacitySource, Class, DscpPolicy, Peer, Settings};
+use crate::config::{CapacityMode, Class, DscpPolicy, Peer, Settings};
 use crate::cross_traffic::CrossTrafficMeter;
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
@@ -15,6 +15,7 @@ use crate::link_state::{LinkState, Source};
 use crate::takeover::Heir;
 use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
+use crate::transport::capacity::CapacityWatch;
 use crate::transport::key_log::KeyLog;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
@@ -27,7 +28,7 @@ use relay::dscp::Dscp;
 use relay::engine::Transport;
 use relay::reach::Reach;
 use satpep::{
-    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, Stored,
+    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, Prior, ResetReason, Run, Stored,
     StrangerFault, StreamId, Transmit, Versions,
 };
 use status::Trouble;
@@ -74,8 +75,10 @@ pub(crate) struct Satpep {
     cross_traffic_bps: u64,
     key_log: Option<KeyLog>,
     traces: Option<Traces>,
-    /// Whether the link's capacity is estimated.
-    estimates_capacity: bool,
+    /// The configured rate, if any, and whether it is kept by force.
+    rate: Option<Rate>,
+    is_fixed: bool,
+    capacity: CapacityWatch,
 }
 
 impl std::fmt::Debug for Satpep {
@@ -146,7 +149,9 @@ impl Satpep {
             cross_traffic_bps: 0,
             key_log,
             traces: traces.transpose()?,
-            estimates_capacity: settings.link.capacity_source == CapacitySource::Estimated,
+            rate: settings.link.rate,
+            is_fixed: settings.link.capacity == CapacityMode::Fixed,
+            capacity: CapacityWatch::default(),
         })
     }
 
@@ -305,8 +310,8 @@ impl SatelliteTransport for Satpep {
     }
 
     fn follow(&mut self, now: Instant, link: &LinkState) {
-        // An estimate is better than the configured capacity.
-        if link.source != Source::Configured || !self.estimates_capacity {
+        // An estimate is better than the configured rate, with which it has begun.
+        if link.source != Source::Configured || self.is_fixed {
             self.streams.endpoint.set_capacity(now, link.rate);
         }
     }
@@ -392,6 +397,7 @@ impl SatelliteTransport for Satpep {
             self.next_judgement = now + JUDGEMENT_PERIOD;
             self.judge_batches(now);
             self.look_at_paths(now);
+            self.capacity.look(&self.streams.endpoint.capacity_estimate(now));
         }
     }
 
@@ -440,7 +446,11 @@ impl SatelliteTransport for Satpep {
 }
 
 impl Membership for Satpep {
-    fn reconfigure(&mut self, _: Instant, settings: &Settings) {
+    fn reconfigure(&mut self, now: Instant, settings: &Settings) {
+        if let Some(rate) = settings.link.rate.filter(|_| self.rate != settings.link.rate) {
+            self.streams.endpoint.set_capacity(now, rate);
+        }
+        self.rate = settings.link.rate;
         self.streams.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
         self.streams.endpoint.set_keepalive(settings.link.keepalive);
         self.streams.endpoint.set_receive_capacity(settings.link.receive_rate);
@@ -502,8 +512,8 @@ impl Reports for Satpep {
         self.cross_traffic_bps
     }
 
-    fn capacity(&self) -> Rate {
-        self.streams.endpoint.capacity()
+    fn capacity(&self, now: Instant) -> status::Capacity {
+        self.capacity.report(&self.streams.endpoint.capacity_estimate(now), self.rate)
     }
 
     fn satellite(&self) -> status::Satellite {
@@ -720,15 +730,18 @@ fn initiate(endpoint: &mut Endpoint, now: Instant, settings: &Settings, ids: &[P
 
 fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
-    let mut config = EndpointConfig::new(settings.private_key.clone(), link.rate, link.receive_rate, link.rtt);
+    let rate = link.nominal_rate();
+    let mut config = EndpointConfig::new(settings.private_key.clone(), rate, link.receive_rate, link.rtt);
     config.run = run;
     config.mode = settings.mode;
     config.cipher = settings.cipher;
     config.export_keys = settings.debug.key_log.is_some();
     config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
-    (config.estimate_capacity, config.cross_traffic) =
-        (link.capacity_source == CapacitySource::Estimated, link.cross_traffic);
+    config.capacity_is_fixed = link.capacity == CapacityMode::Fixed;
+    config.prior = Some(link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate)));
+    config.ceiling = link.ceiling;
+    config.cross_traffic = link.cross_traffic;
     config.receive_memory = link.receive_memory;
     config.keepalive = link.keepalive;
     config.memory = Some(settings.memory);

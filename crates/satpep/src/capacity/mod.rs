@@ -62,7 +62,8 @@ pub(crate) struct Capacity {
     gain: f64,
     ceiling: Option<Rate>,
     rtt: Duration,
-    is_reported: bool,
+    /// What was reported last.
+    reported: Option<Rate>,
     learner: Learner,
     ways: Ways,
     cross_traffic: CrossTraffic,
@@ -105,7 +106,7 @@ impl Capacity {
             gain: config.pacing_gain,
             ceiling: config.ceiling,
             rtt: config.rtt,
-            is_reported: false,
+            reported: None,
             learner: Learner::new(belief, config.rtt),
             ways: Ways::default(),
             cross_traffic: CrossTraffic::new(config.rtt),
@@ -125,7 +126,6 @@ impl Capacity {
     pub(crate) fn estimate(&self, now: Instant) -> Estimate {
         let why = match self.fixed {
             Some(_) => EstimateSource::Fixed,
-            None if self.is_reported && self.learner.why == EstimateSource::Prior => EstimateSource::Reported,
             None => self.learner.why,
         };
         let confidence =
@@ -142,7 +142,10 @@ impl Capacity {
         if self.fixed.is_some() {
             self.fixed = Some(reported);
         }
-        self.is_reported = true;
+        if self.reported.replace(reported) == Some(reported) {
+            // It was said before, and the link has answered since.
+            return;
+        }
         self.learner.tell(Prior::Configured(reported).belief(self.rtt, self.ceiling));
     }
 
@@ -215,6 +218,11 @@ impl Capacity {
     pub(crate) fn wants_start_probe(&self) -> bool {
         let bytes = Bytes::new(u64::from(Self::START_PROBE) * 1500);
         self.fixed.is_none() && self.learner.is_guess && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
+    }
+
+    /// Which peer a train is leaving to.
+    pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
+        self.learner.trains.leaving_to().or_else(|| self.ways.train_leaves_to())
     }
 
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.

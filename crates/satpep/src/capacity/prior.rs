@@ -35,7 +35,7 @@ pub(super) struct Belief {
 
 impl Prior {
     /// A link of which nothing is known is thought this slow: what the first round trip sends fills no modem's queue.
-    pub(super) const UNKNOWN: Rate = Rate::from_bps(4_000_000);
+    pub const UNKNOWN: Rate = Rate::from_bps(4_000_000);
     /// The estimate stays below this multiple of the prior unless a ceiling is configured: a link that is sixteen times as fast as
     /// somebody thought is another link, but what a peer may claim has to end somewhere.
     pub(super) const CEILING: f64 = 16.0;

@@ -3,7 +3,7 @@
 use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
-    Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
+    Capacity, Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
 };
 use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use units::{Bytes, Duration, Quantity, Rate};
 /// The status for people: what one looks for first stands first. It keeps within `columns`.
 pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
     let lines = [
+        Some(capacity(&status.capacity)),
         status.draining.as_ref().map(draining),
         Some(reduced(&status.privileges)),
         link(&status.link),
@@ -113,6 +114,28 @@ fn reduced(privileges: &Privileges) -> String {
         if privileges.seccomp { "on" } else { "off" },
         privileges.landlock
     )
+}
+
+/// What is believed of the link's capacity, why, and how sure that is.
+fn capacity(believed: &Capacity) -> String {
+    let basis = match &*believed.basis {
+        "fixed" => return format!("capacity {}, fixed", Rate::from_bps(believed.rate_bps)),
+        "prior" if believed.prior_bps.is_some() => "as configured",
+        "prior" => "of which nothing is known",
+        "reported" => "as reported",
+        "trains" => "by trains of packets",
+        "queue" => "by the queue",
+        "trial" => "by a trial",
+        "losses" => "by losses beyond it",
+        other => other,
+    };
+    let state = match &*believed.state {
+        "guess" => format!(", not measured yet, trusted to {:.0} %", believed.confidence * 100.0),
+        "silent" => ", no reports from the peers".to_owned(),
+        _ if believed.policed => ", beyond which a policer drops".to_owned(),
+        _ => String::new(),
+    };
+    format!("capacity {} {basis}{state}", Rate::from_bps(believed.rate_bps))
 }
 
 /// Why a peer is not up.

@@ -149,12 +149,14 @@ fn series_line(history: &History, width: u16, name: &str, value: &str, of: Value
 /// The capacity and where it is from, the link state, the modem, cross traffic.
 fn capacity(latest: &Snapshot) -> String {
     let link = &latest.link;
-    let source = match latest.capacity_source {
-        gateway::config::CapacitySource::Configured => "configured",
-        gateway::config::CapacitySource::Estimated => "estimated",
-        gateway::config::CapacitySource::Reported => "reported",
-    };
-    let mut text = format!("link {} {source}", rate(latest.rate_bps as f64));
+    let believed = &latest.capacity;
+    let mut text = format!("link {} by {}", rate(latest.rate_bps as f64), believed.basis);
+    match &*believed.state {
+        "guess" => text += &format!(", a guess ({:.0} % sure)", believed.confidence * 100.0),
+        "silent" => text += ", no reports",
+        _ if believed.policed => text += ", policed",
+        _ => {}
+    }
     if link.source != Source::Configured {
         // What is reported may be below what is in use, or the same.
         let reported = if link.rate_bps == latest.rate_bps { String::new() } else { rate(link.rate_bps as f64) + " " };

@@ -12,7 +12,7 @@ use crate::heads::DatagramId;
 use crate::packet::{Body, Parcel};
 use crate::split::Split;
 use crate::wire::Wire;
-use crate::{CapacitySource, GatewayConfig, Network, NodeId, SatpepSettings, SessionReport, TransitionReport};
+use crate::{GatewayConfig, Network, NodeId, SatpepSettings, SessionReport, TransitionReport};
 use relay::classes::{Class, Conditions};
 use relay::connection::{Event, State};
 use relay::engine::{self, Engine, Notice, PeerSettings, Relayed};
@@ -99,7 +99,7 @@ impl Side {
         let [node, other] = place.nodes;
         let path = network.path(node, other).expect("the session's path was found");
         let first = *path.first().expect("the session's path was found");
-        let is_reported = transport.capacity_source == CapacitySource::Reported;
+        let is_reported = transport.link_updates;
         let cross_traffic = CrossTrafficMeter::new(first, endpoint.stats().sent_ip_bytes);
         let satellite = Satellite { streams: Streams::new(endpoint, vec![id], false), ahead: place.ahead };
         let hosts = SimulatedHosts::new(config.terrestrial.clone(), routes, transport.max_connections);
