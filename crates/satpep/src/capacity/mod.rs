@@ -213,11 +213,13 @@ impl Capacity {
         learner.trains.advance(peer, number)
     }
 
-    /// Whether the capacity is a guess that a train of full packets may settle before there is anything to send: it takes the link no
-    /// longer than a host is late.
+    /// Whether a train of full packets is worth sending before there is anything to send: nothing is known of the capacity that is
+    /// trusted, and the train does not keep the link busy for long. Where a rate is configured, the first data are that train: a
+    /// flock of terminals that come up at once on one carrier does not fill it with trains.
     pub(crate) fn wants_start_probe(&self) -> bool {
         let bytes = Bytes::new(u64::from(Self::START_PROBE) * 1500);
-        self.fixed.is_none() && self.learner.is_guess && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
+        let is_doubted = self.fixed.is_none() && self.learner.is_guess && self.learner.belief.confidence < 1.0;
+        is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
     }
 
     /// Which peer a train is leaving to.

@@ -142,6 +142,8 @@ pub struct Endpoint<P: Payload = Stored> {
     acknowledging: VecDeque<PeerId>,
     ack_pacer: Pacer,
     ack_load: AckLoad,
+    /// No other start probe begins before.
+    start_probe_until: Instant,
     /// Peers that would use idle capacity.
     idle: VecDeque<PeerId>,
     /// Peers with something to code or decode, a little in each turn of the driver's loop.
@@ -241,6 +243,7 @@ impl<P: Payload> Endpoint<P> {
             acknowledging: VecDeque::new(),
             ack_pacer: Pacer::new(config.capacity),
             ack_load: AckLoad::default(),
+            start_probe_until: Instant::ZERO,
             idle: VecDeque::new(),
             working: VecDeque::new(),
             outbox: VecDeque::new(),

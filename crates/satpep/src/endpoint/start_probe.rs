@@ -11,7 +11,8 @@ impl<P: Payload> Endpoint<P> {
 
     /// A peer has come up: if it is sent nothing and what is believed of the capacity is a guess, a train finds out.
     pub(super) fn consider_start_probe(&mut self, now: Instant, id: PeerId) {
-        if !self.capacity.wants_start_probe() {
+        // One at a time: the answer of the first may settle it.
+        if !self.capacity.wants_start_probe() || now < self.start_probe_until {
             return;
         }
         let peer = &mut self.peers[id.index()];
@@ -20,6 +21,7 @@ impl<P: Payload> Endpoint<P> {
         if !session.has_waiting(1) {
             session.start_probe.begin();
             peer.start_probe_at = Some(now);
+            self.start_probe_until = now + session.rtt() * 2;
         }
     }
 }
