@@ -14,6 +14,7 @@
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
 //! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `unread.rs` | what is left to be read of a session that is over |
+//! | `start_probe.rs` | when a session begins with a train of padding |
 //! | `ack_load.rs` | what acknowledgements take of the link |
 //! | `output.rs` | what is sent next, at the link's pace |
 //! | `trace.rs` | traces of the sessions |
@@ -34,6 +35,7 @@ mod overhead;
 mod path;
 mod peer;
 mod peers;
+mod start_probe;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -140,6 +142,8 @@ pub struct Endpoint<P: Payload = Stored> {
     acknowledging: VecDeque<PeerId>,
     ack_pacer: Pacer,
     ack_load: AckLoad,
+    /// No other start probe begins before.
+    start_probe_until: Instant,
     /// Peers that would use idle capacity.
     idle: VecDeque<PeerId>,
     /// Peers with something to code or decode, a little in each turn of the driver's loop.
@@ -239,6 +243,7 @@ impl<P: Payload> Endpoint<P> {
             acknowledging: VecDeque::new(),
             ack_pacer: Pacer::new(config.capacity),
             ack_load: AckLoad::default(),
+            start_probe_until: Instant::ZERO,
             idle: VecDeque::new(),
             working: VecDeque::new(),
             outbox: VecDeque::new(),
@@ -576,9 +581,11 @@ impl<P: Payload> Endpoint<P> {
         }
         let peer = &mut self.peers[id.index()];
         let within_cap = peer.is_within_cap(now);
+        let mut came_up = false;
         if let Some(session) = &mut peer.session {
             session.charge(&mut self.receive_memory, &mut self.send_memory);
             while let Some(event) = session.poll_event() {
+                came_up |= matches!(event, Event::PeerUp(_));
                 self.events.push_back(event);
             }
             if session.has_urgent() && !std::mem::replace(&mut peer.urgent_queued, true) {
@@ -592,6 +599,10 @@ impl<P: Payload> Endpoint<P> {
                 self.idle.push_back(id);
             }
         }
+        if came_up {
+            self.consider_start_probe(now, id);
+        }
+        let peer = &mut self.peers[id.index()];
         if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {
             self.scheduler.activate(id, peer.scheduler_entry(now));
         }
