@@ -108,6 +108,10 @@ impl Delays {
 
     /// Takes in a packet's stamp.
     pub(super) fn add(&mut self, sample: Sample) {
+        if self.window.is_some_and(|window| sample.arrived < window.began - Self::PERIOD) {
+            // The clock was set back.
+            self.window = None;
+        }
         let window =
             self.window.get_or_insert(Window { began: sample.arrived, ended: sample.arrived, count: 0, least: sample });
         window.count += 1;

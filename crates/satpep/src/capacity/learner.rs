@@ -44,6 +44,8 @@ pub(super) struct Learner {
     /// Bytes that have entered the link.
     pub(super) position: f64,
     pub(super) noise: f64,
+    /// How unevenly packets leave, as a factor.
+    pub(super) slack: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
@@ -151,6 +153,7 @@ impl Learner {
             newest: None,
             position: 0.0,
             noise: 0.0005,
+            slack: 1.0,
             counts: Counts::default(),
             push: Push::default(),
             ours: 1.0,

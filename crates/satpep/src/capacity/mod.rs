@@ -62,7 +62,8 @@ pub(crate) struct Capacity {
     gain: f64,
     ceiling: Option<Rate>,
     rtt: Duration,
-    is_reported: bool,
+    /// What was reported last.
+    reported: Option<Rate>,
     learner: Learner,
     ways: Ways,
     cross_traffic: CrossTraffic,
@@ -101,7 +102,7 @@ impl Capacity {
             gain: config.pacing_gain,
             ceiling: config.ceiling,
             rtt: config.rtt,
-            is_reported: false,
+            reported: None,
             learner: Learner::new(belief, config.rtt),
             ways: Ways::default(),
             cross_traffic: CrossTraffic::new(config.rtt),
@@ -121,7 +122,6 @@ impl Capacity {
     pub(crate) fn estimate(&self, now: Instant) -> Estimate {
         let why = match self.fixed {
             Some(_) => EstimateSource::Fixed,
-            None if self.is_reported && self.learner.why == EstimateSource::Prior => EstimateSource::Reported,
             None => self.learner.why,
         };
         let confidence =
@@ -138,7 +138,10 @@ impl Capacity {
         if self.fixed.is_some() {
             self.fixed = Some(reported);
         }
-        self.is_reported = true;
+        if self.reported.replace(reported) == Some(reported) {
+            // It was said before, and the link has answered since.
+            return;
+        }
         self.learner.tell(Prior::Configured(reported).belief(self.rtt, self.ceiling));
     }
 
@@ -204,6 +207,11 @@ impl Capacity {
             learner.begin_train_if_due(now, peer, number, has_waiting);
         }
         learner.trains.advance(peer, number)
+    }
+
+    /// Which peer a train is leaving to.
+    pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
+        self.learner.trains.leaving_to().or_else(|| self.ways.train_leaves_to())
     }
 
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.

@@ -15,11 +15,12 @@ pub(super) struct Silence {
     /// When packets left, and bytes that had entered the link before each: of one in a while that is not reported yet.
     unreported: VecDeque<(f64, f64)>,
     reported: f64,
+    sent: f64,
 }
 
 impl Default for Silence {
     fn default() -> Self {
-        Self { latest: f64::NEG_INFINITY, gap: 0.02, unreported: VecDeque::new(), reported: 0.0 }
+        Self { latest: f64::NEG_INFINITY, gap: 0.02, unreported: VecDeque::new(), reported: 0.0, sent: 0.0 }
     }
 }
 
@@ -29,6 +30,8 @@ impl Silence {
     /// A report is overdue after a quarter of a round trip, this long, or so many of the longest gaps between reports.
     const LEAST: f64 = 0.1;
     const GAPS: f64 = 4.0;
+    /// Of so few bytes the last may have been lost, and nothing is to be concluded from that.
+    const FEW: f64 = 24e3;
     /// A gap is forgotten in some thousand reports.
     const MEMORY: f64 = 0.998;
     const LONGEST_GAP: f64 = 1.0;
@@ -38,6 +41,7 @@ impl Silence {
 
     /// A packet left that asks for a report; `position` bytes had entered the link with it.
     pub(super) fn on_sent(&mut self, now: f64, position: f64) {
+        self.sent = position;
         let mark = match self.unreported.back() {
             Some((at, _)) => now - at >= Self::MARK && self.unreported.len() < Self::MARKS,
             None => true,
@@ -67,7 +71,8 @@ impl Silence {
 
     /// Since when a report could have come, if the way takes `rtt`.
     fn due(&self, rtt: f64) -> f64 {
-        self.unreported.front().map_or(f64::INFINITY, |(sent, _)| (sent + rtt).max(self.latest))
+        let front = self.unreported.front().filter(|_| self.sent - self.reported > Self::FEW);
+        front.map_or(f64::INFINITY, |(sent, _)| (sent + rtt).max(self.latest))
     }
 
     fn patience(&self, rtt: &RoundTrip) -> f64 {
@@ -126,6 +131,8 @@ mod tests {
         silence.on_report(3.6, 3.0, 1500.0 * 1500.0);
         assert!(!silence.is_quiet(100.0, &RTT), "there was nothing to report");
         silence.on_sent(100.0, 1501.0 * 1500.0);
+        assert!(!silence.is_quiet(101.5, &RTT), "one packet may have been lost");
+        silence.on_sent(100.0, 1530.0 * 1500.0);
         assert!(!silence.is_quiet(100.5, &RTT));
         assert!(silence.is_quiet(100.8, &RTT));
     }

@@ -55,6 +55,8 @@ impl Learner {
     const GROWTH_NOISE: f64 = 5.0;
     const GROWTH_SHARE: f64 = 0.06;
     const EACH: f64 = 0.25;
+    /// Between two points no more time may pass than what was sent takes, and this more: a share, and seconds.
+    const PAUSE: [f64; 2] = [1.05, 0.005];
     /// How far below the estimate the link has to carry, over a short and over a long time.
     const LESS: [f64; 2] = [0.9, 0.95];
     const LONG: f64 = 0.2;
@@ -113,8 +115,9 @@ impl Learner {
     }
 
     /// Whether the link may have been idle between two points: nothing was sent for longer than the queue before it lasted.
-    fn may_have_idled(&self, earlier: &Point, later: &Point, slack: f64) -> bool {
-        later.sent - earlier.sent > earlier.queue + (later.position - earlier.position) / self.rate * slack
+    fn may_have_idled(&self, earlier: &Point, later: &Point, [share, seconds]: [f64; 2]) -> bool {
+        let took = (later.position - earlier.position) / self.rate;
+        later.sent - earlier.sent > earlier.queue + took * share * self.slack + seconds
     }
 
     fn growth(&self, point: &Point) -> Option<Growth> {
@@ -122,10 +125,7 @@ impl Learner {
         let end = self.points.len().checked_sub(1)?;
         let middle = (0..end).rev().find(|k| point.arrived_since(&self.points[*k]) >= stretch)?;
         let start = (0..middle).rev().find(|k| self.points[middle].arrived_since(&self.points[*k]) >= stretch)?;
-        let paused = |k: usize| {
-            let (earlier, later) = (&self.points[k], &self.points[k + 1]);
-            later.sent - earlier.sent > earlier.queue + (later.position - earlier.position) / self.rate * 1.05 + 0.005
-        };
+        let paused = |k: usize| self.may_have_idled(&self.points[k], &self.points[k + 1], Self::PAUSE);
         if (start..end).any(paused) {
             return None;
         }
@@ -167,7 +167,7 @@ impl Learner {
         let mut least = point.queue;
         for k in (0..self.points.len().checked_sub(1)?).rev() {
             let (earlier, later) = (&self.points[k], &self.points[k + 1]);
-            if earlier.queue <= self.busy() || self.may_have_idled(earlier, later, 1.0) {
+            if earlier.queue <= self.busy() || self.may_have_idled(earlier, later, [1.0, 0.0]) {
                 return None;
             }
             least = least.min(earlier.queue);

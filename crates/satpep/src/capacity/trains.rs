@@ -78,6 +78,11 @@ impl Trains {
         self.leaving.as_ref().map(|(train, _)| train.rate)
     }
 
+    /// To which peer a train is leaving.
+    pub(super) fn leaving_to(&self) -> Option<PeerId> {
+        self.leaving.as_ref().map(|(train, _)| train.peer)
+    }
+
     /// A train begins with packet `number`.
     pub(super) fn begin(&mut self, now: f64, peer: PeerId, number: PacketNumber, plan: Plan) {
         let mut arrived = self.spare.pop().unwrap_or_default();

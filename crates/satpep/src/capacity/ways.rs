@@ -91,7 +91,8 @@ impl Ways {
         if queues.is_empty() {
             // Who is sent to alone has all of the delay to itself.
             let link = (!is_narrow).then_some(point);
-            return Shared { link, own: is_narrow.then_some(point) };
+            let own = is_narrow.then_some(Point { position: point.own, ..point });
+            return Shared { link, own };
         }
         if !is_narrow {
             queues.push(point.queue);
@@ -156,6 +157,11 @@ impl Ways {
         self.ways.values().find_map(|way| way.learner.trains.leaving_at())
     }
 
+    /// To which peer a train is leaving on a narrow way.
+    pub(super) fn train_leaves_to(&self) -> Option<PeerId> {
+        self.ways.values().find_map(|way| way.learner.trains.leaving_to())
+    }
+
     /// Whether a train on a narrow way has ended that sent ahead of its pace.
     pub(super) fn is_ahead(&self) -> bool {
         self.ways.values().any(|way| way.is_narrow && way.learner.trains.is_ahead())
@@ -192,10 +198,14 @@ impl Ways {
 }
 
 impl Way {
+    /// Packets to one of many peers leave unevenly.
+    const SLACK: f64 = 2.0;
+
     fn new(link: &Learner) -> Self {
         let belief = Belief { confidence: 1.0, ..link.belief };
         let mut learner = Learner::new(belief, Duration::from_secs_f64(link.rtt.smoothed));
         learner.end_guess();
+        learner.slack = Self::SLACK;
         Self { path: Path::default(), learner, is_narrow: false, own_bytes: 0, latest_report: 0.0 }
     }
 

@@ -154,7 +154,7 @@ impl<P: Payload> Endpoint<P> {
             return None;
         }
         self.set_pace(now);
-        while let Some(id) = self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) {
+        while let Some(id) = self.next_peer(now) {
             if let Some(transmit) = self.transmit_probe(now, id, buffer) {
                 return Some(transmit);
             }
@@ -171,6 +171,19 @@ impl<P: Payload> Endpoint<P> {
         transmit
     }
 
+    /// The peer to send to next: a train is not interrupted by others.
+    fn next_peer(&mut self, now: Instant) -> Option<PeerId> {
+        if let Some(id) = self.capacity.train_leaves_to() {
+            let goes_on = self.peers.get_mut(id.index()).is_some_and(|peer| peer.scheduler_entry(now).busy);
+            if goes_on {
+                return Some(id);
+            }
+            self.capacity.on_idle();
+            self.set_pace(now);
+        }
+        self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now })
+    }
+
     /// Datagrams of one size and marking to one peer, as many as the pace, the peer's quantum and the buffer allow.
     fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
         let at = self.advance_train(now, id);
@@ -178,7 +191,7 @@ impl<P: Payload> Endpoint<P> {
         let mut transmit = self.sent(now, Some(id), first);
         let segment_size = transmit.segment_size;
         while self.pacer.may_go_on(now) && buffer.len() - transmit.size >= segment_size {
-            if self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) != Some(id) {
+            if self.next_peer(now) != Some(id) {
                 break;
             }
             let session = self.peers[id.index()].session.as_mut();
