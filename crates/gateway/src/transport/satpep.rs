@@ -296,12 +296,8 @@ impl SatelliteTransport for Satpep {
                 return;
             }
             let endpoint = &mut self.streams.endpoint;
-            let received = self.udp.receive(|from, datagram, is_marked| {
-                if is_marked {
-                    endpoint.handle_marked_datagram(now, from, datagram);
-                } else {
-                    endpoint.handle_datagram(now, from, datagram);
-                }
+            let received = self.udp.receive(|from, datagram, arrival| {
+                endpoint.handle_datagram_with(now, from, datagram, arrival);
             });
             match received {
                 // A batch that is not full has emptied the socket; what comes later raises a new event.

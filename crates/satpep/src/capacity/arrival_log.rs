@@ -21,6 +21,18 @@ pub enum Mark {
     Ce,
 }
 
+/// Which packets an acknowledgement stamps beside the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Detail {
+    /// None.
+    Newest,
+    /// Those of trains.
+    Trains,
+    /// Those of trains, and a few others.
+    #[default]
+    Full,
+}
+
 /// An accepted packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AcceptedPacket {
@@ -146,10 +158,10 @@ impl ArrivalLog {
         self.ce
     }
 
-    /// What the next acknowledgement stamps, in the order of arrival, with the microseconds of the arrivals. A `brief` one stamps the
-    /// newest packet only.
-    pub(crate) fn stamps(&self, brief: bool) -> SmallVec<[(PacketNumber, u64); MAX_STAMPS]> {
-        let (trains, others): (&[_], &[_]) = if brief { (&[], &[]) } else { (&self.trains.kept, &self.others.kept) };
+    /// What the next acknowledgement stamps, in the order of arrival, with the microseconds of the arrivals.
+    pub(crate) fn stamps(&self, detail: Detail) -> SmallVec<[(PacketNumber, u64); MAX_STAMPS]> {
+        let trains: &[_] = if detail >= Detail::Trains { &self.trains.kept } else { &[] };
+        let others: &[_] = if detail == Detail::Full { &self.others.kept } else { &[] };
         let mut stamps: SmallVec<[Arrival; MAX_STAMPS]> = trains.iter().chain(others).copied().collect();
         stamps.extend(self.newest.filter(|newest| !stamps.contains(newest)));
         stamps.sort_unstable_by_key(|(number, at)| (*at, *number));
@@ -175,36 +187,37 @@ mod tests {
         AcceptedPacket { number: PacketNumber::new(number), arrived, ip_size: 1500, mark: Mark::NotCe }
     }
 
-    fn numbers(log: &ArrivalLog, brief: bool) -> Vec<u64> {
-        log.stamps(brief).iter().map(|(number, _)| number.get()).collect()
+    fn numbers(log: &ArrivalLog, detail: Detail) -> Vec<u64> {
+        log.stamps(detail).iter().map(|(number, _)| number.get()).collect()
     }
 
     #[test]
     fn the_newest_is_stamped_and_a_few_others_however_many_arrived() {
         let mut log = ArrivalLog::new();
-        assert_eq!(numbers(&log, false), [0; 0]);
+        assert_eq!(numbers(&log, Detail::Full), [0; 0]);
         for count in [1u64, 3, 30, 1000] {
             let first = log.counters().packets;
             (first..first + count).for_each(|number| log.on_packet(&packet(number, at(number)), true, false));
-            let stamped = numbers(&log, false);
+            let stamped = numbers(&log, Detail::Full);
             assert_eq!(stamped.last(), Some(&(first + count - 1)));
             assert!(stamped.len() >= 4.min(count as usize) && stamped.len() <= 7, "{count}: {stamped:?}");
             let gaps = stamped.windows(2).map(|pair| pair[1] - pair[0]);
             assert!(gaps.max().unwrap_or(1) <= 1 + count / 2, "{count}: {stamped:?}");
-            assert_eq!(numbers(&log, true), [first + count - 1]);
+            assert_eq!(numbers(&log, Detail::Newest), [first + count - 1]);
             log.on_stamped();
         }
-        assert_eq!(numbers(&log, false), [1033], "the newest again, for its stamp may have been lost");
+        assert_eq!(numbers(&log, Detail::Full), [1033], "the newest again, for its stamp may have been lost");
     }
 
     #[test]
     fn all_of_a_train_is_stamped_and_of_more_than_there_is_room_for_each_second() {
         let mut log = ArrivalLog::new();
         (0..20).for_each(|number| log.on_packet(&packet(number, at(number)), true, number >= 4));
-        assert_eq!(numbers(&log, false), (0..20).collect::<Vec<_>>());
+        assert_eq!(numbers(&log, Detail::Full), (0..20).collect::<Vec<_>>());
+        assert_eq!(numbers(&log, Detail::Trains), (4..20).collect::<Vec<_>>());
         log.on_stamped();
         (20..100).for_each(|number| log.on_packet(&packet(number, at(number)), true, true));
-        let stamped = numbers(&log, false);
+        let stamped = numbers(&log, Detail::Full);
         assert!(stamped.len() >= ArrivalLog::TRAINS / 2 && stamped.len() <= MAX_STAMPS, "{stamped:?}");
         assert_eq!((stamped[0], stamped[stamped.len() - 1]), (20, 99));
         assert!(stamped.windows(2).all(|pair| pair[1] - pair[0] <= 4), "{stamped:?}");
@@ -216,7 +229,7 @@ mod tests {
         for number in 0..1_000_000 {
             log.on_packet(&packet(number, at(number)), true, number % 3 != 0);
         }
-        assert!(log.stamps(false).len() <= MAX_STAMPS);
+        assert!(log.stamps(Detail::Full).len() <= MAX_STAMPS);
         assert!(!log.trains.kept.spilled() && !log.others.kept.spilled(), "nothing is allocated");
     }
 
@@ -226,7 +239,7 @@ mod tests {
         for (number, millis) in [(0, 10), (2, 20), (1, 15), (4, 30), (3, 31)] {
             log.on_packet(&packet(number, at(millis)), true, false);
         }
-        let stamps = log.stamps(false);
+        let stamps = log.stamps(Detail::Full);
         assert_eq!(stamps.iter().map(|(_, micros)| micros / 1000).collect::<Vec<_>>(), [10, 20, 20, 30, 31]);
         assert_eq!(stamps[4].0, PacketNumber::new(3), "the newest is not the latest");
     }
@@ -238,6 +251,6 @@ mod tests {
         assert_eq!(log.counters(), Counters { packets: 1, bytes: 1500, ce: None });
         log.on_packet(&AcceptedPacket { mark: Mark::Ce, ip_size: 60, ..packet(1, at(2)) }, false, false);
         assert_eq!(log.counters(), Counters { packets: 2, bytes: 1560, ce: Some(1) });
-        assert_eq!(numbers(&log, false), [0]);
+        assert_eq!(numbers(&log, Detail::Full), [0]);
     }
 }

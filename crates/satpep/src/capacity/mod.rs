@@ -42,7 +42,7 @@ mod trains;
 mod ways;
 
 pub use arrival_log::Mark;
-pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog};
+pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog, Detail};
 pub use estimate::{Estimate, EstimateSource, EstimatorState};
 pub use prior::Prior;
 
@@ -94,6 +94,10 @@ fn instant(seconds: f64) -> Instant {
 impl Capacity {
     /// The proxied traffic keeps at least this share of the link, whatever else is on it.
     const MIN_SHARE: f64 = 0.1;
+    /// Packets of a start probe, each as long as the path carries.
+    pub(crate) const START_PROBE: u32 = 16;
+    /// A start probe would keep a slower link busy for longer.
+    const LONGEST_START_PROBE: Duration = Duration::from_millis(250);
 
     pub(crate) fn new(config: &EndpointConfig, now: Instant) -> Self {
         let belief = config.prior.unwrap_or(Prior::Configured(config.capacity)).belief(config.rtt, config.ceiling);
@@ -207,6 +211,13 @@ impl Capacity {
             learner.begin_train_if_due(now, peer, number, has_waiting);
         }
         learner.trains.advance(peer, number)
+    }
+
+    /// Whether the capacity is a guess that a train of full packets may settle before there is anything to send: it takes the link no
+    /// longer than a host is late.
+    pub(crate) fn wants_start_probe(&self) -> bool {
+        let bytes = Bytes::new(u64::from(Self::START_PROBE) * 1500);
+        self.fixed.is_none() && self.learner.is_guess && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
     }
 
     /// Which peer a train is leaving to.

@@ -20,7 +20,7 @@ use units::Instant;
 /// How a datagram arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When the host received it, if it can tell; else when it was read. No later than that.
+    /// When the host received it, if it can tell, else when it was read; by the clock of all other times.
     pub at: Instant,
     /// Whether it carried a congestion mark.
     pub mark: Mark,
@@ -106,8 +106,7 @@ impl<P: Payload> Endpoint<P> {
         }
         let elided = (size - DATA_OVERHEAD).saturating_sub(frames.len());
         let newest = self.peers[id.index()].session.as_ref().is_some_and(|s| number >= s.received.expected());
-        // No host receives what it has not read yet.
-        let packet = AcceptedPacket { number, arrived: arrival.at.min(now), ip_size, mark: arrival.mark };
+        let packet = AcceptedPacket { number, arrived: arrival.at, ip_size, mark: arrival.mark };
         self.on_authentic(now, id, &packet, frames, elided);
         // The newest datagram tells where the peer may be now; an older one may have been held back by someone.
         if newest {

@@ -14,6 +14,7 @@
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
 //! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `unread.rs` | what is left to be read of a session that is over |
+//! | `start_probe.rs` | when a session begins with a train of padding |
 //! | `ack_load.rs` | what acknowledgements take of the link |
 //! | `output.rs` | what is sent next, at the link's pace |
 //! | `trace.rs` | traces of the sessions |
@@ -34,6 +35,7 @@ mod overhead;
 mod path;
 mod peer;
 mod peers;
+mod start_probe;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -575,9 +577,11 @@ impl<P: Payload> Endpoint<P> {
         }
         let peer = &mut self.peers[id.index()];
         let within_cap = peer.is_within_cap(now);
+        let mut came_up = false;
         if let Some(session) = &mut peer.session {
             session.charge(&mut self.receive_memory, &mut self.send_memory);
             while let Some(event) = session.poll_event() {
+                came_up |= matches!(event, Event::PeerUp(_));
                 self.events.push_back(event);
             }
             if session.has_urgent() && !std::mem::replace(&mut peer.urgent_queued, true) {
@@ -591,6 +595,10 @@ impl<P: Payload> Endpoint<P> {
                 self.idle.push_back(id);
             }
         }
+        if came_up {
+            self.consider_start_probe(now, id);
+        }
+        let peer = &mut self.peers[id.index()];
         if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {
             self.scheduler.activate(id, peer.scheduler_entry(now));
         }

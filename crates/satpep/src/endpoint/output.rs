@@ -132,7 +132,7 @@ impl<P: Payload> Endpoint<P> {
             peer.ack_queued = false;
             let data_too = data_too && peer.is_within_cap(now);
             let Some(session) = peer.session.as_mut().filter(|session| session.owes_ack(now)) else { continue };
-            session.reports_briefly = self.ack_load.is_heavy(now, self.pacer.rate());
+            session.detail = self.ack_load.detail(now, self.capacity.rate());
             let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
             if peer.can_seal()
                 && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX)
@@ -227,12 +227,13 @@ impl<P: Payload> Endpoint<P> {
     /// Marks the packet about to leave for a peer if it is one of a train. Returns the time and how many bytes have entered the link.
     fn advance_train(&mut self, now: Instant, id: PeerId) -> (Instant, u64) {
         let at = (now, self.capacity.position(now));
-        if let Some(session) = self.peers[id.index()].session.as_mut()
-            && self.capacity.advance_train(now, id, session.next_number(), |bytes| session.has_waiting(bytes))
-        {
+        let Some(session) = self.peers[id.index()].session.as_mut() else { return at };
+        if self.capacity.advance_train(now, id, session.next_number(), |bytes| session.has_waiting(bytes)) {
             session.mark_next_as_train();
             self.set_pace(now);
             self.set_way(now, id);
+        } else {
+            session.start_probe.cancel();
         }
         at
     }

@@ -76,6 +76,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) attempts_left: u32,
     /// The peer was removed, and is notified of that until then.
     pub(super) leaves_at: Option<Instant>,
+    /// When a start probe was last sent to it.
+    pub(super) start_probe_at: Option<Instant>,
     /// It has left; another peer may have its place.
     pub(super) is_vacant: bool,
 }
@@ -239,6 +241,7 @@ impl<P: Payload> Peer<P> {
             timer: None,
             attempts_left: 0,
             leaves_at: None,
+            start_probe_at: None,
             is_vacant: false,
         }
     }

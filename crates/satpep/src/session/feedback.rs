@@ -183,3 +183,248 @@ impl PeerClock {
         Duration::from_micros(full)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::{AcceptedPacket, ArrivalLog, Detail, Mark};
+    use crate::sent_packets::{Outcome, SentFrame, SentFrames};
+    use crate::wire::frame::{Frame, Reader, Writer};
+    use peering::dscp::Dscp;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(1_000_000_000 + micros * 1000)
+    }
+
+    fn number(number: u64) -> PacketNumber {
+        PacketNumber::new(number)
+    }
+
+    /// A sender, and the frames that it is handed.
+    struct Sender {
+        packets: SentPackets,
+        feedback: ArrivalFeedback,
+        carrier: u64,
+    }
+
+    impl Sender {
+        fn new() -> Self {
+            let (packets, feedback) = (SentPackets::new(Duration::ZERO), ArrivalFeedback::default());
+            Self { packets, feedback, carrier: 0 }
+        }
+
+        /// Sends `count` packets of 1500 bytes, one each `every` microseconds from `from` on.
+        fn send(&mut self, from: u64, every: u64, count: u64) {
+            for k in 0..count {
+                let (position, frames) = (self.packets.sent_bytes(), SentFrames::from_slice(&[SentFrame::Ping]));
+                self.packets.record(at(from + k * every), position, 1500, Dscp::default(), frames);
+            }
+        }
+
+        /// Takes in an ARRIVALS in packet `carrier`. Whether it was plausible, and the report that it makes.
+        fn take(
+            &mut self,
+            now: Instant,
+            carrier: u64,
+            counters: &Counters,
+            stamps: &[(u64, u64)],
+        ) -> Option<Result<Report, ()>> {
+            let stamps: Vec<_> = stamps.iter().map(|(packet, micros)| (number(*packet), *micros)).collect();
+            let mut buffer = [0; 500];
+            let mut writer = Writer::new(&mut buffer);
+            assert!(writer.arrivals(counters, &stamps));
+            let length = writer.len();
+            let Ok(Some(Frame::Arrivals(frame))) = Reader::new(&buffer[..length]).next() else { panic!("no frame") };
+            self.feedback.on_arrivals(now, number(carrier), &frame, &mut self.packets);
+            self.feedback.on_packet_end(&self.packets);
+            self.feedback.deliver(|news| match news {
+                News::Report(report) => Ok(report.clone()),
+                News::Implausible => Err(()),
+            })
+        }
+
+        /// The same in the next packet.
+        fn next(&mut self, now: Instant, counters: &Counters, stamps: &[(u64, u64)]) -> Option<Result<Report, ()>> {
+            self.carrier += 1;
+            self.take(now, self.carrier, counters, stamps)
+        }
+    }
+
+    fn counters(packets: u64) -> Counters {
+        Counters { packets, bytes: 1500 * packets, ce: Some(0) }
+    }
+
+    fn outcome(packet: u64, outcome: Outcome) -> PacketOutcome {
+        let (sent, position) = (at(packet), 1500 * (packet + 1));
+        let frames = SentFrames::new();
+        PacketOutcome { number: number(packet), frames, sent, position, is_train: false, ip_size: 1500, outcome }
+    }
+
+    #[test]
+    fn stamps_are_matched_with_what_was_sent_and_outcomes_are_reported_once() {
+        let mut sender = Sender::new();
+        sender.send(0, 1000, 10);
+        sender.packets.mark_train();
+        (0..3).for_each(|packet| sender.feedback.on_outcome(&outcome(packet, Outcome::Acknowledged)));
+        sender.feedback.on_outcome(&outcome(3, Outcome::Lost));
+        sender.feedback.on_outcome(&outcome(4, Outcome::Recovered));
+        let report = sender.next(at(300_000), &counters(5), &[(2, 7000), (1, 7500), (9, 8100)]).unwrap().unwrap();
+        assert_eq!((report.received_packets, report.received_bytes, report.ce), (5, 7500, Some(0)));
+        assert_eq!((report.acknowledged, report.settled), (3, number(0)));
+        assert_eq!(report.lost.iter().map(|lost| lost.number.get()).collect::<Vec<_>>(), [3, 4]);
+        let stamps: Vec<_> = report.stamps.iter().map(|s| (s.number.get(), s.sent, s.position, s.is_train)).collect();
+        assert_eq!(stamps, [(2, at(2000), 4500, false), (1, at(1000), 3000, false), (9, at(9000), 15_000, true)]);
+        let spaced: Vec<_> = report.stamps.windows(2).map(|pair| pair[1].arrived - pair[0].arrived).collect();
+        // Differences count in 8 us.
+        assert_eq!(spaced, [496, 600].map(Duration::from_micros));
+        let report = sender.next(at(310_000), &counters(6), &[(9, 8100), (5, 9000)]).unwrap().unwrap();
+        assert_eq!((report.acknowledged, report.lost.len()), (0, 0), "once");
+        assert_eq!(report.stamps.iter().map(|stamp| stamp.number.get()).collect::<Vec<_>>(), [5], "once");
+    }
+
+    #[test]
+    fn reports_that_are_lost_or_overtaken_leave_the_counters_right() {
+        let mut sender = Sender::new();
+        sender.send(0, 1000, 1000);
+        sender.take(at(1_000_000), 10, &counters(100), &[(99, 100)]).unwrap().unwrap();
+        let report = sender.take(at(2_000_000), 40, &counters(900), &[(899, 900)]).unwrap().unwrap();
+        assert_eq!((report.received_packets, report.received_bytes), (900, 900 * 1500));
+        assert!(sender.take(at(2_010_000), 30, &counters(500), &[(499, 500)]).is_none(), "overtaken");
+        assert_eq!(sender.feedback.implausible(), 0, "that is no lie");
+        let report = sender.take(at(2_020_000), 41, &counters(901), &[(900, 1000)]).unwrap().unwrap();
+        assert_eq!(report.received_packets, 901);
+    }
+
+    #[test]
+    fn counters_turn_over_many_times() {
+        let mut sender = Sender::new();
+        let mut received = 0;
+        for round in 0..200 {
+            // 30,000 packets of 60,000 bytes: more than one turn in each round of reports.
+            for _ in 0..10_000u64 {
+                let (position, frames) = (sender.packets.sent_bytes(), SentFrames::new());
+                sender.packets.record(at(round), position, 60_000, Dscp::default(), frames);
+                received += 1;
+            }
+            let counters = Counters { packets: received, bytes: 60_000 * received, ce: Some(received / 2) };
+            let report = sender.next(at(round), &counters, &[]).unwrap().unwrap();
+            assert_eq!((report.received_packets, report.received_bytes), (received, 60_000 * received));
+        }
+        assert!(received * 60_000 > 100 * TURN);
+    }
+
+    #[test]
+    fn delays_are_right_whatever_the_peers_clock_does() {
+        // Seconds that it is ahead, parts per million that it is fast, and a step in the middle.
+        for (ahead, drift, step) in [
+            (0.0, 0.0, 0.0),
+            (1e5, 100e-6, 0.08),
+            (1e5, -100e-6, -0.08),
+            (1073.0, 100e-6, -0.08),
+            (3.0, -100e-6, 300.0),
+            (1e6, 0.0, -300.0),
+        ] {
+            let mut sender = Sender::new();
+            let shows = |micros: u64| {
+                let seconds = micros as f64 / 1e6;
+                let steps = if seconds > 2000.0 { step } else { 0.0 };
+                ((1e4 + ahead + seconds * (1.0 + drift) + steps) * 1e6) as u64
+            };
+            let mut first = None;
+            // More than an hour, so that the 30 bits turn over several times, with silences of up to seven minutes.
+            let mut now = 0;
+            for packet in 0..300 {
+                now += [1_000_000, 5000, 100_000, 60_000_000, 420_000_000][packet as usize % 5] / 10;
+                sender.send(now, 0, 1);
+                let arrives = now + 275_000;
+                let stamps = [(packet, shows(arrives))];
+                let report = sender.next(at(arrives + 275_000), &counters(packet + 1), &stamps).unwrap().unwrap();
+                let arrived = report.stamps[0].arrived.as_nanos() as f64 / 1e9;
+                let expected = shows(arrives) as f64 / 1e6;
+                let offset = *first.get_or_insert(arrived - expected);
+                assert!((arrived - expected - offset).abs() < 1e-4, "{ahead} {drift} {step}: {arrived} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_true_is_counted_and_ignored() {
+        let mut sender = Sender::new();
+        sender.send(0, 1000, 1000);
+        sender.next(at(1_000_000), &Counters { ce: Some(7), ..counters(500) }, &[(499, 600)]).unwrap().unwrap();
+        let good = Counters { ce: Some(7), ..counters(501) };
+        let lies: [(Counters, &[(u64, u64)]); 9] = [
+            (Counters { packets: 1001, ..good }, &[]),
+            (Counters { bytes: 1_540_000, ..good }, &[]),
+            (Counters { packets: 499, ..good }, &[]),
+            (Counters { bytes: good.bytes - 1501, ..good }, &[]),
+            (Counters { bytes: good.bytes + 1500, ..good }, &[]),
+            (Counters { ce: Some(6), ..good }, &[]),
+            (Counters { ce: Some(502), ..good }, &[]),
+            (good, &[(1000, 700)]),
+            (good, &[(1 << 61, 700)]),
+        ];
+        for (count, (counters, stamps)) in lies.iter().enumerate() {
+            assert_eq!(
+                sender.next(at(1_100_000), counters, stamps).map(|told| told.is_err()),
+                Some(true),
+                "lie {count}"
+            );
+            assert_eq!(sender.feedback.implausible(), count as u64 + 1);
+        }
+        let report = sender.next(at(1_200_000), &good, &[(500, 700)]).unwrap().unwrap();
+        assert_eq!((report.received_packets, report.stamps.len()), (501, 1), "what is true counts again");
+    }
+
+    #[test]
+    fn packets_that_a_translator_made_longer_are_no_lie() {
+        let mut sender = Sender::new();
+        sender.send(0, 1000, 10);
+        let counters = Counters { packets: 10, bytes: 1520 * 10, ce: None };
+        assert!(sender.next(at(20_000), &counters, &[]).unwrap().is_ok());
+    }
+
+    #[test]
+    fn memory_is_bounded_while_a_peer_reports_nothing() {
+        let mut sender = Sender::new();
+        (0..100_000).for_each(|packet| sender.feedback.on_outcome(&outcome(packet, Outcome::Lost)));
+        assert_eq!(sender.feedback.report.lost.len(), ArrivalFeedback::MAX_LOST);
+    }
+
+    /// A receiver's log, packet by packet, and the sender that it reports to.
+    #[test]
+    fn a_log_of_reordered_packets_and_the_sender_agree() {
+        let mut sender = Sender::new();
+        let mut log = ArrivalLog::new();
+        sender.send(0, 1000, 2000);
+        let (mut known, mut arrived) = (std::collections::BTreeMap::new(), 0u64);
+        for k in 0..2000u64 {
+            // Each seventh packet comes 20 packets late, each eleventh not at all.
+            let late = if k % 7 == 0 { 20_000 } else { 0 };
+            known.insert((k * 1000 + 275_000 + late, k), k % 11 != 0);
+        }
+        let mut matched = 0;
+        for ((micros, packet), arrives) in known {
+            if arrives {
+                let (arrived_at, mark) = (at(micros + 5_000_000_000), Mark::NotCe);
+                let packet = AcceptedPacket { number: number(packet), arrived: arrived_at, ip_size: 1500, mark };
+                log.on_packet(&packet, true, packet.number.get() % 200 < 12);
+                arrived += 1;
+            }
+            if arrived % 17 == 16 {
+                let stamps: Vec<_> = log.stamps(Detail::Full).iter().map(|(n, at)| (n.get(), *at)).collect();
+                log.on_stamped();
+                let report = sender.next(at(micros + 275_000), &log.counters(), &stamps).unwrap().unwrap();
+                assert_eq!(report.received_packets, arrived);
+                for stamp in &report.stamps {
+                    let delay = stamp.arrived.as_nanos() / 1000 % TURN + TURN - stamp.sent.as_nanos() / 1000;
+                    let late = if stamp.number.get() % 7 == 0 { 20_000 } else { 0 };
+                    let expected = (275_000 + late + 5_000_000_000) % TURN;
+                    assert!((delay % TURN).abs_diff(expected) <= 8, "{delay} {expected}");
+                    matched += 1;
+                }
+            }
+        }
+        assert!(matched > 400, "{matched}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::Session;
 use super::path::PathState;
 use super::table::Accepted;
-use crate::capacity::AcceptedPacket;
+use crate::capacity::{AcceptedPacket, Detail};
 use crate::credit::Credit;
 use crate::event::{Event, Violation};
 use crate::packet_number::PacketNumber;
@@ -50,7 +50,7 @@ impl<P: Payload> Session<P> {
         }
         self.received.record(now, number, ack_eliciting, self.ack_delay());
         self.arrivals.on_packet(packet, ack_eliciting, is_train);
-        if self.arrivals.is_full() && !self.reports_briefly {
+        if self.arrivals.is_full() && self.detail >= Detail::Trains {
             self.received.acknowledge_by(now);
         }
         self.feedback.on_packet_end(&self.recovery.sent_packets);

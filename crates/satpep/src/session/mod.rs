@@ -18,6 +18,7 @@
 //! | `path.rs` | whether the path carries packets of the size in use |
 //! | `feedback.rs` | what the peer reports of arrivals, for the capacity estimator |
 //! | `congestion.rs` | congestion marks that the peer reports |
+//! | `start_probe.rs` | a train at the start of a session that has nothing to send |
 //! | `dscps.rs` | how packets are marked |
 //! | `repairs.rs` | when repair symbols are made and sent |
 //! | `coding.rs` | making them, and recovering with the peer's, in steps |
@@ -43,6 +44,7 @@ mod output;
 mod path;
 mod recovery;
 mod repairs;
+mod start_probe;
 mod streams;
 mod table;
 mod timers;
@@ -50,7 +52,7 @@ mod trace;
 #[cfg(test)]
 mod violations;
 
-use crate::capacity::ArrivalLog;
+use crate::capacity::{ArrivalLog, Detail};
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, StreamId};
 use crate::handshake::TransportParameters;
@@ -71,6 +73,7 @@ use units::{Duration, Instant, Rate};
 pub(crate) use drain::Drain;
 pub(crate) use feedback::News;
 pub(crate) use output::{Filled, Urgency};
+use start_probe::StartProbe;
 
 pub(crate) struct Session<P: Payload> {
     peer: PeerId,
@@ -82,14 +85,15 @@ pub(crate) struct Session<P: Payload> {
     classes: classes::Classes,
     pub(crate) credit: credit::FlowControl,
     pub(crate) received: Received,
-    /// What is reported of arrivals; where the return link is thin, briefly.
+    /// What is reported of arrivals, and in what detail.
     arrivals: ArrivalLog,
-    pub(crate) reports_briefly: bool,
+    pub(crate) detail: Detail,
     pub(crate) recovery: recovery::LossRecovery,
     liveness: liveness::Liveness,
     path: path::Path,
     pub(crate) feedback: feedback::ArrivalFeedback,
     pub(crate) congestion: congestion::Congestion,
+    pub(crate) start_probe: StartProbe,
     dscps: dscps::Dscps,
     repairs: repairs::Repairs,
     decoder: Decoder<P>,
@@ -122,12 +126,13 @@ impl<P: Payload> Session<P> {
             credit: credit::FlowControl::new(config, parameters, now),
             received: Received::new(),
             arrivals: ArrivalLog::new(),
-            reports_briefly: false,
+            detail: Detail::default(),
             recovery: recovery::LossRecovery::new(config),
             liveness: liveness::Liveness::new(config, initiates, now),
             path: path::Path::new(config.mtu, config.is_thin(), now),
             feedback: feedback::ArrivalFeedback::default(),
             congestion: congestion::Congestion::default(),
+            start_probe: StartProbe::default(),
             dscps: dscps::Dscps::default(),
             repairs: repairs::Repairs::new(config),
             decoder: Decoder::new((2 * config.receive_bdp()).min(64 << 20)),
@@ -181,13 +186,14 @@ impl<P: Payload> Session<P> {
         self.feedback.is_train_due = true;
     }
 
-    /// Whether so many bytes of streams wait to be sent.
+    /// Whether so many bytes of streams, or of a start probe, wait to be sent.
     pub(crate) fn has_waiting(&self, bytes: u64) -> bool {
-        let mut waiting = 0;
-        self.streams.iter().any(|(_, stream)| {
-            waiting += if stream.is_aborted() { 0 } else { stream.send.unsent() };
-            waiting >= bytes
-        })
+        let mut waiting = self.start_probe.waiting();
+        waiting >= bytes
+            || self.streams.iter().any(|(_, stream)| {
+                waiting += if stream.is_aborted() { 0 } else { stream.send.unsent() };
+                waiting >= bytes
+            })
     }
 
     /// Whether the latest packet asks to be acknowledged.

@@ -1,6 +1,7 @@
 //! Filling a packet: what goes first, and what waits for the link's pace.
 
 use super::Session;
+use crate::capacity::Detail;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
@@ -58,7 +59,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether something waits for the link's pace.
     pub(crate) fn has_paced(&self, now: Instant) -> bool {
-        !self.is_stalled() && (!self.classes.is_empty() || self.has_probe(now))
+        !self.is_stalled() && (!self.classes.is_empty() || self.has_probe(now) || self.start_probe.is_due())
     }
 
     /// Whether a stream waits that may pass others.
@@ -128,6 +129,9 @@ impl<P: Payload> Session<P> {
                 } else {
                     self.put_stream_data(now, &mut writer, &mut frames)
                 };
+                if of_data.is_none() && is_train {
+                    self.put_start_probe(&mut writer, &mut frames);
+                }
                 dscp = of_data.or(dscp);
             }
             Urgency::Idle => {
@@ -145,6 +149,15 @@ impl<P: Payload> Session<P> {
         let filled = self.record((now, position), &writer, overhead, dscp.unwrap_or_default(), frames);
         self.note_train(is_train);
         Some(filled)
+    }
+
+    /// Fills the packet with padding if it is one of a start probe.
+    fn put_start_probe(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.start_probe.is_due() && writer.ping() {
+            writer.pad::<P>();
+            self.start_probe.on_sent();
+            frames.push(SentFrame::Sample);
+        }
     }
 
     /// Writes that the packet belongs to a train, if it does.
@@ -226,8 +239,8 @@ impl<P: Payload> Session<P> {
     /// What has arrived, before an acknowledgement. Where there is no space for all stamps, the newest packet's will do.
     fn put_arrivals(&mut self, writer: &mut Writer<'_>) {
         let counters = self.arrivals.counters();
-        let mut put = |brief| writer.arrivals(&counters, &self.arrivals.stamps(brief));
-        if put(self.reports_briefly) || put(true) {
+        let mut put = |detail| writer.arrivals(&counters, &self.arrivals.stamps(detail));
+        if put(self.detail) || put(Detail::Newest) {
             self.arrivals.on_stamped();
         }
     }

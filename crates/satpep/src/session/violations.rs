@@ -154,6 +154,30 @@ fn frames_that_do_not_parse_break_the_session() {
 }
 
 #[test]
+fn reports_of_arrivals_that_are_none_or_two_break_the_session() {
+    for frames in [&[0x0e, 1, 1][..], &[0x0e, 1, 1, 1, 41, 1, 1], &[0x0e, 1, 1, 1, 2, 0, 1, 1, 1]] {
+        assert_eq!(session().on_frames(now(), &accepted(0), frames, 0), Err(Violation::Malformed), "{frames:?}");
+    }
+    let twice = [0x0e, 0, 0, 0, 0, 0x0e, 0, 0, 0, 0];
+    assert_eq!(session().on_frames(now(), &accepted(0), &twice, 0), Err(Violation::RepeatedAck));
+}
+
+#[test]
+fn a_peer_that_marks_all_packets_as_those_of_trains_gets_no_more_than_an_acknowledgement_for_each_32() {
+    let mut session = session();
+    let (mut space, mut count, mut bytes) = ([0; 1400], 0, 0);
+    for number in 0..3200 {
+        receive(&mut session, number, |writer| assert!(writer.train() && writer.ping())).expect("sound");
+        if session.owes_ack(now()) {
+            let filled = session.fill(now(), 0, &mut space, 53, Urgency::Now).expect("an acknowledgement");
+            (count, bytes) = (count + 1, bytes + filled.length);
+        }
+    }
+    assert_eq!(count, 100);
+    assert!(bytes / count <= 250, "{bytes}");
+}
+
+#[test]
 fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     for (frames, kind) in [(&[0x3f][..], 0x3f), (&[0x30, 4, 1, 2, 3, 4], 0x30), (&[0x20], 0x20), (&[0x40, 1], 1)] {
         assert_eq!(
