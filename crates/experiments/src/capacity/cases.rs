@@ -226,7 +226,7 @@ fn neighbours() -> Vec<Case> {
     vec![
         beside("fair beside CUBIC", Beside::Tcp("cubic")),
         beside("fair beside BBR", Beside::Tcp("bbr1")),
-        beside("fair beside UDP at a third", Beside::Udp),
+        Case { targets: Targets::share(0.83), ..beside("fair beside UDP at a third", Beside::Udp) },
     ]
 }
 
