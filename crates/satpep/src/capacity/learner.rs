@@ -337,6 +337,11 @@ impl Learner {
         Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT))
     }
 
+    /// Whether much more is in flight at the prior's rate than is sent before the link has answered.
+    pub(super) fn is_long(&self) -> bool {
+        self.belief.rate * self.rtt.smoothed > 2.0 * Self::UNPROVEN
+    }
+
     /// Whether the queue is not known to change.
     pub(super) fn is_steady(&self, now: f64) -> bool {
         now - self.grown_at > 2.0 * self.rtt.smoothed
@@ -364,7 +369,8 @@ impl Learner {
     }
 
     /// After an outage points, trains and rounds begin anew; the estimate stays.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self, now: f64) {
+        self.probing.ignore_losses_before(now);
         self.points.clear();
         self.newest = None;
         self.trains.forget_results();

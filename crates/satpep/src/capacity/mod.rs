@@ -214,12 +214,13 @@ impl Capacity {
     }
 
     /// Whether a train of full packets is worth sending before there is anything to send: nothing is known of the capacity that is
-    /// trusted, and the train does not keep the link busy for long. Where a rate is configured, the first data are that train: a
+    /// trusted, or data would soon have to wait for an answer, and the train does not keep the link busy for long. Where a rate is configured, the first data are that train: a
     /// flock of terminals that come up at once on one carrier does not fill it with trains.
     pub(crate) fn wants_start_probe(&self) -> bool {
         let bytes = Bytes::new(u64::from(Self::START_PROBE) * 1500);
-        let is_doubted = self.fixed.is_none() && self.learner.is_guess && self.learner.belief.confidence < 1.0;
-        is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
+        let is_doubted = self.learner.belief.confidence < 1.0 || self.learner.is_long();
+        let is_guess = self.fixed.is_none() && self.learner.is_guess;
+        is_guess && is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
     }
 
     /// Which peer a train is leaving to.
@@ -272,8 +273,8 @@ impl Capacity {
         }
         let seconds = now.as_secs_f64();
         if self.learner.silence.is_silent(seconds, &self.learner.rtt) {
-            self.learner.begin_anew();
-            self.ways.begin_anew();
+            self.learner.begin_anew(seconds);
+            self.ways.begin_anew(seconds);
         }
         let Some((reading, noise)) = self.ways.read(seconds, peer, report, &mut self.learner) else {
             return Holds::default();
@@ -283,7 +284,7 @@ impl Capacity {
             self.learner.is_shared = shared.has_others;
         }
         let counts = self.ways.counts();
-        let is_own_loss = self.learner.is_shared && self.ways.loses_alone(peer);
+        let is_own_loss = self.ways.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
         let (newest, largest) = (reading.newest, report.largest);
         let news = News { newest, largest, lost, point: shared.link, noise, counts };

@@ -493,7 +493,7 @@ impl Model {
         let Sender { learner, path, totals, .. } = &mut self.sender;
         let was_silent = learner.silence.is_silent(now, &learner.rtt);
         if was_silent {
-            learner.begin_anew();
+            learner.begin_anew(now);
             path.interrupt();
         }
         let before = learner.rate;

@@ -195,6 +195,11 @@ impl Probing {
         (self.trial, self.experiment, self.round) = (None, None, None);
     }
 
+    /// Of what was sent before `now` losses say nothing.
+    pub(super) fn ignore_losses_before(&mut self, now: f64) {
+        self.counts_from = now;
+    }
+
     pub(super) fn end_trial(&mut self) {
         self.trial = None;
     }

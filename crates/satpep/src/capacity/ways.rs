@@ -128,7 +128,7 @@ impl Ways {
         let mut others: SmallVec<[f64; 16]> =
             self.ways.iter().filter(|(index, _)| **index != peer.index()).map(|(_, way)| loss(way)).collect();
         let own = self.ways.get(&peer.index()).map_or(0.0, loss);
-        own > Self::MUCH_LOSS + 2.0 * median(&mut others)
+        !others.is_empty() && own > Self::MUCH_LOSS + 2.0 * median(&mut others)
     }
 
     /// Updates what is known of a peer's way. Returns until when to hold its data back.
@@ -210,10 +210,10 @@ impl Ways {
     }
 
     /// After an outage.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self, now: f64) {
         for way in self.ways.values_mut() {
             way.path.interrupt();
-            way.learner.begin_anew();
+            way.learner.begin_anew(now);
         }
     }
 

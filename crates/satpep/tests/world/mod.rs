@@ -162,6 +162,11 @@ impl World {
         Self::with(hop, terminals, |_| {})
     }
 
+    /// A hub and terminals that keep their rates by force: what is looked at is not how they are estimated.
+    pub fn fixed(hop: Hop, terminals: usize) -> Self {
+        Self::with(hop, terminals, |config| config.capacity_is_fixed = true)
+    }
+
     /// A hub and terminals whose settings `adjust` may change.
     pub fn with(hop: Hop, terminals: usize, adjust: impl Fn(&mut EndpointConfig) + 'static) -> Self {
         Self::with_each(hop, terminals, move |_, config| adjust(config), |_, _, _| {})
