@@ -138,6 +138,10 @@ impl Probing {
     /// What is tried beyond a policer's rate as it was found: at first, and at most.
     const CREEP: f64 = 0.01;
     const MOST_STEP: f64 = 0.04;
+    /// An experiment's rate is this share of the estimate at least: it has to end.
+    const LEAST_RATE: f64 = 0.125;
+    /// No policer loses more than this: a prior would have to be twenty times too high.
+    const BROKEN: f64 = 0.95;
     /// For so many seconds after many losses trials are short.
     const SUSPECTED: f64 = 30.0;
     /// How long what arrived in a round is remembered.
@@ -488,13 +492,17 @@ impl Learner {
         let took = self.counts.since(&round.counts);
         let counted = took.map(|took| (self.counts.received - round.counts.received) / took);
         let is_missing = counted.is_none_or(|counted| counted < sent * (1.0 - excess / 2.0));
-        let is_more = excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
+        // Where hardly anything arrives, the path is broken, or its MTU has shrunk.
+        let is_broken = lossiness.mean > Probing::BROKEN;
+        let is_more =
+            !is_broken && excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
         if is_more && is_empty && !self.is_guess {
             self.probing.excesses += 1;
             let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
             if now >= self.probing.next_experiment && is_sure {
                 let is_serial = self.trains_find().is_some();
                 let rate = arrived * if lossiness.median > Probing::MANY { 0.95 } else { 0.98 };
+                let rate = rate.max(self.rate * Probing::LEAST_RATE);
                 self.probing.experiment = Some(Experiment { rate, arrived, lossiness, is_serial, start: None });
                 (self.probing.excesses, self.probing.round) = (0, None);
                 return;
@@ -507,7 +515,7 @@ impl Learner {
         } else {
             self.follow_usual(now, lossiness, packets, is_empty);
         }
-        let is_full = !is_empty && excess > 0.03 && arrived < 0.97 * self.rate;
+        let is_full = !is_empty && !is_broken && excess > 0.03 && arrived < 0.97 * self.rate;
         if is_full && now - self.lowered_at > self.rtt.smoothed {
             self.set(arrived, EstimateSource::Losses);
             (self.lowered_at, self.probing.counts_from) = (now, now);
