@@ -43,6 +43,9 @@ pub use tcp::TcpSettings;
 pub use updates::UpdateSettings;
 pub use web::WebSettings;
 
+/// Where gateways keep what they remember, unless they are told otherwise.
+const STATE: &str = "/var/lib/bentpipe";
+
 /// All settings of a gateway, checked.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -104,6 +107,8 @@ pub struct Settings {
     pub web: Option<WebSettings>,
     /// Where connections that have ended are logged.
     pub connection_log: Option<ConnectionLogSettings>,
+    /// Where is kept what is remembered between runs.
+    pub state_directory: PathBuf,
     /// The control socket.
     pub control: PathBuf,
     /// The group that may use it.
@@ -337,6 +342,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         build: Build::default(),
         web: web?,
         connection_log: connection_log?,
+        state_directory: gateway.state_directory.map_or_else(|| PathBuf::from(STATE), |path| PathBuf::from(path.0)),
         control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
         control_group: control.group.map(|group| group.0),
         debug: debug?,

@@ -80,6 +80,7 @@ impl Comparison {
             build: _,
             web,
             connection_log,
+            state_directory,
             control,
             control_group,
             debug,
@@ -110,6 +111,7 @@ impl Comparison {
         self.fixed("[metrics] listen", old.metrics == *metrics);
         self.fixed("[web]", old.web == *web);
         self.fixed("[connection_log]", old.connection_log == *connection_log);
+        self.fixed("[gateway] state_directory", old.state_directory == *state_directory);
         self.fixed("[control] socket", old.control == *control);
         self.fixed("[control] group", old.control_group == *control_group);
         self.fixed("[debug]", old.debug == *debug);
@@ -363,6 +365,7 @@ mod tests {
             ("[gateway]", "cipher = \"chacha20-poly1305\"", "[gateway] cipher"),
             ("[gateway]", "accept = \"confirmed\"", "[gateway] accept"),
             ("[gateway]", "memory = \"3MiB\"", "[gateway] memory"),
+            ("[gateway]", "state_directory = \"/elsewhere\"", "[gateway] state_directory"),
             ("[gateway]", "transport = \"tcp\"", "[gateway] transport"),
             ("[link]", "capacity = \"fixed\"", "[link] capacity"),
             ("[link]", "rate_confidence = \"guess\"", "[link] rate_confidence"),

@@ -6,6 +6,7 @@
 
 mod capacity;
 mod key_log;
+mod remembered;
 pub(crate) mod satpep;
 pub(crate) mod tcp;
 

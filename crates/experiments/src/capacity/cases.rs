@@ -225,8 +225,8 @@ fn neighbours() -> Vec<Case> {
     let beside = |name: &str, beside| Case { beside, size: 20 * MB, ..case(name, Targets::share(0.46)) };
     vec![
         beside("fair beside CUBIC", Beside::Tcp("cubic")),
-        beside("fair beside BBR", Beside::Tcp("bbr")),
-        beside("fair beside UDP at a third", Beside::Udp),
+        beside("fair beside BBR", Beside::Tcp("bbr1")),
+        Case { targets: Targets::share(0.83), ..beside("fair beside UDP at a third", Beside::Udp) },
     ]
 }
 

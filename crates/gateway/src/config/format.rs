@@ -167,6 +167,9 @@ pub struct Gateway {
     /// Idle time after which a host is probed.
     #[schemars(extend("x-least" = "10s", "x-most" = "24h", "default" = "2h"))]
     pub host_keepalive: Option<Interval>,
+    /// Directory of what is remembered between runs: the capacity, as it was measured. Where it is missing, nothing is.
+    #[schemars(extend("default" = "/var/lib/bentpipe"))]
+    pub state_directory: Option<Path>,
 }
 
 /// The satellite transport.

@@ -17,6 +17,7 @@ use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
 use crate::transport::capacity::CapacityWatch;
 use crate::transport::key_log::KeyLog;
+use crate::transport::remembered::Remembered;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
@@ -47,6 +48,7 @@ const BLOCKED_PERIOD: Duration = Duration::from_millis(1);
 const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
 /// How often losses are looked at.
 const JUDGEMENT_PERIOD: Duration = Duration::from_secs(1);
+const NANOS_OF_A_SECOND: u64 = 1_000_000_000;
 /// Pieces of the receive buffer that one system call writes.
 const SLICES: usize = 64;
 
@@ -79,6 +81,9 @@ pub(crate) struct Satpep {
     rate: Option<Rate>,
     is_fixed: bool,
     capacity: CapacityWatch,
+    remembered: Remembered,
+    /// Of the peers, as text.
+    keys: Vec<String>,
 }
 
 impl std::fmt::Debug for Satpep {
@@ -115,7 +120,8 @@ impl Satpep {
         let udp = Udp::bind(settings.listen, heir.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         watch.add(&udp, Owner::Transport(0)).map_err(while_doing("watching the UDP socket"))?;
-        let (mut endpoint, peers) = endpoint(settings, run, now)?;
+        let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
+        let (mut endpoint, peers) = endpoint(settings, run, now, &remembered)?;
         if let Some(heir) = heir {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             initiate(&mut endpoint, now, settings, &peers, &heir.offer);
@@ -152,7 +158,22 @@ impl Satpep {
             rate: settings.link.rate,
             is_fixed: settings.link.capacity == CapacityMode::Fixed,
             capacity: CapacityWatch::default(),
+            remembered,
+            keys: settings.peers.iter().map(key_of).collect(),
         })
+    }
+
+    /// Logs and remembers what the capacity is believed to be, where that is news.
+    fn look_at_capacity(&mut self, now: Instant) {
+        let estimate = self.streams.endpoint.capacity_estimate(now);
+        self.capacity.look(&estimate);
+        let streams = &self.streams;
+        let up = self.keys.iter().enumerate().filter_map(|(at, key)| {
+            let id = streams.id(at);
+            let rtt = streams.endpoint.peer_stats(now, id).min_rtt?;
+            (streams.endpoint.peer_state(id) == PeerState::Up).then_some((key.as_str(), rtt))
+        });
+        self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
     }
 
     fn name(&self, id: PeerId) -> &str {
@@ -397,7 +418,7 @@ impl SatelliteTransport for Satpep {
             self.next_judgement = now + JUDGEMENT_PERIOD;
             self.judge_batches(now);
             self.look_at_paths(now);
-            self.capacity.look(&self.streams.endpoint.capacity_estimate(now));
+            self.look_at_capacity(now);
         }
     }
 
@@ -464,10 +485,12 @@ impl Membership for Satpep {
                 // The relays give places in order, and those of peers that were removed again.
                 if at == self.names.len() {
                     self.names.push(peer.name.clone());
+                    self.keys.push(key_of(peer));
                     self.paths.push(PeerPath::new(now, peer));
                 } else {
                     self.paths[at] = PeerPath::new(now, peer);
                     self.names[at].clone_from(&peer.name);
+                    self.keys[at] = key_of(peer);
                 }
             }
             Err(error) => tracing::error!(peer = peer.name, %error, "a defect: the peer could not be added"),
@@ -687,6 +710,11 @@ impl Transport<HostSockets> for Satpep {
 const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
 
 /// The transport's settings of a peer; `None` if there is no far gateway.
+/// The key by which a peer is remembered.
+fn key_of(peer: &Peer) -> String {
+    peer.public_key.map(|key| key.to_string()).unwrap_or_default()
+}
+
 fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     let &Peer { public_key, address, weight, cap, .. } = peer;
     Some(PeerConfig { public_key: public_key?, address, weight, cap })
@@ -728,7 +756,12 @@ fn initiate(endpoint: &mut Endpoint, now: Instant, settings: &Settings, ids: &[P
     }
 }
 
-fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
+fn endpoint(
+    settings: &Settings,
+    run: Run,
+    now: Instant,
+    remembered: &Remembered,
+) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
     let rate = link.nominal_rate();
     let mut config = EndpointConfig::new(settings.private_key.clone(), rate, link.receive_rate, link.rtt);
@@ -739,7 +772,10 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
     config.capacity_is_fixed = link.capacity == CapacityMode::Fixed;
-    config.prior = Some(link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate)));
+    let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
+    let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
+    let configured = link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate));
+    config.prior = Some(before.unwrap_or(configured));
     config.ceiling = link.ceiling;
     config.cross_traffic = link.cross_traffic;
     config.receive_memory = link.receive_memory;

@@ -44,12 +44,16 @@ pub(super) struct Learner {
     /// Bytes that have entered the link.
     pub(super) position: f64,
     pub(super) noise: f64,
+    /// Several peers are sent to, so that what a train finds may be its peer's own way.
+    pub(super) is_shared: bool,
     /// How unevenly packets leave, as a factor.
     pub(super) slack: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
     pub(super) ours: f64,
+    /// What the link carried when its queue grew just after trains had found more.
+    pub(super) carried: Option<f64>,
     pub(super) probing: Probing,
     pub(super) test: Option<QueueTest>,
     pub(super) silence: Silence,
@@ -105,7 +109,7 @@ impl RoundTrip {
 
 impl Learner {
     /// A train shows up to this multiple of the rate; its queue of 21 ms fits one of a tenth of the BDP of a GEO hop.
-    const TRAIN: f64 = 8.0;
+    pub(super) const TRAIN: f64 = 8.0;
     /// The first train of a guess leaves this much faster: it may be ten times too low.
     const FIRST_TRAIN: f64 = 64.0;
     /// Its packets, and those of one where no more wait.
@@ -153,10 +157,12 @@ impl Learner {
             newest: None,
             position: 0.0,
             noise: 0.0005,
+            is_shared: false,
             slack: 1.0,
             counts: Counts::default(),
             push: Push::default(),
             ours: 1.0,
+            carried: None,
             probing: Probing::default(),
             test: None,
             silence: Silence::default(),
@@ -178,7 +184,7 @@ impl Learner {
         self.trains.forget_results();
         self.probing.abandon();
         self.raised_by = None;
-        self.ours = 1.0;
+        (self.ours, self.carried) = (1.0, None);
     }
 
     /// How long the link takes for so many full packets.

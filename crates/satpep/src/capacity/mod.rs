@@ -243,9 +243,13 @@ impl Capacity {
         self.learner.trains.is_ahead() || self.ways.is_ahead()
     }
 
-    /// Bytes that a train which ended lately sent ahead of the pace of a peer's narrow way.
-    pub(crate) fn take_peer_ahead(&mut self, peer: PeerId) -> Bytes {
-        Bytes::new(self.ways.narrow(peer).map_or(0.0, |learner| learner.trains.take_ahead()) as u64)
+    /// Bytes that a train which ended lately sent ahead of the pace of a peer's narrow way, and of the link's.
+    pub(crate) fn take_peer_ahead(&mut self, now: Instant, peer: PeerId) -> [Bytes; 2] {
+        let pace = self.learner.pace(now.as_secs_f64());
+        let Some(learner) = self.ways.narrow(peer) else { return [Bytes::ZERO; 2] };
+        let ahead = learner.trains.take_ahead();
+        let share = 1.0 - pace / (Learner::TRAIN * learner.rate);
+        [ahead, ahead * share.max(0.0)].map(|bytes| Bytes::new(bytes as u64))
     }
 
     /// There is nothing more to send now: a train that is leaving is as long as it is.
@@ -274,7 +278,10 @@ impl Capacity {
         let Some((reading, noise)) = self.ways.read(seconds, peer, report, &mut self.learner) else {
             return Holds::default();
         };
-        let shared = self.ways.share_out(seconds, peer, &reading);
+        let shared = self.ways.share_out(peer, &reading, self.learner.packets(1.0));
+        if reading.point.is_some() {
+            self.learner.is_shared = shared.has_others;
+        }
         let counts = self.ways.counts();
         let (newest, largest, lost) = (reading.newest, report.largest, &report.lost);
         let news = News { newest, largest, lost, point: shared.link, noise, counts };

@@ -3,6 +3,7 @@
 use super::delays::{Counts, Delays, Point, Sample};
 use super::learner::Sent;
 use super::report::Report;
+use std::collections::VecDeque;
 
 /// What is known of the way to a peer.
 #[derive(Debug, Default)]
@@ -13,8 +14,8 @@ pub(super) struct Path {
     lost: u64,
     /// The newest packet whose arrival was reported, and how many bytes had been sent to this peer with it.
     newest: Option<(Sent, f64)>,
-    /// The newest point.
-    pub(super) latest: Option<Point>,
+    /// When the latest points were sent, and the queue that they saw; the newest last.
+    seen: VecDeque<(f64, f64)>,
 }
 
 /// A report in the light of those before it.
@@ -27,6 +28,9 @@ pub(super) struct Reading {
 }
 
 impl Path {
+    /// Points that are remembered: a peer with a queue of its own reports a second later than others what was sent at the same time.
+    const SEEN: usize = 64;
+
     /// Takes in a report, all but its trains; `None` as long as nothing was ever stamped. `is_first` says whether a stamp of a train is its first packet,
     /// which alone of them queued behind nothing of its own; a point takes `length` seconds.
     pub(super) fn read(
@@ -61,20 +65,36 @@ impl Path {
         self.lost += lost;
         totals.lost += lost as f64;
         let point = self.delays.take(length, *totals, is_steady);
-        self.latest = point.or(self.latest);
+        if let Some(point) = point {
+            if self.seen.len() == Self::SEEN {
+                self.seen.pop_front();
+            }
+            self.seen.push_back((point.sent, point.queue));
+        }
         let (newest, newest_own) = self.newest?;
         Some(Reading { newest, newest_own, point })
+    }
+
+    /// The queue that was seen by what was sent at about `sent`, at most `apart` seconds from it.
+    pub(super) fn queue_at(&self, sent: f64, apart: f64) -> Option<f64> {
+        let nearest = self.seen.iter().rev().min_by(|a, b| (a.0 - sent).abs().total_cmp(&(b.0 - sent).abs()))?;
+        ((nearest.0 - sent).abs() <= apart).then_some(nearest.1)
+    }
+
+    /// The queue that was seen last.
+    pub(super) fn queue(&self) -> f64 {
+        self.seen.back().map_or(0.0, |(_, queue)| *queue)
     }
 
     /// So much of the delay is no queue.
     pub(super) fn shift(&mut self, seconds: f64) {
         self.delays.shift(seconds);
-        self.latest = self.latest.map(|latest| Point { queue: (latest.queue - seconds).max(0.0), ..latest });
+        self.seen.iter_mut().for_each(|(_, queue)| *queue = (*queue - seconds).max(0.0));
     }
 
     /// After an outage.
     pub(super) fn interrupt(&mut self) {
         self.delays.interrupt();
-        self.latest = None;
+        self.seen.clear();
     }
 }

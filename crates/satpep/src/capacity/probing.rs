@@ -63,6 +63,8 @@ pub(super) struct Probing {
     trial: Option<Trial>,
     next_trial: f64,
     failed: u32,
+    /// So much was lost lately that it may have been a policer's doing.
+    suspected_until: f64,
     /// What is beyond the estimate is dropped without a queue.
     pub(super) is_limited: bool,
     /// The policer's rate is known to a hundredth; what is tried beyond it next.
@@ -94,6 +96,7 @@ impl Default for Probing {
             trial: None,
             next_trial: f64::NEG_INFINITY,
             failed: 0,
+            suspected_until: f64::NEG_INFINITY,
             is_limited: false,
             is_exact: false,
             step: Self::CREEP,
@@ -135,6 +138,8 @@ impl Probing {
     /// What is tried beyond a policer's rate as it was found: at first, and at most.
     const CREEP: f64 = 0.01;
     const MOST_STEP: f64 = 0.04;
+    /// For so many seconds after many losses trials are short.
+    const SUSPECTED: f64 = 30.0;
     /// How long what arrived in a round is remembered.
     const CARRIED: f64 = 60.0;
 
@@ -207,6 +212,8 @@ impl Probing {
 impl Learner {
     /// A train raises the estimate by this at once; more is tried first.
     const AT_ONCE: f64 = 1.25;
+    /// Others that are not measured are left this share of what trains find, at most.
+    const LEAST_OURS: f64 = 0.2;
     /// Trains that were spaced out at up to this multiple of the estimate are believed to be the link's doing.
     const SURE: f64 = 12.0;
     /// What trains find has to differ from the estimate by.
@@ -232,6 +239,10 @@ impl Learner {
         let mut spans: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.span).collect();
         let noise = 1.2 * self.noise / median(&mut spans) / (dispersed.len() as f64 / 2.0).sqrt();
         let tolerance = Self::TOLERANCE.max(noise);
+        if let Some(carried) = self.carried.take() {
+            // Trains find the link's rate, and others have a part of it.
+            self.ours = (carried / found).clamp(Self::LEAST_OURS, 1.0);
+        }
         let rate = found * self.ours;
         let both = |agrees: &dyn Fn(f64) -> bool| dispersed.iter().rev().take(2).all(|r| agrees(r.found * self.ours));
         if self.is_guess {
@@ -253,6 +264,7 @@ impl Learner {
         } else if rate < self.rate * (1.0 - tolerance)
             && now - self.raised_at > self.rtt.smoothed + 0.1
             && self.queue > self.busy()
+            && !self.is_shared
             && both(&|rate| rate < self.rate * (1.0 - tolerance / 2.0))
         {
             self.set(rate, EstimateSource::Trains);
@@ -296,7 +308,8 @@ impl Learner {
             };
             let rate = rate.min(most * self.rate);
             // Where trains were not spaced out the link may be a policer's: what is beyond its rate is lost, and has to be short.
-            let is_sure = found.is_some_and(|found| found <= Self::SURE * self.rate);
+            let is_sure =
+                found.is_some_and(|found| found <= Self::SURE * self.rate) && now > self.probing.suspected_until;
             let pulse = if is_sure { f64::INFINITY } else { self.trial_length(rate) };
             let trial = Trial { rate, before: self.rate, start: None, pulse, is_sent: false };
             self.probing.trial = Some(trial);
@@ -417,7 +430,8 @@ impl Learner {
         self.probing.counts_from = now;
         let is_third = |now: f64, before: f64| now <= usual + (before - usual) / 3.0;
         let has_fallen = is_third(lossiness.median, before.median) && is_third(lossiness.mean, before.mean);
-        if has_fallen && experiment.is_serial && !self.probing.found_once {
+        let is_clear = before.median > Probing::MANY;
+        if has_fallen && experiment.is_serial && !is_clear && !self.probing.found_once {
             // Losses that come and go by themselves rarely do so twice with us.
             (self.probing.found_once, self.probing.excesses, self.probing.next_experiment) = (true, 1, now);
             return;
@@ -426,7 +440,7 @@ impl Learner {
         if has_fallen {
             self.set(experiment.arrived * 0.995, EstimateSource::Losses);
             if let Some(found) = self.trains_find() {
-                self.ours = (experiment.arrived / found).clamp(0.2, 1.0);
+                self.ours = (experiment.arrived / found).clamp(Self::LEAST_OURS, 1.0);
             }
             self.probing.back_off(now, self.rtt.smoothed);
         } else {
@@ -461,6 +475,9 @@ impl Learner {
             self.probing.carried_at = now;
         }
         self.note_excess(lossiness);
+        if excess > Probing::MANY {
+            self.probing.suspected_until = now + Probing::SUSPECTED;
+        }
         let noise = 2.0 * (usual.max(0.002) / packets).sqrt();
         // What was only late is not missing among what arrived.
         let took = self.counts.since(&round.counts);
@@ -488,7 +505,7 @@ impl Learner {
         let is_full = !is_empty && excess > 0.03 && arrived < 0.97 * self.rate;
         if is_full && now - self.lowered_at > self.rtt.smoothed {
             self.set(arrived, EstimateSource::Losses);
-            self.lowered_at = now;
+            (self.lowered_at, self.probing.counts_from) = (now, now);
         }
         if self.ours < 1.0 && is_empty {
             self.ours = (self.ours * 1.01).min(1.0);

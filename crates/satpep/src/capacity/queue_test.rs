@@ -28,6 +28,8 @@ impl QueueTest {
     pub(super) const PACE: f64 = 0.9;
     const LONGEST: f64 = 0.1;
     const SHORTEST: f64 = 0.02;
+    /// A queue is drained for a round trip and this long at most: then it is looked at again.
+    const LONGEST_DRAIN: f64 = 0.5;
     /// A delay that fell by less than this share of the pause did not fall.
     const FELL: f64 = 0.25;
     /// One that came at once to this share is no queue after the first test.
@@ -56,7 +58,7 @@ impl Learner {
             return None;
         }
         if now - self.grown_at < self.rtt.smoothed + self.queue + 0.3 {
-            return Some(now + queue - high / 3.0);
+            return Some(now + (queue - high / 3.0).min(self.rtt.smoothed + QueueTest::LONGEST_DRAIN));
         }
         if self.test.is_some() {
             return None;

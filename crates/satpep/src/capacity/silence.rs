@@ -27,14 +27,17 @@ impl Default for Silence {
 impl Silence {
     /// What is sent of the estimate while reports are overdue.
     pub(super) const QUIET_PACE: f64 = 0.25;
-    /// A report is overdue after a quarter of a round trip, this long, or so many of the longest gaps between reports.
-    const LEAST: f64 = 0.1;
-    const GAPS: f64 = 4.0;
+    /// A report is overdue after this long, or so many of the longest gaps between reports. A cut link is sent little into then.
+    const LEAST: f64 = 0.08;
+    const GAPS: f64 = 3.0;
+    /// Between probes, in seconds and in round trips.
+    const PROBES: f64 = 0.1;
+    const PROBES_ROUNDS: f64 = 0.25;
     /// Of so few bytes the last may have been lost, and nothing is to be concluded from that.
     const FEW: f64 = 24e3;
     /// A gap is forgotten in some thousand reports.
     const MEMORY: f64 = 0.998;
-    const LONGEST_GAP: f64 = 1.0;
+    const OUTAGE: f64 = 2.0;
     /// Between marks of what is not reported, and how many of them there are.
     const MARK: f64 = 0.01;
     const MARKS: usize = 128;
@@ -54,7 +57,8 @@ impl Silence {
     /// A report came, whose newest packet was sent at `sent` and ended at `position`.
     pub(super) fn on_report(&mut self, now: f64, sent: f64, position: f64) {
         let due = self.due(now - sent);
-        if now - due <= Self::LONGEST_GAP {
+        // What was long enough to be taken for an outage was one.
+        if now - due <= Self::OUTAGE * self.patience() {
             self.gap = (self.gap * Self::MEMORY).max((now - due).max(0.0));
         }
         self.latest = now;
@@ -75,23 +79,23 @@ impl Silence {
         front.map_or(f64::INFINITY, |(sent, _)| (sent + rtt).max(self.latest))
     }
 
-    fn patience(&self, rtt: &RoundTrip) -> f64 {
-        (rtt.smoothed / 4.0).max(Self::LEAST).max(Self::GAPS * self.gap)
+    fn patience(&self) -> f64 {
+        Self::LEAST.max(Self::GAPS * self.gap)
     }
 
     /// Between probes of a link that is cut: its end is noticed a quarter of a round trip late at most.
     pub(super) fn probe_interval(&self, rtt: &RoundTrip) -> f64 {
-        (rtt.smoothed / 4.0).max(Self::LEAST)
+        (rtt.smoothed * Self::PROBES_ROUNDS).max(Self::PROBES)
     }
 
     /// Whether reports are overdue.
     pub(super) fn is_quiet(&self, now: f64, rtt: &RoundTrip) -> bool {
-        now - self.due(rtt.smoothed) > self.patience(rtt)
+        now - self.due(rtt.smoothed) > self.patience()
     }
 
     /// Whether they are overdue by so much that the link is taken for cut.
     pub(super) fn is_silent(&self, now: f64, rtt: &RoundTrip) -> bool {
-        now - self.due(rtt.smoothed) > 2.0 * self.patience(rtt) + 4.0 * rtt.variation
+        now - self.due(rtt.smoothed) > Self::OUTAGE * self.patience() + 4.0 * rtt.variation
     }
 }
 
@@ -119,9 +123,9 @@ mod tests {
     fn a_steady_stream_that_ends_is_noticed_within_half_a_round_trip() {
         let silence = run(3.0, 3.0);
         assert!(!silence.is_quiet(3.0, &RTT));
-        let silence = run(3.2, 3.0);
-        assert!(silence.is_quiet(3.2, &RTT) && !silence.is_silent(3.2, &RTT));
-        assert!(run(3.35, 3.0).is_silent(3.35, &RTT));
+        let silence = run(3.15, 3.0);
+        assert!(silence.is_quiet(3.15, &RTT) && !silence.is_silent(3.15, &RTT));
+        assert!(run(3.25, 3.0).is_silent(3.25, &RTT));
     }
 
     #[test]
@@ -140,11 +144,15 @@ mod tests {
     #[test]
     fn where_reports_are_rare_they_are_waited_for() {
         let mut silence = Silence::default();
-        for k in 1..200u32 {
-            let now = f64::from(k) * 0.1;
-            silence.on_sent(now, f64::from(k) * 75_000.0);
-            silence.on_report(now, now - 0.05, f64::from(k) * 75_000.0 - 37_500.0);
+        // A packet each 2 ms; a report each 100 ms, of what was sent 50 ms before.
+        for k in 0..10_000u32 {
+            let now = f64::from(k) * 0.002;
+            silence.on_sent(now, f64::from(k + 1) * 1500.0);
+            if k % 50 == 49 {
+                silence.on_report(now, now - 0.05, f64::from(k - 24) * 1500.0);
+            }
         }
-        assert!(!silence.is_quiet(20.2, &RTT) && silence.is_quiet(20.5, &RTT));
+        let short = RoundTrip { smoothed: 0.05, ..RTT };
+        assert!(!silence.is_quiet(20.15, &short) && silence.is_quiet(20.5, &short));
     }
 }

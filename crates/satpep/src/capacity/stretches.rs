@@ -145,10 +145,8 @@ impl Learner {
     }
 
     fn on_growth(&mut self, now: f64, growth: &Growth) {
-        if let Some(found) = self.raised_by.filter(|_| now - self.raised_at < 2.5 * self.rtt.smoothed + 0.5) {
-            // Trains find the link's rate, and others have a part of it.
-            self.ours = (growth.carried / found).clamp(0.2, 1.0);
-        }
+        let was_raised = now - self.raised_at < 2.5 * self.rtt.smoothed + 0.5;
+        self.carried = self.raised_by.is_some().then_some(growth.carried).filter(|_| was_raised);
         let rate = if growth.took > 0.1 { growth.latest } else { growth.carried };
         self.set(rate.max(self.rate * Self::DEEPEST), EstimateSource::Queue);
         (self.lowered_at, self.grown_at) = (now, now);

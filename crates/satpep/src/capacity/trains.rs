@@ -252,7 +252,7 @@ mod tests {
     fn neither_losses_nor_a_late_packet_nor_a_stall_move_it() {
         let lost = train(|k| (k % 5 != 2).then_some(0.002 * f64::from(k))).unwrap();
         let late = train(|k| Some(0.002 * f64::from(k) + if k == 6 { 0.02 } else { 0.0 })).unwrap();
-        let stall = train(|k| Some(if (3..8).contains(&k) { 0.016 } else { 0.002 * f64::from(k) })).unwrap();
+        let stall = train(|k| Some(if (3..6).contains(&k) { 0.012 } else { 0.002 * f64::from(k) })).unwrap();
         for result in [lost, late, stall] {
             assert!((result.found / 750_000.0 - 1.0).abs() < 0.15, "{result:?}");
         }

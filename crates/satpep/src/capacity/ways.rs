@@ -42,11 +42,16 @@ pub(super) struct Ways {
 pub(super) struct Shared {
     pub(super) link: Option<Point>,
     pub(super) own: Option<Point>,
+    /// Others are sent to as well.
+    pub(super) has_others: bool,
 }
 
 impl Ways {
     /// Points that were sent at most this far apart saw the same queue.
     const TOGETHER: f64 = 0.08;
+    /// Packets of a point; and what was sent this far apart was sent to peers that share the link.
+    const POINT_PACKETS: f64 = 4.0;
+    const RECENTLY: f64 = 1.0;
     /// A way that carries this share of the link is not narrow any more.
     const AS_WIDE: f64 = 0.95;
     /// Without a report for so long, what a way was is forgotten.
@@ -80,19 +85,21 @@ impl Ways {
         self.totals
     }
 
-    /// Splits the delay of a report's point.
-    pub(super) fn share_out(&mut self, _now: f64, peer: PeerId, reading: &Reading) -> Shared {
+    /// Splits the delay of a report's point on a link that takes `packet` seconds for one.
+    pub(super) fn share_out(&mut self, peer: PeerId, reading: &Reading, packet: f64) -> Shared {
         let Some(point) = reading.point else { return Shared::default() };
+        // Where many share a slow link, each has a point seldom.
+        let apart = (packet * Self::POINT_PACKETS * self.ways.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
         let others = self.ways.iter().filter(|(index, way)| **index != peer.index() && !way.is_narrow);
-        let together = others
-            .filter_map(|(_, way)| way.path.latest.filter(|latest| (latest.sent - point.sent).abs() <= Self::TOGETHER));
-        let mut queues: SmallVec<[f64; 16]> = together.map(|latest| latest.queue).collect();
+        let together = others.filter_map(|(_, way)| way.path.queue_at(point.sent, apart));
+        let mut queues: SmallVec<[f64; 16]> = together.collect();
+        let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
         let is_narrow = self.ways.get(&peer.index()).is_some_and(|way| way.is_narrow);
         if queues.is_empty() {
             // Who is sent to alone has all of the delay to itself.
             let link = (!is_narrow).then_some(point);
             let own = is_narrow.then_some(Point { position: point.own, ..point });
-            return Shared { link, own };
+            return Shared { link, own, has_others };
         }
         if !is_narrow {
             queues.push(point.queue);
@@ -103,7 +110,14 @@ impl Ways {
             self.latest = point.sent;
         }
         let own = Point { queue: (point.queue - shared).max(0.0), position: point.own, ..point };
-        Shared { link: (is_due && !is_narrow).then_some(Point { queue: shared, ..point }), own: Some(own) }
+        let link = (is_due && !is_narrow).then_some(Point { queue: shared, ..point });
+        Shared { link, own: Some(own), has_others }
+    }
+
+    /// Whether others than `peer` were sent to at about `sent`.
+    fn has_others(&self, peer: PeerId, sent: f64) -> bool {
+        let mut others = self.ways.iter().filter(|(index, _)| **index != peer.index());
+        others.any(|(_, way)| way.path.queue_at(sent, Self::RECENTLY).is_some())
     }
 
     /// Updates what is known of a peer's way. Returns until when to hold its data back.
@@ -141,7 +155,7 @@ impl Ways {
     /// What of a delay turned out to be no queue: of `seconds` for `peer`, and of as much as they have for the others.
     pub(super) fn shift_all(&mut self, peer: PeerId, seconds: f64) {
         for (index, way) in &mut self.ways {
-            let queue = way.path.latest.map_or(0.0, |latest| latest.queue);
+            let queue = way.path.queue();
             let shift = if *index == peer.index() { queue.max(seconds) } else { queue };
             way.path.shift(shift);
         }

@@ -318,9 +318,10 @@ impl<P: Payload> Endpoint<P> {
         };
         let way = peer.way.get_or_insert_with(|| Pacer::new(rate));
         way.set_rate(now, rate);
-        let ahead = self.capacity.take_peer_ahead(id);
+        let [ahead, ahead_of_link] = self.capacity.take_peer_ahead(now, id);
         if ahead > Bytes::ZERO {
             way.make_up(now, ahead);
+            self.pacer.make_up(now, ahead_of_link);
         }
     }
 
