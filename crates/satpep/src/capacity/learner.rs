@@ -31,8 +31,6 @@ pub(super) struct Learner {
     pub(super) why: EstimateSource,
     /// No train and no queue has answered yet.
     pub(super) is_guess: bool,
-    /// Bytes sent while it is a guess.
-    unproven: f64,
     pub(super) rtt: RoundTrip,
     pub(super) trains: Trains,
     next_train: f64,
@@ -148,7 +146,6 @@ impl Learner {
             rate: belief.rate,
             why: EstimateSource::Prior,
             is_guess: true,
-            unproven: 0.0,
             rtt: RoundTrip { smoothed: rtt, variation: rtt / 8.0 },
             trains: Trains::default(),
             next_train: 0.0,
@@ -177,7 +174,6 @@ impl Learner {
     pub(super) fn tell(&mut self, belief: Belief) {
         // What is much more than was thought has to prove itself like a guess.
         self.is_guess |= belief.rate > Self::BELIEVED * self.rate;
-        self.unproven = 0.0;
         self.belief = belief;
         self.set(belief.rate, EstimateSource::Reported);
         self.points.clear();
@@ -227,7 +223,7 @@ impl Learner {
     /// Bytes per second to send now, a train that is leaving left out of account.
     pub(super) fn pace(&self, now: f64) -> f64 {
         if self.silence.is_silent(now, &self.rtt) {
-            return PACKET / self.silence.probe_interval(&self.rtt);
+            return (self.rate * Silence::SILENT_PACE).max(PACKET / self.silence.probe_interval(&self.rtt));
         }
         if let Some(rate) = self.probing.experiment_rate() {
             return rate;
@@ -235,7 +231,8 @@ impl Learner {
         if self.is_guess {
             let most = Self::UNPROVEN.max(self.belief.rate * self.rtt.smoothed * Self::UNPROVEN_ROUNDS);
             let pace = self.rate * self.belief.confidence;
-            let limit = if self.unproven > most { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
+            let unproven = self.position - self.silence.reported();
+            let limit = if unproven > most { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
             return pace.min(limit) * 0.99;
         }
         if self.silence.is_quiet(now, &self.rtt) {
@@ -303,7 +300,6 @@ impl Learner {
     /// A packet of `ip_bytes` left, and `position` bytes have entered the link with it.
     pub(super) fn on_sent(&mut self, now: f64, ip_bytes: usize, position: f64) {
         self.position = position;
-        self.unproven += ip_bytes as f64;
         self.silence.on_sent(now, position);
         self.probing.on_sent(now, position - ip_bytes as f64);
         if self.trains.leaving_at().is_some() {
@@ -385,7 +381,6 @@ impl Learner {
     /// The link has answered: the prior is no longer all there is.
     pub(super) fn end_guess(&mut self) {
         self.is_guess = false;
-        self.unproven = 0.0;
     }
 
     /// From here on losses count, and points too.

@@ -283,7 +283,9 @@ impl Capacity {
             self.learner.is_shared = shared.has_others;
         }
         let counts = self.ways.counts();
-        let (newest, largest, lost) = (reading.newest, report.largest, &report.lost);
+        let is_own_loss = self.learner.is_shared && self.ways.loses_alone(peer);
+        let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
+        let (newest, largest) = (reading.newest, report.largest);
         let news = News { newest, largest, lost, point: shared.link, noise, counts };
         let judgement = self.learner.on_report(seconds, peer, &news);
         if let Some(shift) = judgement.shift {

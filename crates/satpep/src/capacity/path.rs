@@ -12,6 +12,8 @@ pub(super) struct Path {
     /// Bytes that the peer has received, and that were lost on the way to it.
     received: u64,
     lost: u64,
+    /// The share of bytes that is lost on the way, of late.
+    loss: f64,
     /// The newest packet whose arrival was reported, and how many bytes had been sent to this peer with it.
     newest: Option<(Sent, f64)>,
     /// When the latest points were sent, and the queue that they saw; the newest last.
@@ -30,6 +32,8 @@ pub(super) struct Reading {
 impl Path {
     /// Points that are remembered: a peer with a queue of its own reports a second later than others what was sent at the same time.
     const SEEN: usize = 64;
+    /// Bytes that the share of losses remembers.
+    const LOSS_MEMORY: f64 = 100e3;
 
     /// Takes in a report, all but its trains; `None` as long as nothing was ever stamped. `is_first` says whether a stamp of a train is its first packet,
     /// which alone of them queued behind nothing of its own; a point takes `length` seconds.
@@ -59,11 +63,16 @@ impl Path {
                 Some((Sent { at: stamp.sent.as_secs_f64(), position: stamp.position as f64 }, stamp.own as f64));
             (totals.newest, totals.clock) = (latest, clock);
         }
-        totals.received += report.received_bytes.saturating_sub(self.received) as f64;
+        let received = report.received_bytes.saturating_sub(self.received) as f64;
+        totals.received += received;
         self.received = self.received.max(report.received_bytes);
         let lost: u64 = report.lost.iter().map(|lost| u64::from(lost.ip_size)).sum();
         self.lost += lost;
         totals.lost += lost as f64;
+        let decided = received + lost as f64;
+        if decided > 0.0 {
+            self.loss += (decided / Self::LOSS_MEMORY).min(0.5) * (lost as f64 / decided - self.loss);
+        }
         let point = self.delays.take(length, *totals, is_steady);
         if let Some(point) = point {
             if self.seen.len() == Self::SEEN {
@@ -79,6 +88,11 @@ impl Path {
     pub(super) fn queue_at(&self, sent: f64, apart: f64) -> Option<f64> {
         let nearest = self.seen.iter().rev().min_by(|a, b| (a.0 - sent).abs().total_cmp(&(b.0 - sent).abs()))?;
         ((nearest.0 - sent).abs() <= apart).then_some(nearest.1)
+    }
+
+    /// The share of bytes that is lost on the way, of late.
+    pub(super) fn loss(&self) -> f64 {
+        self.loss
     }
 
     /// The queue that was seen last.

@@ -16,17 +16,28 @@ pub(super) struct Silence {
     unreported: VecDeque<(f64, f64)>,
     reported: f64,
     sent: f64,
+    /// When a gap last ended that was long enough for an outage.
+    odd_at: f64,
 }
 
 impl Default for Silence {
     fn default() -> Self {
-        Self { latest: f64::NEG_INFINITY, gap: 0.02, unreported: VecDeque::new(), reported: 0.0, sent: 0.0 }
+        Self {
+            latest: f64::NEG_INFINITY,
+            gap: 0.02,
+            unreported: VecDeque::new(),
+            reported: 0.0,
+            sent: 0.0,
+            odd_at: f64::NEG_INFINITY,
+        }
     }
 }
 
 impl Silence {
     /// What is sent of the estimate while reports are overdue.
     pub(super) const QUIET_PACE: f64 = 0.25;
+    /// And where the link is taken for cut, until the session notices and sends probes only: the search for a smaller MTU goes on.
+    pub(super) const SILENT_PACE: f64 = 1.0 / 16.0;
     /// A report is overdue after this long, or so many of the longest gaps between reports. A cut link is sent little into then.
     const LEAST: f64 = 0.08;
     const GAPS: f64 = 3.0;
@@ -38,6 +49,9 @@ impl Silence {
     /// A gap is forgotten in some thousand reports.
     const MEMORY: f64 = 0.998;
     const OUTAGE: f64 = 2.0;
+    /// Gaps that long which follow one another within this time are no outages; none is longer than this.
+    const OFTEN: f64 = 2.0;
+    const LONGEST_GAP: f64 = 1.0;
     /// Between marks of what is not reported, and how many of them there are.
     const MARK: f64 = 0.01;
     const MARKS: usize = 128;
@@ -57,9 +71,14 @@ impl Silence {
     /// A report came, whose newest packet was sent at `sent` and ended at `position`.
     pub(super) fn on_report(&mut self, now: f64, sent: f64, position: f64) {
         let due = self.due(now - sent);
-        // What was long enough to be taken for an outage was one.
-        if now - due <= Self::OUTAGE * self.patience() {
-            self.gap = (self.gap * Self::MEMORY).max((now - due).max(0.0));
+        let gap = if due.is_finite() { now - due } else { 0.0 };
+        // What was long enough to be taken for an outage was one, unless there are many.
+        let is_odd = gap > Self::OUTAGE * self.patience();
+        if !is_odd || now - self.odd_at < Self::OFTEN {
+            self.gap = (self.gap * Self::MEMORY).max(gap.min(Self::LONGEST_GAP));
+        }
+        if is_odd {
+            self.odd_at = now;
         }
         self.latest = now;
         self.reported = self.reported.max(position);

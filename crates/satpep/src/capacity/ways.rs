@@ -52,6 +52,8 @@ impl Ways {
     /// Packets of a point; and what was sent this far apart was sent to peers that share the link.
     const POINT_PACKETS: f64 = 4.0;
     const RECENTLY: f64 = 1.0;
+    /// A peer that loses so much more than twice what others do loses it on its own way, or says so.
+    const MUCH_LOSS: f64 = 0.1;
     /// A way that carries this share of the link is not narrow any more.
     const AS_WIDE: f64 = 0.95;
     /// Without a report for so long, what a way was is forgotten.
@@ -118,6 +120,15 @@ impl Ways {
     fn has_others(&self, peer: PeerId, sent: f64) -> bool {
         let mut others = self.ways.iter().filter(|(index, _)| **index != peer.index());
         others.any(|(_, way)| way.path.queue_at(sent, Self::RECENTLY).is_some())
+    }
+
+    /// Whether a peer loses more than others do: what it loses is no concern of the link.
+    pub(super) fn loses_alone(&self, peer: PeerId) -> bool {
+        let loss = |way: &Way| way.path.loss();
+        let mut others: SmallVec<[f64; 16]> =
+            self.ways.iter().filter(|(index, _)| **index != peer.index()).map(|(_, way)| loss(way)).collect();
+        let own = self.ways.get(&peer.index()).map_or(0.0, loss);
+        own > Self::MUCH_LOSS + 2.0 * median(&mut others)
     }
 
     /// Updates what is known of a peer's way. Returns until when to hold its data back.

@@ -161,7 +161,8 @@ impl<P: Payload> Endpoint<P> {
             if let Some(transmit) = self.transmit_batch(now, id, buffer) {
                 return Some(transmit);
             }
-            // Only what credits do not allow yet is left: it comes back with the next credit.
+            // Only what credits do not allow yet is left: it comes back with the next credit. A train does not wait for it.
+            self.capacity.on_idle();
             self.scheduler.charge(self.peers[id.index()].scheduler_entry(now), self.config.quantum());
         }
         let transmit = self.transmit_idle(now, buffer);

@@ -216,6 +216,8 @@ impl World {
             if hub { (self.hop.rate, self.hop.return_rate) } else { (self.hop.return_rate, self.hop.rate) };
         let out = if hub { out } else { Rate::from_bps(out.as_bps() / terminals as u64) };
         let mut config = EndpointConfig::new(key(index), out, back, self.hop.rtt);
+        // Terminals are assigned their parts of the return link.
+        config.ceiling = (!hub).then_some(out);
         (self.adjust_endpoint)(index, &mut config);
         config.run = run;
         let unix_time = (1 << 50) + number * (1 << 40) + self.time.now().as_nanos();
