@@ -120,13 +120,11 @@ fn idle_pair(rate: u64, prior: fn(Rate) -> Prior) -> World {
 }
 
 #[test]
-fn a_session_with_nothing_to_send_finds_out_the_capacity_at_its_start() {
+fn a_session_with_nothing_to_send_begins_with_a_train_that_is_answered() {
     let world = idle_pair(6_000_000, Prior::Guess);
     for gateway in 0..2 {
         assert_eq!(start_probes(&world, gateway), 16, "gateway {gateway}");
         let estimate = world.gateways[gateway].endpoint.capacity_estimate(world.time.now());
-        let mbit = estimate.rate.as_bps() as f64 / 1e6;
-        println!("a prior of 3 Mbit/s, a link of 6: {mbit:.2} Mbit/s after the start probe");
         assert!(estimate.confidence == 1.0, "{estimate:?}");
     }
 }

@@ -113,7 +113,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(fields: &[u64]) -> Option<(Counters, u64, Vec<(u64, u64)>)> {
+    /// Counters, the time of the first stamp, and the stamps with the microseconds since then.
+    type Told = (Counters, u64, Vec<(u64, u64)>);
+
+    fn read(fields: &[u64]) -> Option<Told> {
         let mut bytes = [0; 1000];
         let length = fields.iter().fold(0, |at, field| at + varint::write(*field, &mut bytes[at..]));
         let mut input = &bytes[..length];
