@@ -19,7 +19,7 @@ pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEv
 use status::Trouble;
 use std::fmt::Debug;
 use std::io;
-use units::{Duration, Instant, Rate};
+use units::{Duration, Instant};
 
 /// A satellite transport: what the event loop needs of it.
 pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succession + Reports + Debug {

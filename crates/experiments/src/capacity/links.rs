@@ -140,3 +140,47 @@ impl Case {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::all;
+    use super::*;
+
+    fn limit(name: &str, direction: Direction) -> f64 {
+        let case = all().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("{name}"));
+        let links = Links::of(&case, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
+        links.limit(&case, direction, case.payload()).unwrap_or_else(|error| panic!("{name}: {error}")).as_secs_f64()
+    }
+
+    #[test]
+    fn the_limit_is_what_the_link_s_rate_adds_up_to() {
+        let sent = 10e6 / PAYLOAD / 0.999 * 8.0 / 6e6;
+        let policed = sent * 6.0 / 4.0;
+        for (name, up) in [
+            ("prior x 10", sent + 0.275),
+            ("30 % for 10 s", sent + 0.275 + 7.0),
+            ("outage of 5 s", sent + 0.275 + 5.0),
+            ("RTT 40 to 550 ms", sent + 0.275),
+            ("policer, 30 kB, prior right", policed + 0.275),
+            ("fair beside UDP at a third", 2.0 * sent * 1.5 + 0.275),
+        ] {
+            assert!(
+                (limit(name, Direction::Up) - up).abs() < 1e-3,
+                "{name}: {} instead of {up}",
+                limit(name, Direction::Up)
+            );
+        }
+        let asks = limit("prior right", Direction::Down) - limit("prior right", Direction::Up);
+        assert!((asks - 0.275).abs() < 1e-6, "{asks}");
+    }
+
+    #[test]
+    fn every_case_has_links_of_which_each_can_be() {
+        for case in all() {
+            let links = Links::of(&case, 1).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            for link in [links.data, links.back, links.ideal] {
+                assert_eq!(link.validate(), Ok(()), "{}", case.name);
+            }
+        }
+    }
+}

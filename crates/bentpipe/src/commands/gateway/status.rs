@@ -235,7 +235,12 @@ mod tests {
     fn state() -> Value {
         json!({
             "name": "hub", "pid": 7, "predecessor": null, "draining": null, "uptime_s": 60.0, "public_key": "k",
-            "transport": "satpep", "rate_bps": 8_000_000, "link_updates": [
+            "transport": "satpep", "rate_bps": 8_000_000,
+            "capacity": {
+                "rate_bps": 8_000_000, "prior_bps": 6_000_000, "basis": "trains", "state": "track", "confidence": 1.0,
+                "policed": false, "changes": {"queue": 2},
+            },
+            "link_updates": [
                 {"source": "api", "accepted": 0, "rejected": 0}, {"source": "dlep", "accepted": 1, "rejected": 0}
             ],
             "link": {"rate_bps": 8_000_000, "receive_rate_bps": 2_000_000, "rtt_s": 0.55, "source": "dlep", "age_s": 3.0},
@@ -269,6 +274,7 @@ mod tests {
         for expected in [
             "connections: 1 open, 0 accepted, 9 connected, 2 finished, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
+            "capacity 8Mbit/s by trains of packets\n",
             "1000 packets sent (1.5MB), 10 received (4kB); 2 not sent by the system; dropped: 5 replayed\n",
             "memory: 1MB granted to peers, 2kB held until acknowledged, 64MB each\n",
             "of sent, %",

@@ -150,7 +150,13 @@ fn series_line(history: &History, width: u16, name: &str, value: &str, of: Value
 fn capacity(latest: &Snapshot) -> String {
     let link = &latest.link;
     let believed = &latest.capacity;
-    let mut text = format!("link {} by {}", rate(latest.rate_bps as f64), believed.basis);
+    let basis = match &*believed.basis {
+        "prior" if believed.prior_bps.is_some() => "configured".to_owned(),
+        "prior" => "assumed".to_owned(),
+        "reported" | "fixed" => believed.basis.to_string(),
+        measured => format!("by {measured}"),
+    };
+    let mut text = format!("link {} {basis}", rate(latest.rate_bps as f64));
     match &*believed.state {
         "guess" => text += &format!(", a guess ({:.0} % sure)", believed.confidence * 100.0),
         "silent" => text += ", no reports",
