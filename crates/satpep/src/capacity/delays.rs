@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn the_least_delayed_of_a_few_counts_whatever_the_clocks() {
         let mut delays = Delays::default();
-        let late = |number: u32| if number % 3 == 0 { 0.0 } else { 0.004 * f64::from(number % 5) };
+        let late = |number: u32| if number.is_multiple_of(3) { 0.0 } else { 0.004 * f64::from(number % 5) };
         let points = points(&mut delays, 0..4000, late);
         assert!(points.len() > 700 && points.iter().all(|point| point.queue.abs() < 1e-6));
         assert!(delays.noise() < 1e-4);

@@ -150,6 +150,9 @@ struct Receiver {
     stalled_until: f64,
 }
 
+/// An acknowledgement: packets with when they arrived, and how many packets and bytes had.
+type Sent = (Vec<(usize, f64)>, u64, u64);
+
 struct Sender {
     learner: Learner,
     path: super::path::Path,
@@ -184,7 +187,7 @@ pub(super) struct Model {
     finished: Option<f64>,
     receiver: Receiver,
     sender: Sender,
-    reports: Vec<(Vec<(usize, f64)>, u64, u64)>,
+    reports: Vec<Sent>,
     queues: Vec<f64>,
     sampled: f64,
     pub(super) trace: Vec<String>,

