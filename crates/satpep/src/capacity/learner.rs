@@ -44,6 +44,8 @@ pub(super) struct Learner {
     pub(super) noise: f64,
     /// Several peers are sent to, so that what a train finds may be its peer's own way.
     pub(super) is_shared: bool,
+    /// How many peers there are.
+    pub(super) peers: usize,
     /// How unevenly packets leave, as a factor.
     pub(super) slack: f64,
     pub(super) counts: Counts,
@@ -113,6 +115,9 @@ impl Learner {
     /// Its packets, and those of one where no more wait.
     const FIRST_PACKETS: f64 = 16.0;
     const SHORT: u32 = 8;
+    /// Of many peers, one is not sent more at once than its part of this long, or than the scheduler remembers that it owes.
+    const TURN: f64 = 0.25;
+    const OWED: f64 = 8.0;
     /// Where too little waits for a train, it is looked for again after this long.
     const RETRY: f64 = 0.005;
     /// Packets of a train, at least; and the time that it takes the link. Sixteen milliseconds outlast what a host is late.
@@ -155,6 +160,7 @@ impl Learner {
             position: 0.0,
             noise: 0.0005,
             is_shared: false,
+            peers: 1,
             slack: 1.0,
             counts: Counts::default(),
             push: Push::default(),
@@ -265,7 +271,8 @@ impl Learner {
         } else {
             let longest = Self::LONGEST_TRAIN_TIME * self.rate / PACKET;
             let most = if self.rate < Self::SLOW { Self::SLOW_PACKETS } else { 512.0 };
-            (self.rate * time / PACKET).max(Self::TRAIN_PACKETS).min(most).min(longest).max(4.0)
+            let fair = (self.rate * Self::TURN / PACKET / self.peers as f64).max(Self::OWED);
+            (self.rate * time / PACKET).max(Self::TRAIN_PACKETS).min(most).min(longest).min(fair).max(4.0)
         };
         let multiple = if self.is_guess { Self::FIRST_TRAIN } else { Self::TRAIN };
         Some(Plan { count: count as u32, rate: self.pace(now) * multiple })
@@ -371,6 +378,7 @@ impl Learner {
     /// After an outage points, trains and rounds begin anew; the estimate stays.
     pub(super) fn begin_anew(&mut self, now: f64) {
         self.probing.ignore_losses_before(now);
+        self.silence.end();
         self.points.clear();
         self.newest = None;
         self.trains.forget_results();

@@ -283,6 +283,7 @@ impl Capacity {
         if reading.point.is_some() {
             self.learner.is_shared = shared.has_others;
         }
+        self.learner.peers = self.ways.len();
         let counts = self.ways.counts();
         let is_own_loss = self.ways.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };

@@ -87,6 +87,11 @@ impl Silence {
         }
     }
 
+    /// A cut link carries again: what was sent into the cut is not going to be reported.
+    pub(super) fn end(&mut self) {
+        self.unreported.clear();
+    }
+
     /// How many bytes had entered the link with the newest packet that is reported.
     pub(super) fn reported(&self) -> f64 {
         self.reported

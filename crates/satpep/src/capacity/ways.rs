@@ -122,6 +122,11 @@ impl Ways {
         others.any(|(_, way)| way.path.queue_at(sent, Self::RECENTLY).is_some())
     }
 
+    /// How many peers there are.
+    pub(super) fn len(&self) -> usize {
+        self.ways.len()
+    }
+
     /// Whether a peer loses more than others do: what it loses is no concern of the link.
     pub(super) fn loses_alone(&self, peer: PeerId) -> bool {
         let loss = |way: &Way| way.path.loss();
