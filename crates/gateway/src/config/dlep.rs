@@ -56,7 +56,5 @@ mod tests {
             assert!(faults.iter().any(|fault| fault.contains(&expected)), "{faults:?}");
         }
         assert!(faults(&with(""))[0].contains("dlep.interface is missing"));
-        let unheard = minimal() + "[dlep]\ninterface = \"modem0\"\n";
-        assert!(faults(&unheard)[0].contains("dlep has no effect"), "{:?}", faults(&unheard));
     }
 }

@@ -60,7 +60,7 @@ fn plausible(document: &mut Document<'_>, written: &format::Link) -> PlausibleRa
         min: written.min_rate.map_or(default.min, |rate| rate.0),
         max: written.max_rate.map_or(default.max, |rate| rate.0),
     };
-    if let Some(rate) = written.rate.map(|rate| rate.0).filter(|rate| *rate > range.max) {
+    if let Some(rate) = written.rate.map(|rate| rate.0).filter(|rate| range.min <= range.max && *rate > range.max) {
         document.fault(&["link", "rate"], &format!(" is at odds: rate is {rate}, max_rate is {}", range.max));
     }
     for (key, is_given) in [("min_rate", written.min_rate.is_some()), ("max_rate", written.max_rate.is_some())] {
