@@ -28,11 +28,8 @@ pub fn is_bpf(target: &Path) -> io::Result<bool> {
     }
     // SAFETY: statfs() has succeeded, so that it has filled the buffer.
     let kind = unsafe { statistics.assume_init() }.f_type;
-    Ok(kind as i64 == BPF_FS_MAGIC)
+    Ok(kind == libc::BPF_FS_MAGIC)
 }
-
-/// The type of a BPF file system (magic.h).
-const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// Whether the mounts of this process differ from those of the first process of its machine or container, as under `ip netns exec`
 /// and `unshare --mount`: what it mounts ends with it.

@@ -1,5 +1,6 @@
 //! The published schemas of JSON output.
 #![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
