@@ -108,7 +108,7 @@ fn a_transport_needs_a_rate_that_its_links_or_its_pair_give() {
     let world = World::new(LinkConfig { rate: None, ..link() });
     let nodes = [world.near, world.far];
     let error = world.pair_refusal(nodes, satpep());
-    assert_eq!(error, "gateway `pep`: the links from `near` to `far` have no rate: give the pair its capacity");
+    assert_eq!(error, "gateway `pep`: the links from `near` to `far` have no rate: give the pair its `rate`");
     let error = world.pair_refusal(nodes, Transport::Satpep2003(Box::default()));
     assert!(error.ends_with("have no rate to divide"), "{error}");
     let capacity = [Some(Rate::from_bps(1_000_000)); 2];
