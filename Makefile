@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Without the headers of libelf and zlib, all but eBPF congestion controls is built.
 FLAGS = $(shell scripts/prerequisites --cargo-flags)
 
-.PHONY: all build test lint audit coverage bench demo dist bpf fuzz chaos to-build to-run
+.PHONY: all build test test-rust test-python test-clusters lint lint-python audit coverage bench demo dist wheel python-lock bpf fuzz chaos to-build to-run
 
 all: build
 
@@ -19,7 +19,9 @@ to-run:
 
 # The tests that move packets need to be root: for a plain user, in a user namespace of their own where that is allowed.
 # Where neither is possible they are skipped, or fail if BENTPIPE_MUST_RUN is set.
-test: to-run
+test: test-rust test-python
+
+test-rust: to-run
 	$(CARGO) test --workspace $(FLAGS) --no-run
 	@if [ "$$(id -u)" = 0 ] || ! unshare --user --map-root-user --net --mount true 2>/dev/null; then \
 	  $(CARGO) test --workspace $(FLAGS) --no-fail-fast; \
@@ -28,10 +30,50 @@ test: to-run
 	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace $(FLAGS) --no-fail-fast'; \
 	fi
 
-lint:
+# The Python package, in an environment of its own with what python/requirements.txt pins. The tests run the command as
+# `test-rust` builds it, and the same compiled crates are used.
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
+PYTHON ?= python3
+VENV = $(TARGET)/venv
+
+test-python: $(VENV)/current
+	$(CARGO) build $(FLAGS) --bin bentpipe
+	cd python && VIRTUAL_ENV=$(VENV) CARGO_TARGET_DIR=$(TARGET) $(VENV)/bin/maturin develop --locked --quiet
+	cd python && BENTPIPE=$(TARGET)/debug/bentpipe $(VENV)/bin/python -m pytest -q
+
+# Sweeps on Dask and Ray, with workers that are killed: what they need is large, so that `make test` leaves it out.
+test-clusters: $(VENV)/current
+	$(VENV)/bin/python -m pip install --quiet --require-hashes -r python/requirements-clusters.txt
+	cd python && VIRTUAL_ENV=$(VENV) CARGO_TARGET_DIR=$(TARGET) $(VENV)/bin/maturin develop --release --locked --quiet
+	cd python && $(VENV)/bin/python -m pytest -q clusters
+
+$(VENV)/current: python/requirements.txt
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: the tests of the Python package need Python 3.11 or later with venv (PYTHON=... chooses one)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --require-hashes -r python/requirements.txt
+	touch $@
+
+# Pins what the tests of the package need, with hashes: needs uv.
+python-lock:
+	cd python && for name in requirements requirements-clusters; do \
+	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	    $$name.in --output-file $$name.txt || exit 1; \
+	done
+
+# A wheel for any Linux of this architecture that has Python 3.10 or later, glibc or musl, with the command; in target/wheels.
+wheel: $(VENV)/current
+	PATH="$(VENV)/bin:$$PATH" scripts/wheel
+
+lint: lint-python
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace $(FLAGS) --all-targets -- -D warnings
 	.ci/sans-io
+
+lint-python:
+	$(CARGO) fmt --manifest-path python/Cargo.toml --check
+	@$(CARGO) metadata --locked --manifest-path python/Cargo.toml --format-version 1 >/dev/null || { \
+	  echo "make lint: python/Cargo.lock is not that of the crates: cargo update --workspace --manifest-path python/Cargo.toml" >&2; exit 1; }
 
 # Licences, advisories, banned crates and sources of dependencies (deny.toml). Advisories need the network;
 # CHECKS="licenses bans sources" leaves them out.
@@ -39,6 +81,7 @@ audit:
 	@command -v cargo-deny >/dev/null || { \
 	  echo "make audit: cargo-deny is missing: cargo install --locked cargo-deny" >&2; exit 1; }
 	$(CARGO) deny check $(or $(CHECKS),advisories licenses bans sources)
+	$(CARGO) deny --manifest-path python/Cargo.toml check --config $(CURDIR)/deny.toml $(or $(CHECKS),advisories licenses bans sources)
 
 # Lines of the core crates that their tests run, by crate. .ci/coverage --uncovered lists those that none runs.
 coverage:

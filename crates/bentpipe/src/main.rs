@@ -3,6 +3,7 @@
 
 mod commands;
 mod curves;
+mod destination;
 mod help;
 mod output;
 mod picture;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 /// bentpipe makes TCP run at the speed of a satellite link: a gateway at each end of the link splits TCP connections and
 /// carries them over a transport that knows the link's capacity and repairs losses
 #[derive(Parser)]
-#[command(name = "bentpipe", version = version::SHORT, long_version = version::LONG, max_term_width = 120, after_help = commands::EXAMPLES)]
+#[command(name = "bentpipe", version = version::SHORT, long_version = version::LONG, max_term_width = help::MOST_COLUMNS, after_help = commands::EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,

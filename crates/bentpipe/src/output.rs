@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -72,6 +73,15 @@ impl Output {
     pub fn failure(&self, failure: &Failure) -> ExitCode {
         print_failure(&failure.to_string(), failure.exit_code(), self.json);
         ExitCode::from(failure.exit_code())
+    }
+
+    /// Says on stderr which files were written, unless the result is one JSON document.
+    pub fn wrote(&self, files: &[impl AsRef<Path>]) {
+        if !self.json {
+            let names: Vec<_> = files.iter().map(|file| file.as_ref().display().to_string()).collect();
+            // Where stderr cannot be written, the files are there all the same.
+            let _ = writeln!(std::io::stderr(), "bentpipe: wrote {}", names.join(", "));
+        }
     }
 
     /// Prints the result on stdout: `document` with `--json`, else what `text` writes within the columns it is given.
@@ -218,7 +228,9 @@ fn is_colour_unwanted() -> bool {
 /// Starts logging to stderr at the level that the user asked for.
 pub fn start_logging(options: &Options) {
     let level = ["info", "debug", "trace"][usize::from(options.verbose.min(2))];
-    let filter = EnvFilter::try_from_env("BENTPIPE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    // The painter of pictures warns of dashes that have no length.
+    let usual = || EnvFilter::new(format!("{level},tiny_skia=error"));
+    let filter = EnvFilter::try_from_env("BENTPIPE_LOG").unwrap_or_else(|_| usual());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

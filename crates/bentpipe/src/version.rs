@@ -13,6 +13,9 @@ pub const BUILD: gateway::Build = gateway::Build {
     features: if cfg!(feature = "ebpf") { "ebpf" } else { "" },
 };
 
+/// The day of the commit, as 2026-01-31; `unknown` outside a repository.
+pub const COMMIT_DATE: &str = env!("BENTPIPE_COMMIT_DATE");
+
 /// For `-V`, in one line.
 pub const SHORT: &str = with_commit!();
 

@@ -2,6 +2,8 @@
 //! and pass.
 #![allow(clippy::disallowed_methods, reason = "a test: runs programs in real time")]
 
+mod published;
+
 use socket2::{Domain, Socket, Type};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
@@ -94,8 +96,8 @@ fn hold_and_kill() -> Socket {
     for (arguments, code) in [
         (&["cc", "link", "--rate", "4Mbit/s"][..], 0),
         (&["cc", "link", "--rate", "1Mbit/s", "--mark", "7", "--valid-for", "3s", "--fallback", "64kbit/s"], 0),
-        (&["cc", "link", "--remove", "--mark", "7"], 0),
-        (&["cc", "link", "--remove", "--mark", "7"], 3),
+        (&["cc", "link", "--remove", "--mark", "0x7"], 0),
+        (&["cc", "link", "--remove", "--mark", "7"], 1),
     ] {
         let message = bentpipe(arguments);
         assert_eq!(message.status.code(), Some(code), "{arguments:?}: {}", text(&message.stderr));

@@ -2,6 +2,8 @@
 //! neither root nor user namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs and waits on the real clock")]
 
+mod published;
+
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +32,9 @@ fn result(args: &[&str]) -> Option<Value> {
         return None;
     }
     assert!(output.status.success(), "{}", stderr(&output));
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    let document = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("demo", &document);
+    Some(document)
 }
 
 fn number(value: &Value) -> f64 {

@@ -2,6 +2,8 @@
 //! Where the machine does not allow namespaces, the tests that need them say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
+mod published;
+
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::namespace;
@@ -112,6 +114,7 @@ fn the_report_counts_what_crossed_in_each_direction() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("emulate", &report);
     assert_eq!(report["links"]["up"]["rate"], "8Mbit/s");
     assert_eq!(report["up"]["from"], "port1");
     assert!(report["up"]["delivered"]["packets"].as_u64().unwrap() >= 1, "{report}");

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
 mod pair;
+mod published;
 
 use lab::Family;
 use pair::{End, PATIENCE, Pair, assert_reset, echo_all, echoes, stalls_alone};
@@ -22,7 +23,13 @@ fn a_second_gateway_of_the_same_name_leaves_the_first_alone() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("a gateway of this name is running"));
     let server = pair.serve(Family::V4, 7, echo_all);
-    echoes(&mut pair.connect(server), b"still accelerated");
+    let mut client = pair.connect(server);
+    echoes(&mut client, b"still accelerated");
+    for end in [End::Hub, End::Terminal] {
+        pair.wait_for(|pair| !pair.status(end)["streams"].as_array().unwrap().is_empty());
+        published::assert_as_published("gateway-status", &pair.status(end));
+    }
+    drop(client);
     assert_eq!(pair.count(End::Terminal, "accepted"), 1);
 }
 

@@ -2,6 +2,8 @@
 //! Where the machine does not allow namespaces, the test that needs them says so and passes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
+mod published;
+
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -59,7 +61,9 @@ fn measured(scenario: &str, variants: &str) -> Option<Value> {
         return None;
     }
     assert!(output.status.success(), "{text}");
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    let document = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("lab", &document);
+    Some(document)
 }
 
 /// The scenario is wrong input, and the message names the `culprit`.
@@ -277,6 +281,7 @@ fn random_links_are_compared_in_both_worlds() {
     }
     assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("lab-compare", &document);
     let links = document["links"].as_array().unwrap();
     let controls: Vec<_> = links.iter().map(|link| link["control"].as_str().unwrap()).collect();
     assert_eq!(controls, ["reno", "cubic", "bbr1"], "{text}");

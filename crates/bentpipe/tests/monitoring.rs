@@ -42,6 +42,41 @@ fn promtool_finds_no_fault_in_the_rules_and_their_tests_pass() {
     }
 }
 
+/// All expressions of a dashboard's panels, with values for Grafana's variables.
+fn expressions(dashboard: &serde_json::Value, found: &mut Vec<String>) {
+    match dashboard {
+        serde_json::Value::Object(fields) => {
+            if let Some(expression) = fields.get("expr").and_then(|value| value.as_str()) {
+                let set = [("$__rate_interval", "5m"), ("$instance", ".*"), ("$peer", ".*")];
+                found.push(set.iter().fold(expression.to_owned(), |text, (name, value)| text.replace(name, value)));
+            }
+            fields.values().for_each(|value| expressions(value, found));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|value| expressions(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn promtool_parses_every_expression_of_the_dashboard() {
+    if !has_prometheus() {
+        return;
+    }
+    let text = std::fs::read_to_string(rules().join("../grafana/bentpipe.json")).unwrap();
+    let mut found = Vec::new();
+    expressions(&serde_json::from_str(&text).unwrap(), &mut found);
+    assert!(found.len() > 20 && found.iter().all(|expression| !expression.contains('$')), "{found:?}");
+    let rules: Vec<_> = found
+        .iter()
+        .enumerate()
+        .map(|(number, expression)| serde_json::json!({ "record": format!("panel:{number}"), "expr": expression }))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("panels.json");
+    std::fs::write(&file, serde_json::json!({ "groups": [{ "name": "panels", "rules": rules }] }).to_string()).unwrap();
+    assert_succeeded(&Command::new("promtool").args(["check", "rules"]).arg(&file).output().unwrap());
+}
+
 #[test]
 fn promtool_finds_no_fault_in_what_a_gateway_exports() {
     if !has_prometheus() {

@@ -50,15 +50,76 @@ fn every_command_has_a_manual_page() {
     let place = folder.path().join("man/man1");
     let output = bentpipe(&["manual", "--out", place.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
-    for (page, says) in
-        [("bentpipe.1", "simulate"), ("bentpipe-gateway-doctor.1", "doctor"), ("bentpipe-tune.1", "Examples:")]
-    {
+    for (page, says) in [
+        ("bentpipe.1", "simulate"),
+        ("bentpipe-gateway-doctor.1", "doctor"),
+        ("bentpipe-tune.1", ".SH EXAMPLES\n.nf\n  bentpipe tune"),
+    ] {
         let text = std::fs::read_to_string(place.join(page)).unwrap();
         assert!(text.contains(".TH ") && text.contains(says), "{page}: {text}");
     }
+    let text = std::fs::read_to_string(place.join("bentpipe-cc-link.1")).unwrap();
+    let title = text.lines().find(|line| line.starts_with(".TH ")).unwrap();
+    let version = format!("\"bentpipe {}\" \"bentpipe manual\"", env!("CARGO_PKG_VERSION"));
+    assert!(title.starts_with(".TH BENTPIPE-CC-LINK 1 ") && title.ends_with(&version), "{title}");
     std::fs::write(folder.path().join("file"), "").unwrap();
     let refused = bentpipe(&["manual", "--out", folder.path().join("file/man1").to_str().unwrap()]);
     assert!(refused.status.code() == Some(1) && String::from_utf8(refused.stderr).unwrap().contains("file/man1"));
+}
+
+/// Debian's packages `mandoc`, `zsh` and `fish`; without one of them its part is skipped.
+fn has(program: &str) -> bool {
+    let found = Command::new(program).args(["-c", "true"]).output().is_ok();
+    if !found {
+        eprintln!("skipped: {program} is missing");
+    }
+    found
+}
+
+#[test]
+fn mandoc_finds_no_fault_in_the_manual_pages() {
+    if !has("mandoc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert!(bentpipe(&["manual", "--out", folder.path().to_str().unwrap()]).status.success());
+    for page in std::fs::read_dir(folder.path()).unwrap() {
+        let lint =
+            Command::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(page.unwrap().path()).output().unwrap();
+        let faults = String::from_utf8(lint.stdout).unwrap();
+        // Outside a repository the date is unknown.
+        let faults: Vec<_> = faults.lines().filter(|line| !line.contains("using it verbatim: TH unknown")).collect();
+        assert!(faults.is_empty(), "{faults:?}");
+    }
+}
+
+/// What `script`, run by `shell`, prints; $1 is a folder with the completions under the name that the packages give them.
+fn asked(shell: &str, name: &str, script: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(name), bentpipe(&["completions", shell]).stdout).unwrap();
+    let place = folder.path().to_str().unwrap();
+    let mut command = Command::new(shell);
+    match shell {
+        "zsh" => command.args(["-fc", script, shell]),
+        _ => command.args(["-Nc", script]),
+    };
+    let output = command.arg(place).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn zsh_and_fish_take_their_completions() {
+    if has("zsh") {
+        let script = "fpath=($1 $fpath); autoload -U compinit && compinit -u -D && autoload +X _bentpipe && echo ${_comps[bentpipe]}";
+        assert_eq!(asked("zsh", "_bentpipe", script), "_bentpipe\n");
+    }
+    if has("fish") {
+        let script = "source $argv[1]/bentpipe.fish; complete -C 'bentpipe gateway d'";
+        let names = asked("fish", "bentpipe.fish", script);
+        let names: Vec<_> = names.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(names, ["doctor", "drain"]);
+    }
 }
 
 /// contrib/systemd/upgrade with a `systemctl` that knows these units as active; returns its exit code and what it started.
@@ -83,6 +144,60 @@ esac"#,
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let status = Command::new("sh").arg(script).args(names).env("PATH", path).status().unwrap();
     (status.code(), std::fs::read_to_string(started).unwrap().lines().collect::<Vec<_>>().join(" "))
+}
+
+/// scripts/prerequisites on a machine that has these programs, each with its script; returns its exit code, and what it and they print.
+fn prerequisites(argument: &str, programs: &[(&str, &str)]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in programs {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for tool in ["sed", "tr", "env"] {
+        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap();
+        let found = String::from_utf8(found.stdout).unwrap();
+        std::os::unix::fs::symlink(found.trim(), folder.path().join(tool)).unwrap();
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/prerequisites");
+    let mut command = Command::new("/bin/sh");
+    command.args([script, argument]).env("PATH", folder.path()).env_remove("CC");
+    let output = command.output().unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(printed).unwrap())
+}
+
+#[test]
+fn what_a_build_lacks_is_installed_or_the_command_is_printed() {
+    let user = ("id", "echo 1000");
+    let apt = ("apt-get", "echo called");
+    let (code, printed) = prerequisites("build", &[user, apt]);
+    assert_eq!(code, Some(1), "{printed}");
+    let line = "  apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev pkg-config libelf-dev zlib1g-dev\n";
+    assert!(printed.contains(line) && !printed.contains("called"), "{printed}");
+
+    // A compiler that finds no header of libelf: all but eBPF is built.
+    let bare = ("cc", "exit 1");
+    let (code, printed) = prerequisites("build", &[user, apt, bare]);
+    assert!(
+        code == Some(0) && printed.contains("--no-install-recommends pkg-config libelf-dev zlib1g-dev\n"),
+        "{printed}"
+    );
+    assert!(printed.ends_with("building without eBPF congestion controls (cargo feature ebpf)\n"), "{printed}");
+    assert_eq!(prerequisites("--cargo-flags", &[bare]), (Some(0), "--no-default-features\n".to_owned()));
+
+    let (code, printed) = prerequisites("build", &[("id", "echo 0"), ("dnf", "echo dnf: $*"), bare]);
+    assert!(code == Some(0), "{printed}");
+    assert!(
+        printed.contains("dnf: install --assumeyes pkgconf-pkg-config elfutils-libelf-devel zlib-devel\n"),
+        "{printed}"
+    );
+
+    let whole = [("cc", "exit 0"), ("pkg-config", "exit 0")];
+    assert_eq!(prerequisites("build", &whole), (Some(0), String::new()));
+    assert_eq!(prerequisites("--cargo-flags", &whole), (Some(0), String::new()));
+    let (code, printed) = prerequisites("build", &[user]);
+    assert!(code == Some(1) && printed.contains("no package manager known here"), "{printed}");
 }
 
 /// contrib/openwrt/bentpipe.init under an rc.common that prints its calls, with these files of settings, of which `bentpipe gateway --check`

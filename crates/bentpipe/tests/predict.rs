@@ -159,3 +159,20 @@ fn a_plot_goes_to_the_terminal_to_a_page_or_to_a_program() {
     let missing = predict(&[&args[..], &["--out", "/nonexistent/plot.svg"]].concat());
     assert_eq!(missing.status.code(), Some(2));
 }
+
+#[test]
+fn the_extension_is_the_format_and_what_is_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, start) in
+        [("a.svg", &b"<svg "[..]), ("b.PDF", b"%PDF-"), ("c.png", b"\x89PNG"), ("d.html", b"<!DOCTYPE")]
+    {
+        let file = folder.path().join(name);
+        let output = predict(&["--plot", "loss=1e-6..1e-1", "--out", file.to_str().unwrap()]);
+        assert!(fs::read(&file).unwrap().starts_with(start), "{name}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("bentpipe: wrote {}\n", file.display()));
+    }
+    let unknown = folder.path().join("e.jpg");
+    let refused = predict(&["--plot", "loss=1e-6..1e-1", "--out", unknown.to_str().unwrap()]);
+    assert_eq!((refused.status.code(), unknown.exists()), (Some(2), false));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains(".svg, .pdf or .png"));
+}

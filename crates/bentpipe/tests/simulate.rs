@@ -84,8 +84,13 @@ fn any_number_of_jobs_gives_the_same_bytes() {
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
     let (files, document) = &seen[0];
     let names: Vec<_> = files.keys().map(String::as_str).collect();
-    let tables = ["flows.csv", "links.csv", "queues.csv", "samples.csv", "traces-newreno-5.svg", "traces-sack-5.svg"];
-    assert!(tables.iter().all(|name| names.contains(name)), "{names:?}");
+    let tables = ["flows.csv", "links.csv", "queues.csv", "samples.csv"];
+    let pictures = ["traces-newreno-5.svg", "traces-sack-5.svg", "means.svg", "distributions.svg"];
+    assert!(tables.iter().chain(&pictures).all(|name| names.contains(name)), "{names:?}");
+    let drawn = |name: &str| String::from_utf8(files[name].clone()).unwrap();
+    assert!(drawn("means.svg").contains("95 % confidence") && drawn("means.svg").contains("<polygon"));
+    assert!(drawn("traces-sack-5.svg").contains("capacity of the link"));
+    assert!(drawn("distributions.svg").contains("share not above"));
     assert_eq!(names.iter().filter(|name| name.ends_with(".pcapng")).count(), 8, "{names:?}");
     let runs = document["runs"].as_array().unwrap();
     let labels: Vec<_> =
@@ -249,4 +254,49 @@ fn a_page_has_the_headline_the_tables_and_what_was_received() {
         data["courses"].as_array().unwrap().iter().map(|course| course["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["sack", "newreno", "limit of the link"]);
     assert!(data["courses"][0]["whole"].as_f64().unwrap() >= 400_000.0, "{}", data["courses"][0]["whole"]);
+}
+
+#[test]
+fn a_sweep_runs_each_combination_and_begun_again_makes_only_what_is_missing() {
+    let folder = folder(SCENARIO);
+    let sweep = |seeds: &str| {
+        let axes = ["--sweep", "link.sat.loss=1e-4,1e-2", "--sweep", "flow.file.bulk.size=20kB,200kB"];
+        let rest = ["test.toml", "--variants", "sack", "--seeds", seeds, "--out", "out", "--json"];
+        json(&simulate(folder.path(), &[&axes[..], &rest[..]].concat()))
+    };
+    let first = sweep("2");
+    assert_eq!((first["runs"].as_u64(), first["kept"].as_u64()), (Some(8), Some(0)));
+    assert_eq!(first["points"][3]["flow.file.bulk.size"], "200kB");
+    let goodput = |point: u64| {
+        let summary = first["summary"].as_array().unwrap().iter();
+        let of = summary.filter(|summary| summary["point"].as_u64() == Some(point) && summary["group"] == "file");
+        of.map(|summary| summary["goodput_bps"]["mean"].as_f64().unwrap()).next().unwrap()
+    };
+    assert!(goodput(1) > goodput(3), "more losses, less goodput");
+    let table = fs::read_to_string(folder.path().join("out/sweep.csv")).unwrap();
+    assert!(table.starts_with("link.sat.loss,flow.file.bulk.size,scenario,version,variant,seed,"), "{table}");
+    assert_eq!(table.lines().count(), 1 + 8 * 3);
+    assert!(fs::read_to_string(folder.path().join("out/sweep.svg")).unwrap().contains("<svg"));
+
+    let again = sweep("3");
+    assert_eq!((again["runs"].as_u64(), again["kept"].as_u64()), (Some(12), Some(8)));
+    let all = sweep("2");
+    assert_eq!(all["kept"], 8);
+    assert_eq!(all["summary"], first["summary"]);
+    assert_eq!(fs::read_to_string(folder.path().join("out/sweep.csv")).unwrap(), table);
+}
+
+#[test]
+fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
+    let folder = folder(SCENARIO);
+    for (axis, told) in [
+        ("link.sat.los=1e-4", "did you mean loss?"),
+        ("link.sat.loss", "KEY=VALUE,VALUE"),
+        ("link.sat.loss=1,,2", "empty"),
+    ] {
+        let output = simulate(folder.path(), &["test.toml", "--sweep", axis, "--out", "out"]);
+        assert_eq!(output.status.code(), Some(2), "{axis}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+    assert!(!folder.path().join("out").exists());
 }

@@ -1,6 +1,8 @@
 //! `bentpipe send` and `bentpipe receive` over loopback: both directions, and every way in which a transfer can fail.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: moves real data over real sockets")]
 
+mod published;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +26,9 @@ fn run(args: &[&str]) -> Output {
 
 fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let document = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("transfers", &document);
+    document
 }
 
 fn exit_code(output: &Output) -> i32 {

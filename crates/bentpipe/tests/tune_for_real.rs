@@ -2,6 +2,8 @@
 //! `cargo test --release -p bentpipe --test tune_for_real -- --ignored --nocapture`, three minutes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
+mod published;
+
 use kernel::Namespace;
 use kernel::route::Route;
 use lab::transfer::Checksum;
@@ -28,7 +30,14 @@ const DEFAULTS: [(&str, &str); 4] = [
 ];
 
 fn use_cubic(host: &Namespace) {
-    let change = || Route::exactly("default", false).unwrap().unwrap().with("congctl", "cubic").replace();
+    let change = || {
+        Route::exactly("0.0.0.0/0".parse().unwrap())
+            .unwrap()
+            .unwrap()
+            .with_metric("congctl", Some("cubic"))
+            .unwrap()
+            .replace()
+    };
     host.run(change).unwrap().unwrap();
 }
 
@@ -36,7 +45,9 @@ fn tune(host: &Namespace, state: &Path, options: &[&str]) -> Value {
     let mut command = host.command(env!("CARGO_BIN_EXE_bentpipe"));
     let output = command.args(["tune", "--json", "--state"]).arg(state).args(options).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published(if document["undone"].is_null() { "tune" } else { "tune-undo" }, &document);
+    document
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::Control;
 use kernel::Error;
 use std::convert::Infallible;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whether this build can load controls.
 ///
@@ -49,6 +49,14 @@ impl Map {
         match self.0 {}
     }
 
+    pub(crate) fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        match self.0 {}
+    }
+
+    pub(crate) fn value(&self, _: &[u8]) -> Option<Vec<u8>> {
+        match self.0 {}
+    }
+
     pub(crate) fn delete(&self, _: &[u8]) -> io::Result<()> {
         match self.0 {}
     }
@@ -58,11 +66,31 @@ impl Map {
     }
 }
 
-pub(crate) fn load(_: &Control, _: &str, _: &str) -> Result<(Registration, Option<Map>), Error> {
+pub(crate) fn load<const N: usize>(
+    _: &Control,
+    _: &str,
+    _: [&str; N],
+    _: Option<&[PathBuf; N]>,
+) -> Result<(Registration, Option<[Map; N]>), Error> {
     Err(absent())
 }
 
 /// None: this build cannot ask the kernel.
-pub(crate) fn held_maps(_: &Control, _: &str) -> Vec<u32> {
+pub(crate) fn control_at(_: &Path) -> Option<u32> {
+    None
+}
+
+/// As [`control_at`].
+pub(crate) fn is_in_use(_: u32) -> bool {
+    false
+}
+
+/// As [`control_at`].
+pub(crate) fn is_any_in_use(_: &Control) -> bool {
+    false
+}
+
+/// None: this build cannot ask the kernel.
+pub(crate) fn held_maps<const N: usize>(_: &Control, _: [&str; N]) -> Vec<[u32; N]> {
     Vec::new()
 }

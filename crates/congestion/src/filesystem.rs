@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Its place by convention.
 const MOUNT_POINT: &str = "/sys/fs/bpf";
+/// The same place among the mounts of the first process, for a process whose own mounts end with it.
+const LASTING_MOUNT_POINT: &str = "/proc/1/root/sys/fs/bpf";
 /// Ours in it.
 const FOLDER: &str = "bentpipe";
 
@@ -16,7 +18,8 @@ pub(crate) struct Pins {
 
 impl Pins {
     pub(crate) fn of(control: &Control) -> Self {
-        Self { folder: Path::new(MOUNT_POINT).join(FOLDER).join(control.name) }
+        let mount_point = if kernel::mount::is_private() { LASTING_MOUNT_POINT } else { MOUNT_POINT };
+        Self { folder: Path::new(mount_point).join(FOLDER).join(control.name) }
     }
 
     /// The registration in the kernel's TCP.
@@ -27,6 +30,11 @@ impl Pins {
     /// The map of links of the cross-layer control.
     pub(crate) fn links(&self) -> PathBuf {
         self.folder.join("links")
+    }
+
+    /// The map in which the cross-layer control counts connections.
+    pub(crate) fn accounts(&self) -> PathBuf {
+        self.folder.join("accounts")
     }
 
     /// Whether they are there.
@@ -41,26 +49,41 @@ impl Pins {
     }
 
     /// Makes the folder, and mounts the file system if nobody has.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if it is not mounted and a mount would end with this process.
     pub(crate) fn make_folder(&self) -> Result<(), Error> {
-        if !is_mounted()? {
+        if kernel::mount::is_private() {
+            check_lasting()?;
+        } else if !kernel::mount::is_bpf(Path::new(MOUNT_POINT)).map_err(|source| self.failed("looking at", source))? {
             kernel::mount::mount_bpf(MOUNT_POINT)?;
         }
         std::fs::create_dir_all(&self.folder).map_err(|source| self.failed("making", source))
     }
 
+    /// Removes the registration alone.
+    pub(crate) fn remove_link(&self) -> Result<(), Error> {
+        self.remove_files(&[self.link()])
+    }
+
     /// Removes whatever there is, halves of an earlier attempt included, and the folders that are empty then.
     pub(crate) fn remove(&self) -> Result<(), Error> {
-        for pin in [self.link(), self.links()] {
-            match std::fs::remove_file(&pin) {
+        self.remove_files(&[self.link(), self.links(), self.accounts()])?;
+        // The outer folder goes with the last control.
+        for folder in [Some(self.folder.as_path()), self.folder.parent()].into_iter().flatten() {
+            let _ = std::fs::remove_dir(folder);
+        }
+        Ok(())
+    }
+
+    fn remove_files(&self, pins: &[PathBuf]) -> Result<(), Error> {
+        for pin in pins {
+            match std::fs::remove_file(pin) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(self.failed("removing", error));
                 }
                 _ => {}
             }
-        }
-        // The outer folder goes with the last control.
-        for folder in [Some(self.folder.as_path()), self.folder.parent()].into_iter().flatten() {
-            let _ = std::fs::remove_dir(folder);
         }
         Ok(())
     }
@@ -70,12 +93,16 @@ impl Pins {
     }
 }
 
-fn is_mounted() -> Result<bool, Error> {
-    let path = "/proc/self/mounts";
-    let mounts =
-        std::fs::read_to_string(path).map_err(|source| Error::Failed { doing: format!("reading {path}"), source })?;
-    Ok(mounts.lines().any(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        words.next() == Some(MOUNT_POINT) && words.next() == Some("bpf")
-    }))
+/// Whether a process with mounts of its own reaches a BPF file system that outlives it.
+fn check_lasting() -> Result<(), Error> {
+    let problem = match kernel::mount::is_bpf(Path::new(LASTING_MOUNT_POINT)) {
+        Ok(true) => return Ok(()),
+        Ok(false) => "the machine has none at".to_owned(),
+        Err(error) => format!("{error} at"),
+    };
+    Err(Error::Missing(format!(
+        "this process has mounts of its own (as under `ip netns exec`), and what it pins in a BPF file system of its own ends with \
+         it: {problem} {MOUNT_POINT} (outside: mount -t bpf bpf {MOUNT_POINT}, or load the control outside, which serves all \
+         network namespaces; --run keeps it for as long as a command runs)"
+    )))
 }

@@ -2,7 +2,7 @@
 //! program then chooses by name (`TCP_CONGESTION`).
 //!
 //! A control is there as long as it is held: a process ([`LoadedControl`]), however that ends, or a pin in the BPF file
-//! system ([`LoadedControl::pin`]), until it is taken away ([`unpin`]). Connections that run under it keep it to their end.
+//! system ([`LoadedControl::load_pinned`]), until it is taken away ([`unpin`]). Connections that run under it keep it to their end.
 //!
 //! The programs are in `bpf/`, with the rule how their objects are made of them (`make bpf`). They are licensed as the rest or
 //! by the GPL, version 2: the kernel lends its own functions only to programs that say so.
@@ -20,8 +20,10 @@ mod ebpf;
 mod filesystem;
 mod link_table;
 mod loaded;
+mod namespaces;
 pub mod requirements;
 
 pub use control::{CONTROLS, Control};
-pub use link_table::{LinkEntry, LinkTable};
-pub use loaded::{LoadedControl, is_pinned, unpin};
+pub use link_table::{LinkEntry, LinkInForce, LinkTable};
+pub use loaded::{LoadedControl, Unpinned, is_pinned, unpin};
+pub use namespaces::namespaces_that_use;

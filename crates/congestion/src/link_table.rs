@@ -4,18 +4,39 @@ use crate::Control;
 use crate::ebpf::{self, Map};
 use crate::filesystem::Pins;
 use kernel::Error;
-use std::path::Path;
 use std::thread;
 use units::{Duration, Rate};
 
-/// The map's name in the kernel.
-pub(crate) const NAME: &str = "bp_cross_links";
+/// The maps' names in the kernel: the links, and the connections that are counted for each.
+pub(crate) const NAMES: [&str; 2] = ["bp_cross_links", "bp_cross_accounts"];
 
 /// The table of a loaded cross-layer control. The mark of a connection's socket (`SO_MARK`) selects its entry;
 /// sockets whose mark has no entry use the entry for mark 0.
 #[derive(Debug)]
 pub struct LinkTable {
-    map: Map,
+    links: Map,
+    accounts: Map,
+}
+
+/// An entry as it is in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkInForce {
+    /// The mark of the sockets (`SO_MARK`); 0 also stands for all marks without an entry.
+    pub mark: u32,
+    /// Allocated capacity, headers included: the entry's, or its fallback.
+    pub capacity: Rate,
+    /// Whether the validity has ended, so that the fallback holds.
+    pub has_expired: bool,
+    /// The rest of the validity, and the capacity afterwards; `None`: until the next entry, or the validity has ended.
+    pub expiry: Option<(Duration, Rate)>,
+    /// Bytes of headers for each byte of payload: K.
+    pub header_share: f64,
+    /// Active connections that share it, if the entry says so.
+    pub configured_connections: Option<u32>,
+    /// Active connections that the kernel counts; connections of several entries that share one capacity are counted together.
+    pub counted_connections: u64,
+    /// Target queue, added to the smallest round-trip time.
+    pub target_queue: Duration,
 }
 
 /// The capacity of a link, and how it is shared.
@@ -50,10 +71,44 @@ impl LinkEntry {
         for (place, number) in long.chunks_exact_mut(8).zip([payload(self.capacity), fallback, until]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
-        for (place, number) in short.chunks_exact_mut(4).zip([self.connections.unwrap_or(0), queue, account, 0]) {
+        // The programs do not read the last one: it serves those who list the entries.
+        let header_share = (self.header_share * HEADER_SHARE_UNIT).round() as u32;
+        for (place, number) in
+            short.chunks_exact_mut(4).zip([self.connections.unwrap_or(0), queue, account, header_share])
+        {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
+    }
+}
+
+/// An entry has K in this fraction.
+const HEADER_SHARE_UNIT: f64 = 1e8;
+/// Numbers of connections that the kernel counts, at the start of what it counts for a link: one for each use of the window.
+const COUNTS: usize = 4;
+
+impl LinkInForce {
+    /// The entry for `mark` as the program reads it, at `now` of the monotonic clock.
+    fn new(mark: u32, entry: &[u8], accounts: &Map, now: Duration) -> Option<Self> {
+        let long = |k: usize| entry.get(k * 8..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+        let short = |k: usize| entry.get(24 + k * 4..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+        let header_share = f64::from(short(3)?) / HEADER_SHARE_UNIT;
+        let capacity = |payload: u64| Rate::from_bps((payload as f64 * 8.0 * (1.0 + header_share)).round() as u64);
+        let (rate, fallback, until) = (capacity(long(0)?), capacity(long(1)?), Duration::from_nanos(long(2)?));
+        let has_expired = until != Duration::ZERO && until <= now;
+        let account = accounts.value(&short(2)?.to_ne_bytes()).unwrap_or_default();
+        let counts =
+            account.chunks_exact(8).take(COUNTS).filter_map(|count| count.try_into().ok().map(i64::from_ne_bytes));
+        Some(Self {
+            mark,
+            capacity: if has_expired { fallback } else { rate },
+            has_expired,
+            expiry: (now < until).then(|| (until.saturating_sub(now), fallback)),
+            header_share,
+            configured_connections: short(0).filter(|connections| *connections > 0),
+            counted_connections: counts.sum::<i64>().max(0) as u64,
+            target_queue: Duration::from_micros(u64::from(short(1)?)),
+        })
     }
 }
 
@@ -62,8 +117,13 @@ impl LinkTable {
     const PATIENCE: usize = 20;
     const MOMENT: Duration = Duration::from_millis(50);
 
-    pub(crate) fn new(map: Map) -> Self {
-        Self { map }
+    pub(crate) fn new([links, accounts]: [Map; 2]) -> Self {
+        Self { links, accounts }
+    }
+
+    /// The table that is pinned, as [`LinkTable::find`] needs it.
+    fn pinned(pins: &Pins) -> Result<Self, Error> {
+        Ok(Self { links: Map::pinned(&pins.links())?, accounts: Map::pinned(&pins.accounts())? })
     }
 
     /// The table of the control that is pinned, or else of the one that some process holds.
@@ -71,9 +131,9 @@ impl LinkTable {
     /// # Errors
     /// If there is none, there are several, or the process may not open it.
     pub fn find(control: &Control) -> Result<Self, Error> {
-        let pin = Pins::of(control).links();
-        if pin.exists() {
-            return Map::pinned(&pin).map(Self::new);
+        let pins = Pins::of(control);
+        if pins.links().exists() {
+            return Self::pinned(&pins);
         }
         let not_loaded = || {
             Error::Missing(format!(
@@ -86,16 +146,16 @@ impl LinkTable {
             return Err(not_loaded());
         }
         // That of a process that has just ended is there for a moment more.
-        let mut found = ebpf::held_maps(control, NAME);
+        let mut found = ebpf::held_maps(control, NAMES);
         for _ in 0..Self::PATIENCE {
             if found.len() <= 1 {
                 break;
             }
             thread::sleep(Self::MOMENT.into());
-            found = ebpf::held_maps(control, NAME);
+            found = ebpf::held_maps(control, NAMES);
         }
         match found[..] {
-            [table] => Map::of_id(table).map(Self::new),
+            [[links, accounts]] => Ok(Self { links: Map::of_id(links)?, accounts: Map::of_id(accounts)? }),
             [] => Err(not_loaded()),
             _ => Err(Error::Missing(format!(
                 "several processes hold a {}, and none is pinned: which is meant is not known",
@@ -119,7 +179,7 @@ impl LinkTable {
     /// If the table is full.
     pub fn set_part(&self, mark: u32, account: u32, entry: LinkEntry) -> Result<(), Error> {
         let now = kernel::clock::now().since(units::Instant::ZERO);
-        self.map.update(&mark.to_ne_bytes(), &entry.to_bytes(now, account))
+        self.links.update(&mark.to_ne_bytes(), &entry.to_bytes(now, account))
     }
 
     /// Removes the entry for this mark; its connections use the entry for mark 0 again.
@@ -127,13 +187,29 @@ impl LinkTable {
     /// # Errors
     /// If there is none.
     pub fn remove(&self, mark: u32) -> Result<(), Error> {
-        self.map
+        self.links
             .delete(&mark.to_ne_bytes())
-            .map_err(|error| Error::Missing(format!("no link has the mark {mark} ({error})")))
+            .map_err(|source| Error::Failed { doing: format!("no entry has the mark {mark:#x}"), source })
     }
 
-    pub(crate) fn pin(&mut self, control: &Control, path: &Path) -> Result<(), Error> {
-        self.map.pin(control, path)
+    /// All entries as they are in force, by mark.
+    pub fn entries(&self) -> Vec<LinkInForce> {
+        let now = kernel::clock::now().since(units::Instant::ZERO);
+        let mut found: Vec<_> = self
+            .links
+            .entries()
+            .into_iter()
+            .filter_map(|(mark, entry)| {
+                LinkInForce::new(u32::from_ne_bytes(mark.try_into().ok()?), &entry, &self.accounts, now)
+            })
+            .collect();
+        found.sort_unstable_by_key(|link| link.mark);
+        found
+    }
+
+    pub(crate) fn pin(&mut self, control: &Control, pins: &Pins) -> Result<(), Error> {
+        self.links.pin(control, &pins.links())?;
+        self.accounts.pin(control, &pins.accounts())
     }
 }
 
@@ -153,9 +229,9 @@ mod tests {
         let capacity = Rate::from_bps(8_000_000);
         let entry =
             LinkEntry { capacity, header_share: 0.0505, connections: None, target_queue: Duration::ZERO, expiry: None };
-        assert_eq!(numbers(entry), ([951_927, 0, 0], [0, 0, 7, 0]));
+        assert_eq!(numbers(entry), ([951_927, 0, 0], [0, 0, 7, 5_050_000]));
         let expiry = Some((Duration::from_secs(2), Rate::from_bps(84_040)));
         let entry = LinkEntry { connections: Some(3), target_queue: Duration::from_millis(20), expiry, ..entry };
-        assert_eq!(numbers(entry), ([951_927, 10_000, 7_000_000_000], [3, 20_000, 7, 0]));
+        assert_eq!(numbers(entry), ([951_927, 10_000, 7_000_000_000], [3, 20_000, 7, 5_050_000]));
     }
 }

@@ -3,8 +3,11 @@
 use crate::control::LONGEST_NAME;
 use crate::ebpf::{self, Registration};
 use crate::filesystem::Pins;
-use crate::{Control, LinkTable, link_table, requirements};
+use crate::{Control, LinkEntry, LinkTable, link_table, requirements};
 use kernel::Error;
+use std::path::PathBuf;
+use std::thread;
+use units::Duration;
 
 /// A control that this process holds in the kernel. Dropped, or at the end of the process, no connection can choose it
 /// any more.
@@ -31,6 +34,31 @@ impl LoadedControl {
     /// # Errors
     /// As [`LoadedControl::load`], and if the name is not of 1 to 15 letters, digits, `_` or `-`.
     pub fn load_as(control: &'static Control, name: &str) -> Result<Self, Error> {
+        Self::load_with(control, name, None)
+    }
+
+    /// Loads `control` and leaves it in the kernel when the process ends. Connections that were left by an earlier one share its
+    /// table of links.
+    ///
+    /// # Errors
+    /// As [`LoadedControl::load`], and if the BPF file system cannot be mounted or written, or would end with this process; then
+    /// nothing is left behind. `entry` are marks and what is set for them in the table before anything can use it.
+    pub fn load_pinned(control: &'static Control, entries: &[(u32, LinkEntry)]) -> Result<(), Error> {
+        let pins = Pins::of(control);
+        pins.make_folder()?;
+        remove_unused(control)?;
+        let left = [pins.links(), pins.accounts()];
+        let is_left = left.iter().all(|pin| pin.exists());
+        let loaded = Self::load_with(control, control.name, is_left.then_some(&left))?;
+        for (table, (mark, entry)) in
+            loaded.links.iter().flat_map(|table| entries.iter().map(move |entry| (table, entry)))
+        {
+            table.set(*mark, *entry)?;
+        }
+        loaded.pin(&pins, is_left)
+    }
+
+    fn load_with(control: &'static Control, name: &str, tables: Option<&[PathBuf; 2]>) -> Result<Self, Error> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(is_plain) {
             return Err(Error::Missing(format!(
@@ -38,7 +66,7 @@ impl LoadedControl {
             )));
         }
         requirements::check()?;
-        let (registration, links) = ebpf::load(control, name, link_table::NAME)?;
+        let (registration, links) = ebpf::load(control, name, link_table::NAMES, tables)?;
         let links = links.map(LinkTable::new);
         Ok(Self { name: name.to_owned(), control, registration, links })
     }
@@ -53,27 +81,19 @@ impl LoadedControl {
         self.links.as_ref()
     }
 
-    /// Leaves it in the kernel when the process ends.
-    ///
-    /// # Errors
-    /// If the BPF file system cannot be mounted or written; then nothing is left behind.
-    pub fn pin(mut self) -> Result<(), Error> {
-        let pins = Pins::of(self.control);
-        pins.make_folder()?;
-        let pinned = self.pin_to(&pins);
+    /// Pins what is not pinned already: its tables, if `has_tables` does not say that they are.
+    fn pin(mut self, pins: &Pins, has_tables: bool) -> Result<(), Error> {
+        let pinned = match &mut self.links {
+            Some(links) if !has_tables => links.pin(self.control, pins),
+            _ => Ok(()),
+        };
+        // Last: what has a link is complete.
+        let pinned = pinned.and_then(|()| self.registration.pin(self.control, &pins.link()));
         if pinned.is_err() {
             // Why it failed is what there is to tell.
-            let _ = pins.remove();
+            let _ = if has_tables { pins.remove_link() } else { pins.remove() };
         }
         pinned
-    }
-
-    fn pin_to(&mut self, pins: &Pins) -> Result<(), Error> {
-        if let Some(links) = &mut self.links {
-            links.pin(self.control, &pins.links())?;
-        }
-        // Last: what has a link is complete.
-        self.registration.pin(self.control, &pins.link())
     }
 }
 
@@ -85,14 +105,52 @@ pub fn is_pinned(control: &Control) -> Result<bool, Error> {
     Pins::of(control).exist()
 }
 
-/// Takes the pins of `control` away; whether there were any.
+/// What became of a control that was to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unpinned {
+    /// It was not pinned.
+    Absent,
+    /// It is gone.
+    Gone,
+    /// No connection can choose it any more; those that use it keep it until they end. Its table of links, if it has one, stays
+    /// pinned until then, so that their capacity can be changed.
+    InUse,
+}
+
+/// Removes the pins of `control`.
 ///
 /// # Errors
 /// If the process may not look, or they cannot be removed.
-pub fn unpin(control: &Control) -> Result<bool, Error> {
+pub fn unpin(control: &Control) -> Result<Unpinned, Error> {
     let pins = Pins::of(control);
-    let existed = pins.exist()?;
-    pins.remove().map(|()| existed)
+    if !pins.exist()? {
+        remove_unused(control)?;
+        return Ok(Unpinned::Absent);
+    }
+    let number = ebpf::control_at(&pins.link());
+    pins.remove_link()?;
+    // The kernel frees it a moment after the last reference has gone.
+    let is_in_use = || number.is_some_and(ebpf::is_in_use);
+    for _ in 0..PATIENCE {
+        if !is_in_use() {
+            break;
+        }
+        thread::sleep(MOMENT.into());
+    }
+    if is_in_use() {
+        return Ok(Unpinned::InUse);
+    }
+    pins.remove().map(|()| Unpinned::Gone)
+}
+
+/// How often, and after what time each, it is looked whether a control has gone.
+const PATIENCE: usize = 20;
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// Removes the tables that an unloaded control has left for its connections, if those have ended.
+fn remove_unused(control: &Control) -> Result<(), Error> {
+    let pins = Pins::of(control);
+    if pins.links().exists() && !pins.exist()? && !ebpf::is_any_in_use(control) { pins.remove() } else { Ok(()) }
 }
 
 #[cfg(test)]

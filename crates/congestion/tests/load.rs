@@ -77,7 +77,7 @@ fn the_table_of_links_takes_words_and_forgets_them() {
     links.set(7, entry(2)).expect("a entry replaces the one before");
     links.remove(7).expect("it was there");
     let error = links.remove(7).expect_err("it is gone").to_string();
-    assert!(error.contains("no link has the mark 7"), "{error}");
+    assert!(error.contains("no entry has the mark 0x7"), "{error}");
     for mark in 1..64 {
         links.set(mark, entry(1)).expect("room for 64");
     }

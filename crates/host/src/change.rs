@@ -1,6 +1,7 @@
 //! One change of a host, and its way back.
 
-use crate::{Error, Present};
+use crate::{Error, Present, RecordedRoute};
+use kernel::interfaces::Interfaces;
 use kernel::route::Route;
 use kernel::{qdisc, sysctl};
 use model::tuning::{Place, Setting};
@@ -19,14 +20,12 @@ pub enum Change {
         /// Its value after the change.
         after: String,
     },
-    /// A route as `ip` takes it.
+    /// A route.
     Route {
-        /// Of IPv6 rather than IPv4.
-        ipv6: bool,
         /// The route before the change; null if there was none to this destination.
-        before: Option<String>,
+        before: Option<RecordedRoute>,
         /// The route after the change.
-        after: String,
+        after: RecordedRoute,
     },
     /// A root queue discipline in place of the kernel's own.
     RootQdisc {
@@ -60,7 +59,7 @@ impl Plan {
                 continue;
             }
             match setting.place {
-                Place::Route(key) => route = route.with(key, &setting.value),
+                Place::Route(key) => route = route.with_metric(key, Some(&setting.value))?,
                 Place::Sysctl(key) => plan.set(key, &setting.value)?,
                 Place::HostSysctl(key) if is_enough(now.as_deref(), &setting.value) => {
                     tracing::debug!(key, "large enough");
@@ -74,10 +73,9 @@ impl Plan {
             }
         }
         if route != present.found.route {
-            let before = present.found.exists.then(|| present.found.route.to_string());
-            let ipv6 = route.is_ipv6();
+            let before = present.found.exists.then(|| RecordedRoute(present.found.route.clone()));
             // First, since it needs the right to change the network and nothing else.
-            plan.changes.insert(0, Change::Route { ipv6, before, after: route.to_string() });
+            plan.changes.insert(0, Change::Route { before, after: RecordedRoute(route) });
         }
         Ok(plan)
     }
@@ -106,13 +104,6 @@ impl Plan {
     }
 }
 
-/// The words of a route in an order that does not depend on who wrote it.
-fn words(route: &str) -> Vec<&str> {
-    let mut words: Vec<_> = route.split_whitespace().collect();
-    words.sort_unstable();
-    words
-}
-
 /// Whether a limit is as high as wanted.
 pub fn is_enough(now: Option<&str>, wanted: &str) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
@@ -138,53 +129,93 @@ impl Change {
     pub fn make(&self) -> Result<bool, kernel::Error> {
         match self {
             Self::Sysctl { key, after, .. } => sysctl::write(key, after).map(|()| true),
-            Self::Route { ipv6, after, .. } => Route::parse(after, *ipv6).replace().map(|()| true),
+            Self::Route { after, .. } => after.0.replace().map(|()| true),
             Self::RootQdisc { device, after } => qdisc::set_root(device, after),
         }
     }
 
-    /// Puts back what was there before.
+    /// Puts back what was there before, unless others have changed it since: then only what is still of this change is taken
+    /// away. With `force`, puts it back whatever others did.
     ///
     /// # Errors
     /// As [`Self::make`].
-    pub fn undo(&self) -> Result<(), kernel::Error> {
+    pub fn undo(&self, force: bool) -> Result<Outcome, kernel::Error> {
         match self {
-            Self::Sysctl { key, before, .. } => sysctl::write(key, before),
-            Self::Route { ipv6, before: Some(before), .. } => Route::parse(before, *ipv6).replace(),
-            Self::Route { ipv6, before: None, after } => {
-                let route = Route::parse(after, *ipv6);
-                match Route::exactly(route.destination(), *ipv6)? {
-                    Some(present) => present.delete(),
-                    None => Ok(()),
+            Self::Sysctl { key, before, after } => {
+                let now = sysctl::read(key)?;
+                if now != *after && now != *before && !force {
+                    return Ok(Outcome::Left(format!("it is {now} now")));
                 }
+                sysctl::write(key, before).map(|()| Outcome::Undone)
             }
-            Self::RootQdisc { device, .. } => {
-                if qdisc::root(device)?.is_default {
-                    return Ok(());
-                }
-                qdisc::reset_root(device)
-            }
+            Self::Route { before, after } => undo_route(before.as_ref().map(|before| &before.0), &after.0, force),
+            Self::RootQdisc { device, after } => undo_qdisc(device, after, force),
         }
     }
+}
 
-    /// What is there now, if that is neither what was before nor what this change made.
-    pub fn touched_by_others(&self) -> Option<String> {
-        let (now, known) = match self {
-            Self::Sysctl { key, before, after } => (sysctl::read(key).ok(), vec![before, after]),
-            Self::Route { ipv6, before, after } => {
-                let destination = Route::parse(after, *ipv6).destination().to_owned();
-                let now = Route::exactly(&destination, *ipv6).ok().flatten().map(|route| route.to_string());
-                // The kernel has an order of its own.
-                let is_known = |now: &String| before.iter().chain([after]).any(|known| words(known) == words(now));
-                return now.filter(|now| !is_known(now));
-            }
-            Self::RootQdisc { device, after } => {
-                let root = qdisc::root(device).ok().filter(|root| !root.is_default);
-                (root.map(|root| root.kind), vec![after])
-            }
-        };
-        now.filter(|now| !known.contains(&now))
+/// What became of a change that was to be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything is as before the change.
+    Undone,
+    /// Others have changed it since, as the text says: what they made stays, without the settings of this change.
+    Left(String),
+}
+
+fn undo_route(before: Option<&Route>, after: &Route, force: bool) -> Result<Outcome, kernel::Error> {
+    // A route ends with its interface, and nothing is left of the change.
+    if !after.has_interfaces()? {
+        return Ok(Outcome::Undone);
     }
+    let now = after.in_its_place()?;
+    if now.as_ref() == before {
+        return Ok(Outcome::Undone);
+    }
+    if force || now.as_ref() == Some(after) {
+        match (before, now) {
+            (Some(before), _) => before.replace()?,
+            (None, Some(now)) => now.delete()?,
+            (None, None) => {}
+        }
+        return Ok(Outcome::Undone);
+    }
+    let Some(now) = now else {
+        return Ok(Outcome::Left("it has been deleted".to_owned()));
+    };
+    let theirs = without_ours(&now, before, after)?;
+    if theirs != now {
+        theirs.replace()?;
+    }
+    Ok(Outcome::Left(format!("it is {theirs} now")))
+}
+
+/// The route `now` with the settings that led from `before` to `after` as before, where they still are as after.
+fn without_ours(now: &Route, before: Option<&Route>, after: &Route) -> Result<Route, kernel::Error> {
+    let mut route = now.clone();
+    for name in after.metric_names() {
+        let ours = after.metric(name);
+        let theirs = before.and_then(|before| before.metric(name));
+        if ours != theirs && now.metric(name) == ours {
+            route = route.with_metric(name, theirs.as_deref())?;
+        }
+    }
+    Ok(route)
+}
+
+fn undo_qdisc(device: &str, ours: &str, force: bool) -> Result<Outcome, kernel::Error> {
+    let is_there = Interfaces::new()?.get(device).map(|interface| interface.is_some());
+    if !is_there.unwrap_or(true) {
+        return Ok(Outcome::Undone);
+    }
+    let root = qdisc::root(device)?;
+    if root.is_default {
+        return Ok(Outcome::Undone);
+    }
+    if root.kind != ours && !force {
+        return Ok(Outcome::Left(format!("it is {} now", root.kind)));
+    }
+    qdisc::reset_root(device).map(|()| Outcome::Undone)
 }
 
 impl std::fmt::Display for Change {

@@ -22,6 +22,9 @@ pub enum Error {
     /// There is no journal.
     #[error("{}: no settings are applied", .0.display())]
     NotApplied(PathBuf),
+    /// The journal has only changes that an undo has left, since others had changed the settings.
+    #[error("{}: nothing of the settings is applied any more; what others had changed was left", .0.display())]
+    OnlyLeft(PathBuf),
     /// The journal cannot be used here: damaged, of another format, another boot or another network namespace.
     #[error("{}: {problem}", file.display())]
     Journal {
@@ -88,6 +91,7 @@ impl Error {
             | Self::DeadEnd { .. }
             | Self::AlreadyApplied(_)
             | Self::NotApplied(_)
+            | Self::OnlyLeft(_)
             | Self::Journal { .. }
             | Self::NoStateDirectory => Blame::Input,
         }

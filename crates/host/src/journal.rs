@@ -1,6 +1,6 @@
 //! What was there before: written to a file before anything is changed, so that it can be put back whatever happens.
 
-use crate::{Change, Error};
+use crate::{Change, Error, Outcome};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -16,80 +16,95 @@ pub struct Journal {
     boot: String,
     /// The network namespace.
     namespace: String,
+    /// Whether the settings are in force, or an undo has left the changes because others had changed them.
+    is_applied: bool,
     /// In the order in which they were made.
     changes: Vec<Change>,
 }
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What an undo did.
 #[derive(Debug, Default, Serialize)]
 pub struct Undone {
+    /// What others have changed since, and stays.
+    pub left: Vec<Left>,
     /// What was put back.
     pub undone: Vec<String>,
-    /// What others have changed since.
-    pub remarks: Vec<String>,
+}
+
+/// A change that was not undone because others had changed the setting since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// The change.
+    pub change: String,
+    /// What is there now.
+    pub now: String,
 }
 
 impl Journal {
     fn new(changes: Vec<Change>) -> Result<Self, Error> {
-        Ok(Self { version: VERSION, boot: boot()?, namespace: namespace()?, changes })
+        Ok(Self { version: VERSION, boot: boot()?, namespace: namespace()?, is_applied: true, changes })
     }
 
-    /// Makes all `changes`, or none: those that were made before one failed are undone. Says what was made, and what this
+    /// Fails if `file` says that settings are applied.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyApplied`].
+    pub fn check_not_applied(file: &Path) -> Result<(), Error> {
+        // What an undo has left is others' by now.
+        match file.exists() && !matches!(Self::read(file), Ok(journal) if !journal.is_applied) {
+            true => Err(Error::AlreadyApplied(file.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes all `changes`, or none: those that were made before one failed are undone. Returns what was made, and what this
     /// kernel cannot do, where that does no harm.
     ///
     /// # Errors
-    /// If `file` is there already, a right is missing, or a change fails.
+    /// If `file` says that settings are applied, a right is missing, or a change fails.
     pub fn apply(changes: Vec<Change>, file: &Path) -> Result<(Vec<Change>, Vec<String>), Error> {
-        if file.exists() {
-            return Err(Error::AlreadyApplied(file.to_owned()));
-        }
-        changes.iter().try_for_each(Change::check)?;
-        let mut journal = Self::new(changes)?;
-        journal.write(file)?;
-        let (mut made, mut left_out) = (Vec::new(), Vec::new());
-        for change in &journal.changes {
-            match change.make() {
-                Ok(true) => made.push(change.clone()),
-                Ok(false) => left_out.push(format!("{change}: this kernel has none; bbr keeps the time itself")),
-                Err(error) => {
-                    // It may have taken effect in part.
-                    made.push(change.clone());
-                    return Err(roll_back(&made, file, error));
-                }
-            }
-        }
-        if !left_out.is_empty() {
-            journal.changes.clone_from(&made);
-            journal.write(file)?;
-        }
-        Ok((made, left_out))
+        let mut applying = Applying::begin(changes, file)?;
+        while applying.step()? {}
+        applying.finish()
     }
 
-    /// Puts back what `file` says, the last change first, and removes the file.
+    /// Puts back what `file` says, the last change first, and removes the file. What others have changed since is left, and stays in
+    /// the file for an undo with `force`, which puts it back all the same.
     ///
     /// # Errors
     /// If there is no such file, it is of another namespace or an earlier start of this machine, or a change cannot be undone;
-    /// then the file stays.
-    pub fn undo(file: &Path) -> Result<Undone, Error> {
-        let journal = Self::read(file)?;
+    /// then the file stays. [`Error::OnlyLeft`] without `force` if an undo has left these changes before.
+    pub fn undo(file: &Path, force: bool) -> Result<Undone, Error> {
+        let mut journal = Self::read(file)?;
+        if !journal.is_applied && !force {
+            return Err(Error::OnlyLeft(file.to_owned()));
+        }
         let mut undone = Undone::default();
-        let mut problems: Vec<kernel::Error> = Vec::new();
+        let mut problem = None;
+        let mut remaining = Vec::new();
         for change in journal.changes.iter().rev() {
-            if let Some(now) = change.touched_by_others() {
-                undone.remarks.push(format!("{change}: it has been changed since, to {now}"));
-            }
-            match change.undo() {
-                Ok(()) => undone.undone.push(change.to_string()),
-                Err(error) => problems.push(error),
+            match change.undo(force) {
+                Ok(Outcome::Undone) => undone.undone.push(change.to_string()),
+                Ok(Outcome::Left(now)) => {
+                    undone.left.push(Left { change: change.to_string(), now });
+                    remaining.insert(0, change.clone());
+                }
+                Err(error) => problem = problem.or(Some(error)),
             }
         }
-        if let Some(problem) = problems.into_iter().next() {
+        if let Some(cause) = problem {
             let consequence = format!("not all is undone, {} stays", file.display());
-            return Err(Error::Incomplete { cause: problem, consequence });
+            return Err(Error::Incomplete { cause, consequence });
         }
-        remove(file)?;
+        if remaining.is_empty() {
+            remove(file)?;
+        } else {
+            journal.is_applied = false;
+            journal.changes = remaining;
+            journal.write(file)?;
+        }
         Ok(undone)
     }
 
@@ -153,10 +168,56 @@ impl Journal {
     }
 }
 
+/// Changes of which some are made: whenever the process ends, the journal has what was there before.
+struct Applying<'a> {
+    journal: Journal,
+    file: &'a Path,
+    /// How many changes were tried.
+    tried: usize,
+    made: Vec<Change>,
+    left_out: Vec<String>,
+}
+
+impl<'a> Applying<'a> {
+    /// Records what is there, and changes nothing.
+    fn begin(changes: Vec<Change>, file: &'a Path) -> Result<Self, Error> {
+        Journal::check_not_applied(file)?;
+        changes.iter().try_for_each(Change::check)?;
+        let journal = Journal::new(changes)?;
+        journal.write(file)?;
+        Ok(Self { journal, file, tried: 0, made: Vec::new(), left_out: Vec::new() })
+    }
+
+    /// Makes the next change; returns whether there was one.
+    fn step(&mut self) -> Result<bool, Error> {
+        let Some(change) = self.journal.changes.get(self.tried) else { return Ok(false) };
+        self.tried += 1;
+        match change.make() {
+            Ok(true) => self.made.push(change.clone()),
+            Ok(false) => self.left_out.push(format!("{change}: this kernel has none; bbr keeps the time itself")),
+            Err(error) => {
+                // It may have taken effect in part.
+                self.made.push(change.clone());
+                return Err(roll_back(&self.made, self.file, error));
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was made, and what this kernel cannot do.
+    fn finish(mut self) -> Result<(Vec<Change>, Vec<String>), Error> {
+        if !self.left_out.is_empty() {
+            self.journal.changes.clone_from(&self.made);
+            self.journal.write(self.file)?;
+        }
+        Ok((self.made, self.left_out))
+    }
+}
+
 /// Undoes what was made before `error`.
 fn roll_back(made: &[Change], file: &Path, cause: kernel::Error) -> Error {
     let failed: Vec<_> =
-        made.iter().rev().filter_map(|change| change.undo().err().map(|error| (change, error))).collect();
+        made.iter().rev().filter_map(|change| change.undo(true).err().map(|error| (change, error))).collect();
     // The change that failed need not be undone where it changed nothing.
     let remaining: Vec<_> = failed.into_iter().filter(|(change, _)| Some(*change) != made.last()).collect();
     let consequence = match remaining.first() {
@@ -203,14 +264,14 @@ mod tests {
         let file = folder.path().join("journal.json");
         let cases = [
             ("{".to_owned(), "not a record of applied settings"),
-            (text("version", 99.into()), "version 99; this program knows 1"),
+            (text("version", 99.into()), "version 99; this program knows 2"),
             (text("boot", "earlier".into()), "was started since"),
             (text("namespace", "1".into()), "network namespace 1, and this is"),
             (text("surplus", 1.into()), "unknown field `surplus`"),
         ];
         for (text, expected) in cases {
             fs::write(&file, text).unwrap();
-            let error = Journal::undo(&file).unwrap_err();
+            let error = Journal::undo(&file, false).unwrap_err();
             assert_eq!(error.blame(), Blame::Input);
             let message = error.to_string();
             assert!(message.contains(expected) && message.contains("journal.json"), "{message}");
@@ -222,10 +283,10 @@ mod tests {
     fn settings_are_applied_once_and_undone_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/journal.json");
-        assert!(matches!(Journal::undo(&file), Err(Error::NotApplied(_))));
+        assert!(matches!(Journal::undo(&file, false), Err(Error::NotApplied(_))));
         Journal::apply(Vec::new(), &file).unwrap();
         assert!(matches!(Journal::apply(Vec::new(), &file), Err(Error::AlreadyApplied(_))));
-        Journal::undo(&file).unwrap();
+        Journal::undo(&file, false).unwrap();
         assert!(!file.exists());
     }
 

@@ -40,8 +40,8 @@ impl Present {
         for key in DECISIVE {
             sysctls.insert(key, sysctl::read(key)?);
         }
-        let of_route = |key: &str| found.route.attribute(key);
-        let control = of_route("congctl").unwrap_or(&sysctls["net.ipv4.tcp_congestion_control"]).to_owned();
+        let of_route = |key: &str| found.route.metric(key);
+        let control = of_route("congctl").unwrap_or_else(|| sysctls["net.ipv4.tcp_congestion_control"].clone());
         let mut remarks = Vec::new();
         let modelled = Control::by_name(&control).unwrap_or_else(|| {
             remarks.push(format!("there is no model of {control}: predicted as cubic"));
@@ -66,7 +66,7 @@ impl Present {
         match place {
             Place::Route("congctl") => Some(self.control.clone()),
             Place::Route("initcwnd") => Some(self.host.initial_window.to_string()),
-            Place::Route(key) => self.found.route.attribute(key).map(str::to_owned),
+            Place::Route(key) => self.found.route.metric(key),
             Place::Sysctl(key) | Place::HostSysctl(key) => {
                 self.sysctls.get(key).cloned().or_else(|| sysctl::read(key).ok())
             }

@@ -1,8 +1,9 @@
 //! The route that is tuned.
 
 use crate::Error;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kernel::route::Route;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// Where transfers go.
@@ -19,15 +20,12 @@ pub enum Target {
 
 /// An address, or those that share its first bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    length: u8,
-}
+pub struct Network(IpNet);
 
 impl Network {
     /// The host, or the lowest address.
     pub fn address(self) -> IpAddr {
-        self.address
+        self.0.addr()
     }
 }
 
@@ -45,29 +43,13 @@ impl FromStr for Network {
                 .filter(|length| *length <= most)
                 .ok_or_else(|| format!("`/{length}` is not from /0 to /{most}"))?,
         };
-        Ok(Self { address: first_of(address, length), length })
-    }
-}
-
-/// The address with all but its first `length` bits 0.
-fn first_of(address: IpAddr, length: u8) -> IpAddr {
-    let length = u32::from(length);
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-            Ipv4Addr::from_bits(address.to_bits() & mask).into()
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
-            Ipv6Addr::from_bits(address.to_bits() & mask).into()
-        }
+        IpNet::new(address, length).map(|network| Self(network.trunc())).map_err(|error| error.to_string())
     }
 }
 
 impl std::fmt::Display for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let is_host = self.length == if self.address.is_ipv4() { 32 } else { 128 };
-        if is_host { self.address.fmt(f) } else { write!(f, "{}/{}", self.address, self.length) }
+        if self.0.prefix_len() == self.0.max_prefix_len() { self.0.addr().fmt(f) } else { self.0.fmt(f) }
     }
 }
 
@@ -80,32 +62,30 @@ pub struct TargetRoute {
     pub exists: bool,
 }
 
-/// Types of routes that lead nowhere, or to this host.
-const DEAD_ENDS: [&str; 8] =
-    ["local", "broadcast", "multicast", "anycast", "unreachable", "blackhole", "prohibit", "throw"];
-
 impl Target {
     /// Its route in this network namespace.
     ///
     /// # Errors
-    /// If there is none, or it leads to this host itself; if `ip` is not installed.
+    /// If there is none, or it leads to this host itself.
     pub fn route(self) -> Result<TargetRoute, Error> {
-        let (exact, found) = match self {
-            Self::Default { is_ipv6 } => (Route::exactly("default", is_ipv6)?, None),
-            Self::Network(network) => {
-                let exact = Route::exactly(&network.to_string(), network.address.is_ipv6())?;
-                let general = if exact.is_some() { None } else { Route::towards(network.address)? };
-                (exact, general)
-            }
+        let destination = match self {
+            Self::Default { is_ipv6: false } => IpNet::from(Ipv4Net::default()),
+            Self::Default { is_ipv6: true } => IpNet::from(Ipv6Net::default()),
+            Self::Network(network) => network.0,
         };
+        let exact = Route::exactly(destination)?;
         let exists = exact.is_some();
-        let Some(route) = exact.or(found) else {
+        let general = match self {
+            Self::Network(network) if !exists => Route::towards(network.address())?,
+            _ => None,
+        };
+        let Some(route) = exact.or(general) else {
             return Err(Error::NoRoute(self.to_string()));
         };
-        if DEAD_ENDS.contains(&route.destination()) {
+        if !route.is_unicast() {
             return Err(Error::DeadEnd { target: self.to_string(), route: route.to_string() });
         }
-        let route = if exists { route } else { route.leading_to(&self.to_string()) };
+        let route = if exists { route } else { route.leading_to(destination) };
         Ok(TargetRoute { route, exists })
     }
 }

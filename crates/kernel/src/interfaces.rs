@@ -63,6 +63,20 @@ impl Interfaces {
         }
     }
 
+    /// The name of the interface with this number; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the kernel answers something else.
+    pub fn name(&mut self, index: u32) -> io::Result<Option<String>> {
+        let mut request = [0; LINK_HEADER];
+        request[INDEX_AT..INDEX_AT + 4].copy_from_slice(&index.to_ne_bytes());
+        let mut found = None;
+        match self.0.ask(libc::RTM_GETLINK, false, &request, |message| found = interface(message)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            result => result.map(|()| found.map(|interface| interface.name)),
+        }
+    }
+
     /// All interfaces.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ pub mod program;
 pub mod qdisc;
 pub mod reuseport;
 pub mod route;
+mod route_text;
 pub mod routes;
 pub mod sandbox;
 mod socket_option;

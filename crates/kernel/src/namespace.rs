@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -51,8 +52,15 @@ impl Namespace {
     /// # Errors
     /// If there is none of this name.
     pub fn named(name: &str) -> Result<Self, Error> {
-        let path = std::path::Path::new("/run/netns").join(name);
-        let file = File::open(&path).map_err(Error::while_doing(format!("opening {}", path.display())))?;
+        Self::at(&Path::new("/run/netns").join(name))
+    }
+
+    /// The namespace that the file `path` names, such as `/proc/PID/ns/net`.
+    ///
+    /// # Errors
+    /// If there is no such file, or the process may not open it.
+    pub fn at(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(Error::while_doing(format!("opening {}", path.display())))?;
         Ok(Self { fd: Arc::new(file.into()) })
     }
 

@@ -1,4 +1,5 @@
-//! Requests to the kernel's route subsystem and its answers (rtnetlink(7)), as far as [`crate::interfaces`] needs them.
+//! Requests to the kernel's route subsystem and its answers (rtnetlink(7)), as far as [`crate::interfaces`] and [`crate::route`] need
+//! them.
 //! Attributes are picked out one by one, so that those which newer kernels add do no harm.
 
 use netlink_packet_core::{NetlinkBuffer, NlasIterator};
@@ -48,10 +49,25 @@ impl RouteSocket {
         kind: u16,
         is_dump: bool,
         payload: &[u8],
+        take: impl FnMut(Message<'_>),
+    ) -> io::Result<()> {
+        self.request(kind, if is_dump { libc::NLM_F_DUMP } else { 0 }, payload, take)
+    }
+
+    /// As [`Self::ask`], with flags: `NLM_F_ACK` where a change has no other answer.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) fn request(
+        &mut self,
+        kind: u16,
+        flags: i32,
+        payload: &[u8],
         mut take: impl FnMut(Message<'_>),
     ) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        let flags = libc::NLM_F_REQUEST | if is_dump { libc::NLM_F_DUMP } else { 0 };
+        let is_dump = flags & libc::NLM_F_DUMP == libc::NLM_F_DUMP;
+        let flags = flags | libc::NLM_F_REQUEST;
         let mut request = vec![0; HEADER + payload.len()];
         let length = request.len() as u32;
         let mut header = NetlinkBuffer::new(&mut request);

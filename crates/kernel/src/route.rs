@@ -1,128 +1,279 @@
-//! One route as `ip` prints and takes it, so that it can be put back as it was.
+//! One route through rtnetlink(7), kept as the kernel reports it, so that it can be put back whatever attributes it has.
 
 use crate::Error;
-use crate::program;
-use crate::routes::ip;
+use crate::interfaces::Interfaces;
+use crate::netlink::{self, Message, RouteSocket};
+use crate::route_text;
+use ipnet::IpNet;
+use std::io;
 use std::net::IpAddr;
 
-/// A route in the network namespace of the calling thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
-    is_ipv6: bool,
-    /// `default via 192.0.2.1 dev eth0 metric 100`
-    words: Vec<String>,
-}
+/// Bytes of the header of a message about a route (`rtmsg`), and where it has what.
+const HEADER: usize = 12;
+const FAMILY: usize = 0;
+const PREFIX_LENGTH: usize = 1;
+const TOS: usize = 3;
+pub(crate) const PROTOCOL: usize = 5;
+const TYPE: usize = 7;
+const FLAGS: usize = 8;
 
-/// What `ip` prints of a route's state and does not take as part of a route.
-const STATES: [&str; 10] = [
-    "linkdown",
-    "dead",
-    "offload",
-    "rt_offload",
-    "trap",
-    "rt_trap",
-    "offload_failed",
-    "rt_offload_failed",
-    "unresolved",
-    "\\",
+/// `rtm_type` of a route to other hosts.
+const UNICAST: u8 = 1;
+/// `rtm_flags` of a request: report the route of the table instead of what it resolves to.
+const FIB_MATCH: u32 = 0x2000;
+/// The one flag of a next hop that is a setting; the others report its state.
+const ONLINK: u8 = 4;
+/// Bytes of the header of a next hop among several (`rtnexthop`).
+pub(crate) const NEXT_HOP: usize = 8;
+
+/// Attributes (`RTA_*`) that libc does not name.
+pub(crate) const NEXT_HOP_ID: u16 = 30;
+const EXPIRES: u16 = 23;
+
+/// Attributes that the kernel derives from the object that [`NEXT_HOP_ID`] names, and refuses beside it.
+const OF_NEXT_HOP: [u16; 7] = [
+    libc::RTA_OIF,
+    libc::RTA_GATEWAY,
+    libc::RTA_MULTIPATH,
+    libc::RTA_FLOW,
+    libc::RTA_VIA,
+    libc::RTA_ENCAP_TYPE,
+    libc::RTA_ENCAP,
 ];
 
-impl Route {
-    /// Reads what `ip route show` printed in one line.
-    pub fn parse(line: &str, is_ipv6: bool) -> Self {
-        let words = line.split_whitespace().filter(|word| !STATES.contains(word));
-        let mut words: Vec<_> = words.map(str::to_owned).collect();
-        // `expires 1790sec` is taken as `expires 1790`.
-        if let Some(at) = words.iter().position(|word| word == "expires")
-            && let Some(time) = words.get_mut(at + 1)
-        {
-            *time = time.trim_end_matches("sec").to_owned();
-        }
-        Self { is_ipv6, words }
-    }
+/// Ticks of a second in what the kernel reports to programs (`USER_HZ`).
+const TICKS_PER_SECOND: i32 = 100;
 
+/// A route in the network namespace of the calling thread.
+#[derive(Debug, Clone)]
+pub struct Route {
+    pub(crate) header: [u8; HEADER],
+    /// By kind.
+    pub(crate) attributes: Vec<(u16, Vec<u8>)>,
+    /// Numbers and names of the interfaces that it leaves by, when it was read.
+    pub(crate) devices: Vec<(u32, String)>,
+}
+
+/// The same settings; how long the kernel will keep a route is not one.
+impl PartialEq for Route {
+    fn eq(&self, other: &Self) -> bool {
+        let settings = |route: &Self| -> Vec<_> {
+            route.attributes.iter().filter(|(kind, _)| *kind != EXPIRES).cloned().collect()
+        };
+        self.header == other.header && settings(self) == settings(other)
+    }
+}
+
+impl Eq for Route {}
+
+impl Route {
     /// The route that packets to `address` take; `None` if there is none.
     ///
     /// # Errors
-    /// If `ip` is not installed or fails.
+    /// If the kernel does not answer.
     pub fn towards(address: IpAddr) -> Result<Option<Self>, Error> {
-        let is_ipv6 = address.is_ipv6();
-        match show(is_ipv6, &format!("get fibmatch {address}")) {
-            Ok(lines) => Ok(lines.lines().next().map(|line| Self::parse(line, is_ipv6))),
-            Err(Error::Failed { source, .. }) if source.to_string().contains("unreachable") => Ok(None),
-            Err(error) => Err(error),
+        let doing = || format!("asking for the route to {address}");
+        let mut header = header_for(IpNet::from(address));
+        header[FLAGS..].copy_from_slice(&FIB_MATCH.to_ne_bytes());
+        let request = [&header[..], &netlink::attribute(libc::RTA_DST, &octets(address))].concat();
+        match ask(false, &request, |_| true) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => Ok(None),
+            result => Ok(result.map_err(Error::while_doing(doing()))?.into_iter().next()),
         }
     }
 
-    /// The route to exactly `destination` (a prefix, or `default`) that is used: the one of least metric.
+    /// The route of the main table to exactly `destination` that is used: the one of least metric.
     ///
     /// # Errors
-    /// If `ip` is not installed or fails.
-    pub fn exactly(destination: &str, is_ipv6: bool) -> Result<Option<Self>, Error> {
-        let query = if destination == "default" { "show default" } else { &format!("show exact {destination}") };
-        let lines = show(is_ipv6, query)?;
-        let routes = lines.lines().map(|line| Self::parse(line, is_ipv6));
-        Ok(routes.min_by_key(|route| route.attribute("metric").and_then(|metric| metric.parse::<u64>().ok())))
+    /// If the kernel does not answer.
+    pub fn exactly(destination: IpNet) -> Result<Option<Self>, Error> {
+        let routes = Self::all(destination)?.into_iter();
+        let of_main = routes.filter(|route| route.table() == u32::from(libc::RT_TABLE_MAIN));
+        Ok(of_main.min_by_key(|route| route.number(libc::RTA_PRIORITY).unwrap_or(0)))
     }
 
-    /// Where it leads: a prefix, or `default`.
-    pub fn destination(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
+    /// The route that the kernel has in the place of this one: to the same destination, in the same table, with the same metric and type
+    /// of service.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn in_its_place(&self) -> Result<Option<Self>, Error> {
+        Ok(Self::all(self.destination())?.into_iter().find(|route| self.has_place_of(route)))
+    }
+
+    fn has_place_of(&self, other: &Self) -> bool {
+        let place =
+            |route: &Self| (route.destination(), route.table(), route.number(libc::RTA_PRIORITY), route.header[TOS]);
+        place(self) == place(other)
+    }
+
+    /// All routes to exactly `destination`.
+    fn all(destination: IpNet) -> Result<Vec<Self>, Error> {
+        let mut request = header_for(destination);
+        request[PREFIX_LENGTH] = 0;
+        let is_wanted = |route: &Self| route.destination() == destination.trunc();
+        ask(true, &request, is_wanted).map_err(Error::while_doing("asking for the routes"))
+    }
+
+    /// The route of a message as [`Self::to_bytes`] makes them; `None` if that is none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::parse(bytes).filter(|route| route.to_bytes() == bytes)
+    }
+
+    /// The route as a message about routes has it, without the header of the message.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let attributes = self.attributes.iter().flat_map(|(kind, value)| netlink::attribute(*kind, value));
+        self.header.iter().copied().chain(attributes).collect()
+    }
+
+    /// What the kernel reports of a route, without its state.
+    fn parse(payload: &[u8]) -> Option<Self> {
+        let mut header: [u8; HEADER] = *payload.first_chunk()?;
+        let is_known = matches!(i32::from(header[FAMILY]), libc::AF_INET | libc::AF_INET6);
+        let longest = if i32::from(header[FAMILY]) == libc::AF_INET { 32 } else { 128 };
+        if !is_known || header[PREFIX_LENGTH] > longest {
+            return None;
+        }
+        let mut attributes: Vec<_> = netlink::attributes(payload, HEADER).filter_map(setting).collect();
+        let has_next_hop_id = attributes.iter().any(|(kind, _)| *kind == NEXT_HOP_ID);
+        attributes.retain(|(kind, _)| !(has_next_hop_id && OF_NEXT_HOP.contains(kind)));
+        attributes.sort_by_key(|(kind, _)| *kind);
+        let onlink = if has_next_hop_id { 0 } else { header[FLAGS] & ONLINK };
+        header[FLAGS..].copy_from_slice(&u32::from(onlink).to_ne_bytes());
+        Some(Self { header, attributes, devices: Vec::new() })
+    }
+
+    pub(crate) fn value(&self, kind: u16) -> Option<&[u8]> {
+        self.attributes.iter().find(|(of, _)| *of == kind).map(|(_, value)| value.as_slice())
+    }
+
+    pub(crate) fn number(&self, kind: u16) -> Option<u32> {
+        self.value(kind).and_then(|value| netlink::i32_at(value, 0)).map(|number| number as u32)
+    }
+
+    fn set(&mut self, kind: u16, value: Vec<u8>) {
+        self.attributes.retain(|(of, _)| *of != kind);
+        let at = self.attributes.partition_point(|(of, _)| *of < kind);
+        self.attributes.insert(at, (kind, value));
+    }
+
+    /// The routing table.
+    fn table(&self) -> u32 {
+        // rtm_table holds tables up to 255 only.
+        self.number(libc::RTA_TABLE).unwrap_or(u32::from(self.header[4]))
+    }
+
+    /// Where it leads.
+    pub fn destination(&self) -> IpNet {
+        let any = if self.is_ipv6() { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };
+        let address = self.value(libc::RTA_DST).and_then(address).unwrap_or(any);
+        IpNet::new(address, self.header[PREFIX_LENGTH]).map_or(IpNet::from(any), |destination| destination.trunc())
+    }
+
+    /// Whether packets leave by it to other hosts: it is neither this host's own address nor one that refuses packets.
+    pub fn is_unicast(&self) -> bool {
+        self.header[TYPE] == UNICAST
+    }
+
+    pub(crate) fn kind(&self) -> u8 {
+        self.header[TYPE]
     }
 
     /// The interface that it leaves by; `None` if it has several next hops.
     pub fn device(&self) -> Option<&str> {
-        if self.words.iter().any(|word| word == "nexthop") { None } else { self.attribute("dev") }
+        match &self.devices[..] {
+            [(_, name)] => Some(name),
+            _ => None,
+        }
     }
 
-    /// The value after the word `key`.
-    pub fn attribute(&self, key: &str) -> Option<&str> {
-        self.place_of(key).map(|at| self.words[at].as_str())
+    /// The address of its next hop, if it has one of its own.
+    pub fn gateway(&self) -> Option<IpAddr> {
+        self.value(libc::RTA_GATEWAY).and_then(address)
     }
 
-    /// Where the value of `key` is: after the word itself, and after `lock` where that follows it.
-    fn place_of(&self, key: &str) -> Option<usize> {
-        let after = 2 + self.words.iter().skip(1).position(|word| word == key)?;
-        let at = if self.words.get(after).is_some_and(|word| word == "lock") { after + 1 } else { after };
-        (at < self.words.len()).then_some(at)
+    /// Its metric: of two routes to one destination the lower one is used.
+    pub fn priority(&self) -> Option<u32> {
+        self.number(libc::RTA_PRIORITY)
     }
 
-    /// This route with `key value` in place of what it had under `key`.
-    #[must_use]
-    pub fn with(&self, key: &str, value: &str) -> Self {
-        let mut words = self.words.clone();
-        match self.place_of(key) {
-            Some(at) => words[at] = value.to_owned(),
-            None => {
-                // What belongs to the whole route comes before its next hops.
-                let end = words.iter().position(|word| word == "nexthop").unwrap_or(words.len());
-                words.splice(end..end, [key.to_owned(), value.to_owned()]);
+    /// The setting of TCP (`RTAX_*`) that `ip` calls `name`, as `ip` prints it without `lock`; `None` if the route does not set it.
+    pub fn metric(&self, name: &str) -> Option<String> {
+        self.metrics().into_iter().find(|metric| metric.name == name).map(|metric| metric.value)
+    }
+
+    /// The names of all settings of TCP that the route has.
+    pub fn metric_names(&self) -> impl Iterator<Item = &'static str> {
+        self.metrics().into_iter().map(|metric| metric.name)
+    }
+
+    /// Whether all interfaces that the route leaves by are there still: a route ends with them.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn has_interfaces(&self) -> Result<bool, Error> {
+        let mut interfaces = Interfaces::new()?;
+        for index in interfaces_of(&self.to_bytes()) {
+            if interfaces.name(index).map_err(Error::while_doing("asking for an interface"))?.is_none() {
+                return Ok(false);
             }
         }
-        Self { is_ipv6: self.is_ipv6, words }
+        Ok(true)
+    }
+
+    /// All settings of TCP.
+    pub(crate) fn metrics(&self) -> Vec<route_text::Metric> {
+        self.value(libc::RTA_METRICS).map(route_text::metrics).unwrap_or_default()
+    }
+
+    /// This route with the setting of TCP `name` in place of what it had there, or without one.
+    ///
+    /// # Errors
+    /// If there is no setting of that name, or `value` is none of its values.
+    pub fn with_metric(&self, name: &str, value: Option<&str>) -> Result<Self, Error> {
+        let (kind, value) = route_text::metric(name, value).ok_or_else(|| Error::Failed {
+            doing: format!("setting {name} {} of a route", value.unwrap_or_default()),
+            source: io::ErrorKind::InvalidInput.into(),
+        })?;
+        let mut metrics: Vec<_> = self.value(libc::RTA_METRICS).into_iter().flat_map(route_text::nested).collect();
+        metrics.retain(|(of, _)| *of != kind);
+        metrics.extend(value.map(|value| (kind, value)));
+        metrics.sort_by_key(|(kind, _)| *kind);
+        let mut route = self.clone();
+        let bytes: Vec<u8> = metrics.iter().flat_map(|(kind, value)| netlink::attribute(*kind, value)).collect();
+        if bytes.is_empty() {
+            route.attributes.retain(|(kind, _)| *kind != libc::RTA_METRICS);
+        } else {
+            route.set(libc::RTA_METRICS, bytes);
+        }
+        Ok(route)
     }
 
     /// A route to `destination` by the same next hop.
     #[must_use]
-    pub fn leading_to(&self, destination: &str) -> Self {
-        let mut words = self.words.clone();
-        if let Some(first) = words.first_mut() {
-            *first = destination.to_owned();
-        }
-        Self { is_ipv6: self.is_ipv6, words }
+    pub fn leading_to(&self, destination: IpNet) -> Self {
+        let mut route = self.clone();
+        route.header[PREFIX_LENGTH] = destination.prefix_len();
+        route.set(libc::RTA_DST, octets(destination.network()));
+        route
     }
 
     /// Whether it is a route of IPv6.
     pub fn is_ipv6(&self) -> bool {
-        self.is_ipv6
+        i32::from(self.header[FAMILY]) == libc::AF_INET6
     }
 
     /// Puts the route in place of the one to the same destination with the same metric, if there is one.
     ///
     /// # Errors
-    /// [`Error::Missing`] if `ip` is not installed or the process may not change routes; if `ip` refuses.
+    /// [`Error::Missing`] if the process may not change routes; if the kernel refuses, with `ENODEV` if the interface is gone.
     pub fn replace(&self) -> Result<(), Error> {
-        ip(&format!("{} route replace {self}", family(self.is_ipv6)))
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        if self.value(NEXT_HOP_ID).is_some() && self.value(libc::RTA_METRICS).is_none() {
+            // Without settings, the kernel would take those of any other route by this next hop; 0 is none.
+            return self.with_metric("initcwnd", Some("0"))?.change(libc::RTM_NEWROUTE, flags, "setting");
+        }
+        self.change(libc::RTM_NEWROUTE, flags, "setting")
     }
 
     /// Takes the route away.
@@ -130,56 +281,117 @@ impl Route {
     /// # Errors
     /// As [`Self::replace`].
     pub fn delete(&self) -> Result<(), Error> {
-        ip(&format!("{} route delete {self}", family(self.is_ipv6)))
+        self.change(libc::RTM_DELROUTE, 0, "deleting")
+    }
+
+    fn change(&self, kind: u16, flags: i32, doing: &str) -> Result<(), Error> {
+        let request = || RouteSocket::new(&[])?.request(kind, flags | libc::NLM_F_ACK, &self.to_bytes(), |_| {});
+        request().map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => Error::Missing(format!(
+                "{doing} the route {self}: the process may not change the network (it needs CAP_NET_ADMIN)"
+            )),
+            _ => Error::Failed { doing: format!("{doing} the route {self}"), source: error },
+        })
     }
 }
 
 impl std::fmt::Display for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.words.join(" "))
+        route_text::write(self, f)
     }
 }
 
-fn family(is_ipv6: bool) -> &'static str {
-    if is_ipv6 { "-6" } else { "-4" }
+/// Sends a request for routes and takes in those that are `wanted`, with the names of their interfaces.
+fn ask(is_dump: bool, request: &[u8], wanted: impl Fn(&Route) -> bool) -> io::Result<Vec<Route>> {
+    let mut found = Vec::new();
+    let take = |(kind, payload): Message<'_>| {
+        let route = (kind == libc::RTM_NEWROUTE).then(|| Route::parse(payload)).flatten();
+        found.extend(route.filter(|route| wanted(route)).map(|route| (route, interfaces_of(payload))));
+    };
+    RouteSocket::new(&[])?.ask(libc::RTM_GETROUTE, is_dump, request, take)?;
+    let mut interfaces = Interfaces::new().map_err(io::Error::other)?;
+    for (route, indices) in &mut found {
+        for index in indices {
+            // One that is gone in between leaves a number without a name.
+            route.devices.extend(interfaces.name(*index)?.map(|name| (*index, name)));
+        }
+    }
+    Ok(found.into_iter().map(|(route, _)| route).collect())
 }
 
-/// What `ip route QUERY` prints, a line for each route.
-fn show(is_ipv6: bool, query: &str) -> Result<String, Error> {
-    let words = [family(is_ipv6), "-oneline", "route"].into_iter().chain(query.split_whitespace());
-    let output = program::run("ip", "iproute2", words)?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+/// The header of a request about `destination`.
+fn header_for(destination: IpNet) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[FAMILY] = if destination.addr().is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
+    header[PREFIX_LENGTH] = destination.prefix_len();
+    header
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attributes_are_added_and_replaced() {
-        let route = Route::parse("default via 192.0.2.1 dev eth0 proto dhcp metric 100 linkdown ", false);
-        assert_eq!(route.to_string(), "default via 192.0.2.1 dev eth0 proto dhcp metric 100");
-        assert_eq!((route.device(), route.attribute("metric")), (Some("eth0"), Some("100")));
-        let tuned = route.with("initcwnd", "40");
-        assert_eq!(tuned.to_string(), "default via 192.0.2.1 dev eth0 proto dhcp metric 100 initcwnd 40");
-        assert_eq!(tuned.with("initcwnd", "10").attribute("initcwnd"), Some("10"));
-        let locked = Route::parse("default dev eth0 congctl lock cubic", false);
-        assert_eq!(locked.with("congctl", "bbr").to_string(), "default dev eth0 congctl lock bbr");
-        assert_eq!(route.leading_to("198.18.0.0/24").destination(), "198.18.0.0/24");
+/// The numbers of the interfaces that a route leaves by.
+fn interfaces_of(payload: &[u8]) -> Vec<u32> {
+    let mut found = Vec::new();
+    for (kind, value) in netlink::attributes(payload, HEADER) {
+        match kind {
+            libc::RTA_OIF => found.extend(netlink::i32_at(&value, 0).map(|index| index as u32)),
+            libc::RTA_MULTIPATH => found.extend(next_hops(&value).map(|hop| hop.interface)),
+            _ => {}
+        }
     }
+    found
+}
 
-    #[test]
-    fn several_next_hops_come_last_and_have_no_one_device() {
-        let line =
-            "default proto static \\\tnexthop via 192.0.2.1 dev a weight 1 \\\tnexthop via 192.0.2.2 dev b weight 1";
-        let route = Route::parse(line, false);
-        assert_eq!(route.device(), None);
-        assert!(route.with("initcwnd", "40").to_string().starts_with("default proto static initcwnd 40 nexthop via"));
+/// An attribute as a setting of a route; `None` if it reports a state.
+fn setting((kind, mut value): (u16, Vec<u8>)) -> Option<(u16, Vec<u8>)> {
+    match kind {
+        libc::RTA_CACHEINFO => {
+            // The third number of `rta_cacheinfo`; negative ones are past, 0 is none.
+            let ticks = netlink::i32_at(&value, 8).filter(|ticks| *ticks > 0)?;
+            Some((EXPIRES, ((ticks / TICKS_PER_SECOND).max(1) as u32).to_ne_bytes().to_vec()))
+        }
+        libc::RTA_MULTIPATH => {
+            let hops: Vec<usize> = next_hops(&value).map(|hop| hop.at).collect();
+            for at in hops {
+                value[at + 2] &= ONLINK;
+            }
+            Some((kind, value))
+        }
+        _ => Some((kind, value)),
     }
+}
 
-    #[test]
-    fn what_remains_of_a_lifetime_is_taken_as_printed() {
-        let route = Route::parse("default via fe80::1 dev eth0 proto ra metric 100 expires 1790sec pref medium", true);
-        assert_eq!(route.attribute("expires"), Some("1790"));
+/// One of several next hops.
+pub(crate) struct NextHop<'a> {
+    /// Where its header is.
+    at: usize,
+    pub(crate) interface: u32,
+    /// Its share of the packets, as `ip` prints it.
+    pub(crate) weight: u32,
+    /// Header and attributes.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// The next hops of `RTA_MULTIPATH`; what is cut off ends the iteration.
+pub(crate) fn next_hops(value: &[u8]) -> impl Iterator<Item = NextHop<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let header: [u8; NEXT_HOP] = *value.get(at..)?.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let bytes = value.get(at..at + length.max(NEXT_HOP))?;
+        let interface = netlink::i32_at(&header, 4)? as u32;
+        let hop = NextHop { at, interface, weight: u32::from(header[3]) + 1, bytes };
+        at += length.max(NEXT_HOP).next_multiple_of(4);
+        Some(hop)
+    })
+}
+
+pub(crate) fn address(value: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(value).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(value).map(IpAddr::from)).ok()
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
     }
 }

@@ -95,7 +95,8 @@ pub mod verdict;
 pub use context::{Context, Lab, Options, Variants};
 pub use error::Error;
 pub use report::{ItemReport, PaperReport, Row};
-pub use study::{Estimate, Found, Readings, Reproduction, Study, Verdict};
+pub use results::Estimate;
+pub use study::{Found, Readings, Reproduction, Study, Verdict};
 
 use printed::{Item, Printed};
 use std::collections::BTreeMap;

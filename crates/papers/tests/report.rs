@@ -4,6 +4,7 @@ use papers::printed::Item;
 use papers::report::{self, Document};
 use papers::{Context, Error, Found, Options, PaperReport, Reproduction, STUDIES, Study, Verdict};
 use replicas::{Interrupt, Jobs, Pool};
+use results::PictureFormat;
 use results::chart::{Axis, Chart, Series, Style};
 use std::fs;
 
@@ -118,7 +119,8 @@ fn an_unknown_item_is_refused() {
 #[test]
 fn a_report_has_every_entry_and_figure() {
     let folder = tempfile::tempdir().expect("a folder");
-    report::write(&[small()], &folder.path().join("out")).expect("it is written");
+    let written = report::write(&[small()], &folder.path().join("out"), PictureFormat::Svg).expect("it is written");
+    assert_eq!(written.len(), 5);
     let read =
         |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     for name in ["report.html", "report.md", "entries.csv"] {

@@ -6,11 +6,15 @@
 
 mod capture;
 pub mod chart;
+mod comparison;
 mod document;
 mod error;
+mod estimate;
 pub mod listing;
 pub mod page;
 mod parquet;
+mod passages;
+mod picture;
 pub mod plot;
 mod run;
 mod summary;
@@ -19,10 +23,14 @@ mod tables;
 mod writer;
 
 pub use capture::Capture;
+pub use comparison::Comparison;
 pub use document::{FlowDocument, LinkDocument, RunDocument};
 pub use error::Error;
+pub use estimate::Estimate;
+pub use parquet::read_parquet;
+pub use picture::PictureFormat;
 pub use run::{Label, Run};
 pub use summary::{FlowSummary, LinkSummary, Statistic, Summary, jain};
 pub use table::{Column, Table, Values};
-pub use tables::{TABLES, tables};
+pub use tables::{TABLES, flows, goodputs, links, tables};
 pub use writer::{Format, TableWriter, Tables};

@@ -1,13 +1,15 @@
-//! The traces of a run as SVG: goodput, window, round-trip time and queues against time, one above the other.
+//! The traces of a run as SVG: goodput, window, round-trip time and queues against time, one above the other, with the capacity of
+//! the link and its handovers.
 
 use crate::chart::{self, Axis, Chart, Series, Style};
 use crate::error::Error;
+use crate::passages;
 use crate::run::Run;
 use crate::table::{Table, Values};
 use crate::tables::tables;
 use std::collections::BTreeMap;
 
-/// More names than this hide the curves.
+/// More names than this fill the page.
 const MAX_NAMES: usize = 12;
 
 /// The samples of `run` as a picture; nothing if there are none.
@@ -22,14 +24,34 @@ pub fn traces(run: &Run, title: &str) -> Result<Option<String>, Error> {
         panel(&samples, "smoothed RTT, ms", "flow", "srtt_s", 1e3),
         panel(&queues, "queue, kB", "link", "queued_bytes", 1e-3),
     ];
-    let mut panels: Vec<_> = all.into_iter().flatten().chain(terminals(&capacity)).collect();
+    let [goodput, others @ ..] = all;
+    let mut panels: Vec<_> = goodput.map(|panel| with_capacity(panel, run)).into_iter().collect();
+    panels.extend(others.into_iter().flatten().chain(terminals(&capacity)));
     if panels.is_empty() {
         return Ok(None);
     }
-    let points = panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
-    let end = points.map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
-    panels.iter_mut().for_each(|panel| panel.x.range = Some((0.0, end)));
+    let points = panels.iter().flat_map(|panel| &panel.series).filter(|series| series.style != Style::Uprights);
+    let end = points.flat_map(|series| &series.points).map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
+    // What a variant does has the colour of its control; its flows are told apart by theirs.
+    let control = run.label.variant.as_deref().and_then(chart::look_of_control).filter(|_| run.report.flows.len() == 1);
+    let flow = run.report.flows.first().map_or("", |flow| &flow.name);
+    for panel in &mut panels {
+        panel.x.range = Some((0.0, end));
+        let own = panel.series.iter_mut().filter(|series| series.name == flow);
+        own.for_each(|series| series.colour = control.or(series.colour));
+        panel.series.extend(passages::handovers(run, end));
+    }
     chart::stacked(title, &panels).map(Some)
+}
+
+/// The rates of goodput and, behind them, the capacity of the link that was used most.
+fn with_capacity(mut panel: Chart, run: &Run) -> Chart {
+    let points = panel.series.iter().flat_map(|series| &series.points);
+    let end = points.map(|point| point.0).fold(0.0, f64::max);
+    panel.series.splice(0..0, passages::capacity(run, end));
+    panel.caption =
+        "Bytes count when they are delivered in order: what waited for a retransmission counts at once.".into();
+    panel
 }
 
 /// More terminals than this do not fit on a page.
@@ -83,12 +105,15 @@ fn panel(table: &Table, label: &'static str, name: &str, column: &str, scale: f6
     }
     curves.retain(|_, points| points.iter().any(|point| point.1 > 0.0));
     let named = curves.len() <= MAX_NAMES;
-    let series = |(name, points)| Series::new(if named { name } else { String::new() }, Style::Line, points);
+    let series = |(at, (name, points))| {
+        let look = if named { None } else { Some(at) };
+        Series { colour: look, ..Series::new(if named { name } else { String::new() }, Style::Line, points) }
+    };
     (!curves.is_empty()).then(|| Chart {
         title: String::new(),
         x: Axis::linear("time, s"),
         y: Axis::linear(label),
-        series: curves.into_iter().map(series).collect(),
+        series: curves.into_iter().enumerate().map(series).collect(),
         caption: String::new(),
     })
 }

@@ -1,5 +1,6 @@
 //! A table in memory: named columns of one type each.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A table. All columns have the same length.
@@ -13,7 +14,7 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Its name; it ends in its unit (`_s`, `_bps`, `_bytes`) if it has one.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its values.
     pub values: Values,
 }
@@ -73,6 +74,34 @@ impl Values {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Appends `more`, which is of the same type.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn extend(&mut self, more: Values) {
+        match (self, more) {
+            (Values::Text(values), Values::Text(more)) => values.extend(more),
+            (Values::Integer(values), Values::Integer(more)) => values.extend(more),
+            (Values::Number(values), Values::Number(more)) => values.extend(more),
+            (Values::Flag(values), Values::Flag(more)) => values.extend(more),
+            (values, more) => panic!("columns of two types: {values:?}, {more:?}"),
+        }
+    }
+
+    /// The values of `rows`, in that order.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn take(&self, rows: &[usize]) -> Values {
+        match self {
+            Values::Text(values) => Values::Text(rows.iter().map(|row| values[*row].clone()).collect()),
+            Values::Integer(values) => Values::Integer(rows.iter().map(|row| values[*row]).collect()),
+            Values::Number(values) => Values::Number(rows.iter().map(|row| values[*row]).collect()),
+            Values::Flag(values) => Values::Flag(rows.iter().map(|row| values[*row]).collect()),
+        }
     }
 
     fn cell(&self, row: usize) -> Cell<'_> {

@@ -18,38 +18,39 @@ pub fn tables(run: &Run) -> [Table; 5] {
 /// The columns that identify runs, for `rows` rows.
 fn labelled(run: &Run, rows: usize, columns: Vec<Column>) -> Table {
     let mut all = vec![
-        Column { name: "variant", values: Values::Text(vec![run.label.variant.clone(); rows]) },
-        Column { name: "seed", values: Values::Integer(vec![Some(run.label.seed); rows]) },
+        Column { name: "variant".into(), values: Values::Text(vec![run.label.variant.clone(); rows]) },
+        Column { name: "seed".into(), values: Values::Integer(vec![Some(run.label.seed); rows]) },
     ];
     all.extend(columns);
     Table { columns: all }
 }
 
 fn text<T>(rows: &[T], name: &'static str, value: impl Fn(&T) -> Option<Arc<str>>) -> Column {
-    Column { name, values: Values::Text(rows.iter().map(value).collect()) }
+    Column { name: name.into(), values: Values::Text(rows.iter().map(value).collect()) }
 }
 
 fn integer<T>(rows: &[T], name: &'static str, value: impl Fn(&T) -> Option<u64>) -> Column {
-    Column { name, values: Values::Integer(rows.iter().map(value).collect()) }
+    Column { name: name.into(), values: Values::Integer(rows.iter().map(value).collect()) }
 }
 
 fn number<T>(rows: &[T], name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Column {
-    Column { name, values: Values::Number(rows.iter().map(value).collect()) }
+    Column { name: name.into(), values: Values::Number(rows.iter().map(value).collect()) }
 }
 
-fn flows(run: &Run) -> Table {
+/// The table of a run's flows: a row for each.
+pub fn flows(run: &Run) -> Table {
     let rows = &run.report.flows[..];
     let groups = run.groups.iter().map(|group| Some(Arc::from(group.as_str()))).collect();
     let rtt = |name, value: fn(&RttReport) -> f64| number(rows, name, move |flow| flow.rtt.as_ref().map(value));
     let count = |name, value: fn(&FlowReport) -> u64| integer(rows, name, move |flow| Some(value(flow)));
     let columns = vec![
         text(rows, "flow", |flow| Some(flow.name.as_str().into())),
-        Column { name: "group", values: Values::Text(groups) },
+        Column { name: "group".into(), values: Values::Text(groups) },
         count("bytes", |flow| flow.bytes),
         number(rows, "start_s", |flow| flow.start_s),
         number(rows, "end_s", |flow| flow.end_s),
         number(rows, "goodput_bps", |flow| flow.goodput_bps),
-        Column { name: "complete", values: Values::Flag(rows.iter().map(|flow| Some(flow.complete)).collect()) },
+        Column { name: "complete".into(), values: Values::Flag(rows.iter().map(|flow| Some(flow.complete)).collect()) },
         text(rows, "failure", |flow| flow.failure.as_deref().map(Arc::from)),
         count("data_packets", |flow| flow.data_packets),
         count("retransmissions", |flow| flow.retransmissions),
@@ -67,7 +68,8 @@ fn flows(run: &Run) -> Table {
     labelled(run, rows.len(), columns)
 }
 
-fn links(run: &Run) -> Table {
+/// The table of a run's links: a row for each direction.
+pub fn links(run: &Run) -> Table {
     let rows = &run.report.links[..];
     let mut columns = vec![
         text(rows, "link", |link| Some(link.name.as_str().into())),
@@ -109,7 +111,7 @@ fn samples(run: &Run) -> Table {
         number(rows, "time_s", |sample| Some(sample.at.as_secs_f64())),
         text(rows, "flow", |sample| Some(names[sample.flow as usize].clone())),
         bytes("delivered_bytes", |sample| sample.delivered.as_u64()),
-        Column { name: "goodput_bps", values: Values::Number(goodputs(rows, names.len())) },
+        Column { name: "goodput_bps".into(), values: Values::Number(goodputs(rows, names.len())) },
         bytes("cwnd_bytes", |sample| sample.cwnd.as_u64()),
         integer(rows, "ssthresh_bytes", |sample| sample.ssthresh.map(|bytes| bytes.as_u64())),
         number(rows, "srtt_s", |sample| sample.srtt.map(|srtt| srtt.as_secs_f64())),
@@ -118,8 +120,8 @@ fn samples(run: &Run) -> Table {
     labelled(run, rows.len(), columns)
 }
 
-/// Goodput since the flow's sample before, or since the start.
-fn goodputs(samples: &[FlowSample], flows: usize) -> Vec<Option<f64>> {
+/// Goodput, in bit/s, since the flow's sample before, or since the start; `flows` is their number.
+pub fn goodputs(samples: &[FlowSample], flows: usize) -> Vec<Option<f64>> {
     let mut before = vec![(Instant::ZERO, 0); flows];
     let mut goodputs = Vec::with_capacity(samples.len());
     for sample in samples {

@@ -137,7 +137,7 @@ impl<W: Write + Send> TableWriter<W> {
 
 fn write_csv<W: Write>(writer: &mut csv::Writer<W>, header: &mut Header, table: &Table) -> io::Result<()> {
     if *header == Header::Due {
-        writer.write_record(table.columns.iter().map(|column| column.name))?;
+        writer.write_record(table.columns.iter().map(|column| column.name.as_bytes()))?;
         *header = Header::Written;
     }
     let mut field = String::new();

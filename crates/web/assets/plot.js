@@ -5,7 +5,9 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 
 // Adds a chart with its caption to `parent`. `lines` have a label, a colour of the style sheet and, if dashed, their dash;
 // `x` has the values of the axis as text (short on the axis, whole in the legend), and may have a range and steps of its own.
-export function plot(parent, { title, lines, format, least, height, key, x, marks }) {
+// `steps` are the distances of the values beside the other axis, or `splits` these values, if not those that fit. `marks` draws below
+// the lines, `over` above them; `pointed` hears of each move of the pointer.
+export function plot(parent, { title, lines, format, least, splits, steps, height, key, x, marks, over, pointed }) {
   const figure = document.createElement("figure");
   const caption = document.createElement("figcaption");
   caption.textContent = title;
@@ -20,11 +22,11 @@ export function plot(parent, { title, lines, format, least, height, key, x, mark
     legend: { live: true },
     scales: {
       x: { time: false, range: x.range },
-      y: { range: (_, low, high) => [0, Math.max(1.1 * (high ?? 0), least)] },
+      y: { range: (_, low, high) => [0, splits ? least : Math.max(1.1 * (high ?? 0), least)] },
     },
     axes: [
       { ...axis, size: 32, space: 70, ...(x.steps && { incrs: x.steps }), values: (_, splits) => splits.map(x.short) },
-      { ...axis, size: 84, values: (_, splits) => splits.map(format) },
+      { ...axis, size: 84, ...(splits && { splits: () => splits }), ...(steps && { incrs: steps }), values: (_, splits) => splits.map(format) },
     ],
     series: [
       { label: "time", value: (_, value) => (value === null ? "–" : x.whole(value)) },
@@ -33,7 +35,7 @@ export function plot(parent, { title, lines, format, least, height, key, x, mark
         value: (_, value) => format(value),
       })),
     ],
-    hooks: marks ? { drawClear: [marks] } : {},
+    hooks: { ...(marks && { drawClear: [marks] }), ...(over && { draw: [over] }), ...(pointed && { setCursor: [pointed] }) },
   }, [[], ...lines.map(() => [])], figure);
   made.root.querySelector("canvas").setAttribute("aria-hidden", "true");
   return made;

@@ -3,7 +3,7 @@
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use clap::{Args as ClapArgs, Subcommand};
-use congestion::{CONTROLS, Control, LinkEntry, LinkTable, LoadedControl};
+use congestion::{CONTROLS, Control, LinkEntry, LinkInForce, LinkTable, LoadedControl, Unpinned};
 use results::listing::{Cell, Listing, text};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -26,13 +26,15 @@ Examples:
   bentpipe cc load bp_hybla bp_westwood                   until `bentpipe cc unload` or a reboot
   bentpipe cc load bp_cross --rate 8Mbit/s                with the capacity of the satellite terminal
   bentpipe cc link --rate 4Mbit/s                         change the capacity
+  bentpipe cc links                                       capacity, expiry and connections for each mark
   bentpipe cc link --rate 4Mbit/s --valid-for 3s --fallback 256kbit/s   256 kbit/s unless updated within 3 s
   bentpipe cc load bp_vegas --run -- iperf3 -c 198.51.100.7 -C bp_vegas   while the program runs
   bentpipe cc load bp_vegas --run                         until Ctrl-C
   bentpipe cc unload                                      all loaded controls
 
 Needs Linux 6.4 or later with BTF (CONFIG_DEBUG_INFO_BTF), and root of the machine: root of a container or of a user
-namespace is not enough. Connections that use a control keep it until they end, also if it is unloaded.";
+namespace is not enough. A control serves all network namespaces. Connections that use a control keep it until they end, also if
+it is unloaded; `bentpipe cc link` still sets the capacity of those that use bp_cross.";
 
 /// Load congestion controls into the kernel's TCP (eBPF)
 #[derive(ClapArgs)]
@@ -52,6 +54,8 @@ enum Action {
     Unload(UnloadArgs),
     /// Set or remove a link's capacity for bp_cross
     Link(LinkArgs),
+    /// List the capacities that bp_cross has
+    Links,
 }
 
 #[derive(ClapArgs)]
@@ -102,8 +106,8 @@ struct LinkOptions {
     /// Target queue, added to the round-trip time: 0s gives the equation's window, 20ms keeps a link busy if packets arrive in bunches
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = target_queue, help_heading = "Link (bp_cross)")]
     target_queue: Duration,
-    /// The sockets' mark (SO_MARK); sockets whose mark has no entry use the entry for mark 0
-    #[arg(long, default_value_t = 0, help_heading = "Link (bp_cross)")]
+    /// The sockets' mark (SO_MARK), decimal or hexadecimal (0x7); sockets whose mark has no entry use the entry for mark 0
+    #[arg(long, default_value = "0", value_parser = mark, help_heading = "Link (bp_cross)")]
     mark: u32,
     /// Time after which --fallback replaces the capacity, unless the capacity is set again
     #[arg(long, value_name = "TIME", requires = "rate", requires = "fallback", help_heading = "Link (bp_cross)")]
@@ -118,6 +122,14 @@ fn control(name: &str) -> Result<&'static Control, String> {
         let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
         format!("there are {}", names.join(", "))
     })
+}
+
+fn mark(text: &str) -> Result<u32, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "a number from 0 to 0xffffffff, such as 7 or 0x7".to_owned())
 }
 
 fn target_queue(text: &str) -> Result<Duration, String> {
@@ -157,6 +169,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         Action::Load(args) => load(args, output),
         Action::Unload(args) => unload(args, output),
         Action::Link(args) => link(args, output),
+        Action::Links => links(output),
     }
 }
 
@@ -197,7 +210,8 @@ fn list(output: &Output) -> Result<(), Failure> {
         for control in &list.controls {
             let place = match (control.available, control.pinned) {
                 (true, Some(true)) => "loaded",
-                (true, Some(false)) => "held by a process",
+                // By a process, or by a pin in a BPF file system that is mounted elsewhere.
+                (true, Some(false)) => "held elsewhere",
                 (true, None) => "yes",
                 (false, _) => "no",
             };
@@ -233,26 +247,29 @@ fn load(args: &LoadArgs, output: &Output) -> Result<(), Failure> {
             "--rate is for bp_cross, which is not among what is to be loaded"
         }));
     }
-    let mut held = Vec::new();
-    for control in &args.names {
-        let loaded = LoadedControl::load(control)?;
-        if let (Some(table), Some(entry)) = (loaded.links(), entry) {
-            // There is a link for everybody, whatever mark this one is for.
-            table.set(0, entry)?;
-            table.set(args.link.mark, entry)?;
-        }
-        held.push(loaded);
-    }
+    // There is an entry for all other marks, whatever mark this one is for.
+    let entries: Vec<_> = entry.into_iter().flat_map(|entry| [(0, entry), (args.link.mark, entry)]).collect();
     let loaded = Loaded { loaded: args.names.iter().map(|control| control.name).collect(), pinned: !args.run };
-    let names = loaded.loaded.join(", ");
     if args.run {
+        let mut held = Vec::new();
+        for control in &args.names {
+            let control = LoadedControl::load(control)?;
+            for (table, (mark, entry)) in
+                control.links().iter().flat_map(|table| entries.iter().map(move |entry| (table, entry)))
+            {
+                table.set(*mark, *entry)?;
+            }
+            held.push(control);
+        }
         return hold(args, output, &loaded, held);
     }
-    let pinned = held.into_iter().try_for_each(LoadedControl::pin);
-    if let Err(error) = pinned {
-        // All or none; the error is what there is to tell.
-        args.names.iter().for_each(|control| drop(congestion::unpin(control)));
-        return Err(error.into());
+    let names = loaded.loaded.join(", ");
+    for (at, control) in args.names.iter().enumerate() {
+        if let Err(error) = LoadedControl::load_pinned(control, &entries) {
+            // All or none; the error is what there is to tell.
+            args.names[..at].iter().for_each(|control| drop(congestion::unpin(control)));
+            return Err(error.into());
+        }
     }
     output.result(&loaded, |_| format!("{names}: loaded; `bentpipe cc unload` takes away what is loaded"))
 }
@@ -283,25 +300,115 @@ fn ended(program: &str, status: ExitStatus) -> Result<(), Failure> {
 #[derive(Serialize)]
 struct Unloaded {
     unloaded: Vec<&'static str>,
+    /// Those of them that connections use until they end.
+    in_use: Vec<&'static str>,
+    /// Network namespaces whose default is one of them, and its name.
+    defaults: Vec<Default>,
+}
+
+#[derive(Serialize)]
+struct Default {
+    namespace: String,
+    congestion_control: &'static str,
 }
 
 fn unload(args: &UnloadArgs, output: &Output) -> Result<(), Failure> {
     let wanted: Vec<_> = if args.names.is_empty() { CONTROLS.iter().collect() } else { args.names.clone() };
-    let mut unloaded = Vec::new();
+    let mut unloaded = Unloaded { unloaded: Vec::new(), in_use: Vec::new(), defaults: Vec::new() };
     for control in &wanted {
-        if congestion::unpin(control)? {
-            unloaded.push(control.name);
-        } else if !args.names.is_empty() {
-            return Err(Failure::usage(format!(
-                "{}: `bentpipe cc load` has not left it in the kernel (bentpipe cc list tells what has)",
-                control.name
-            )));
+        let (name, default) = (control.name, congestion::namespaces_that_use(control.name));
+        match congestion::unpin(control)? {
+            Unpinned::Absent if args.names.is_empty() => continue,
+            Unpinned::Absent => {
+                return Err(Failure::usage(format!(
+                    "{name}: `bentpipe cc load` has not left it in the kernel (see bentpipe cc list)"
+                )));
+            }
+            Unpinned::Gone => {}
+            Unpinned::InUse => unloaded.in_use.push(name),
+        }
+        unloaded.unloaded.push(name);
+        unloaded.defaults.extend(default.into_iter().map(|namespace| Default { namespace, congestion_control: name }));
+    }
+    output.result(&unloaded, |columns| unloaded.text(columns))
+}
+
+impl Unloaded {
+    fn text(&self, columns: Option<usize>) -> Text {
+        let mut text = Text::new(columns);
+        match self.unloaded.as_slice() {
+            [] => text.lines("nothing was loaded"),
+            names => text.lines(format!("{}: unloaded", names.join(", "))),
+        };
+        for name in &self.in_use {
+            let capacity = if *name == "bp_cross" { "; `bentpipe cc link` still sets their capacity" } else { "" };
+            text.lines(format!("{name}: connections use it until they end{capacity}"));
+        }
+        text.each(self.defaults.iter().map(|Default { namespace, congestion_control }| {
+            format!(
+                "Network namespace {namespace}: net.ipv4.tcp_congestion_control is still {congestion_control}; set another"
+            )
+        }));
+        text
+    }
+}
+
+/// An entry that bp_cross has.
+#[derive(Serialize)]
+struct ListedLink {
+    mark: u32,
+    rate_bps: u64,
+    /// Whether the entry's own capacity holds, or the fallback since its validity has ended.
+    source: &'static str,
+    /// The rest of the validity.
+    valid_for_s: Option<f64>,
+    fallback_bps: Option<u64>,
+    /// As the entry says, or as counted.
+    connections: u64,
+    are_connections_counted: bool,
+    header_share: f64,
+    target_queue_s: f64,
+}
+
+#[derive(Serialize)]
+struct Links {
+    links: Vec<ListedLink>,
+}
+
+impl From<LinkInForce> for ListedLink {
+    fn from(link: LinkInForce) -> Self {
+        Self {
+            mark: link.mark,
+            rate_bps: link.capacity.as_bps(),
+            source: if link.has_expired { "fallback" } else { "set" },
+            valid_for_s: link.expiry.map(|(rest, _)| rest.as_secs_f64()),
+            fallback_bps: link.expiry.map(|(_, fallback)| fallback.as_bps()),
+            connections: link.configured_connections.map_or(link.counted_connections, u64::from),
+            are_connections_counted: link.configured_connections.is_none(),
+            header_share: link.header_share,
+            target_queue_s: link.target_queue.as_secs_f64(),
         }
     }
-    let unloaded = Unloaded { unloaded };
-    output.result(&unloaded, |_| match unloaded.unloaded.as_slice() {
-        [] => "nothing was loaded".to_owned(),
-        names => format!("{}: unloaded", names.join(", ")),
+}
+
+fn links(output: &Output) -> Result<(), Failure> {
+    let entries = LinkTable::find(cross()?)?.entries();
+    let links = Links { links: entries.into_iter().map(ListedLink::from).collect() };
+    output.result(&links, |columns| {
+        let mut listing = Listing::new(["mark", "capacity", "source", "expiry", "connections"].map(text));
+        for link in &links.links {
+            let expiry = match (link.valid_for_s, link.fallback_bps) {
+                (Some(rest), Some(fallback)) => format!("in {rest:.1} s, then {}", Rate::from_bps(fallback)),
+                _ => "none".to_owned(),
+            };
+            let counted = if link.are_connections_counted { "counted" } else { "given" };
+            let connections = format!("{} ({counted})", link.connections);
+            let (mark, capacity) = (format!("{:#x}", link.mark), Rate::from_bps(link.rate_bps).to_string());
+            listing.add([mark, capacity, link.source.to_owned(), expiry, connections].map(Cell::from));
+        }
+        let mut text = Text::new(columns);
+        text.listing(&listing);
+        text
     })
 }
 
@@ -326,7 +433,7 @@ fn link(args: &LinkArgs, output: &Output) -> Result<(), Failure> {
     let rate_bps = entry.map(|entry| entry.capacity.as_bps());
     let result = Entry { mark, rate_bps, connections: entry.and_then(|entry| entry.connections) };
     output.result(&result, |_| match entry {
-        Some(entry) => format!("link {mark}: {}", entry.capacity),
-        None => format!("link {mark}: removed"),
+        Some(entry) => format!("mark {mark:#x}: {}", entry.capacity),
+        None => format!("mark {mark:#x}: removed"),
     })
 }

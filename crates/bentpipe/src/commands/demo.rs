@@ -1,6 +1,7 @@
 //! `bentpipe demo`: the same data over the same satellite link, end to end and through a pair of gateways.
 
 use crate::curves::{self, Curve};
+use crate::destination::Kind;
 use crate::output::{Failure, Output};
 use crate::picture;
 use crate::replay;
@@ -69,7 +70,7 @@ pub struct Args {
     /// Use IPv6 instead of IPv4
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Write the curves and the table to this file as an HTML page, or the curves alone if the name ends in .svg
+    /// Write the curves and the table to this file: as a page (.html), or the curves alone as a picture (.svg, .pdf, .png)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Fail a flow after this long without progress
@@ -140,8 +141,12 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     if !report.paths.is_empty() {
         if let Some(out) = out {
-            let drawn = if out.is_svg() { picture::svg(&report.curves())? } else { report.replay().html() };
+            let drawn = match out.kind {
+                Kind::Picture(format) => format.convert(picture::svg(&report.curves())?).map_err(Failure::failed)?,
+                Kind::Page => report.replay().html().into_bytes(),
+            };
             out.write(&drawn)?;
+            output.wrote(&[out.path]);
         }
         output.result(&report, |columns| report.text(columns))?;
     }
@@ -153,13 +158,15 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 /// A file that is written when there is a result, and not touched before.
 struct Destination<'a> {
     path: &'a std::path::Path,
+    kind: Kind,
     /// Opened before the process moves into a mount namespace of its own, where the path may mean something else.
     directory: File,
 }
 
 impl<'a> Destination<'a> {
-    /// Tells at once if `path` cannot be written.
+    /// Tells at once if `path` cannot be written, or ends with no known extension.
     fn new(path: &'a std::path::Path) -> Result<Self, Failure> {
+        let kind = Kind::of(path)?;
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let open = || -> io::Result<File> {
             match File::options().append(true).open(path) {
@@ -172,16 +179,12 @@ impl<'a> Destination<'a> {
             File::open(directory.unwrap_or(".".as_ref()))
         };
         let directory = open().map_err(|error| Failure::usage(format!("--out {}: {error}", path.display())))?;
-        Ok(Self { path, directory })
+        Ok(Self { path, kind, directory })
     }
 
-    fn is_svg(&self) -> bool {
-        self.path.extension().is_some_and(|extension| extension == "svg")
-    }
-
-    fn write(&self, text: &str) -> Result<(), Failure> {
+    fn write(&self, content: &[u8]) -> Result<(), Failure> {
         let directory = PathBuf::from(format!("/proc/self/fd/{}", self.directory.as_raw_fd()));
-        fs::write(directory.join(self.path.file_name().unwrap_or_default()), text)
+        fs::write(directory.join(self.path.file_name().unwrap_or_default()), content)
             .map_err(|error| Failure::failed(format!("{}: {error}", self.path.display())))
     }
 }

@@ -1,5 +1,6 @@
 //! `bentpipe papers`: the studies that bentpipe descends from, reproduced number by number.
 
+use crate::destination::PictureArg;
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use ::papers::report::{self, Document};
@@ -55,6 +56,9 @@ pub struct Args {
     /// Write the report to files in this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Format of figures
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, requires = "out")]
+    pictures: PictureArg,
     /// List papers and items, and run nothing
     #[arg(long)]
     list: bool,
@@ -82,7 +86,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
     let reports = ::papers::run_all(&wanted, &options)?;
     if let Some(directory) = &args.out {
-        report::write(&reports, directory)?;
+        output.wrote(&report::write(&reports, directory, args.pictures.into())?);
     }
     output.result(&Document::new(&reports), |columns| text(&reports, columns))?;
     let changes = report::changes(&reports);

@@ -8,7 +8,7 @@ use kernel::Error;
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The map that becomes the control.
 const STRUCT_OPS: MapType = MapType::StructOps;
@@ -31,6 +31,24 @@ impl Registration {
     }
 }
 
+/// The number of the map behind the registration that is pinned at `path`; `None` if there is none.
+pub(crate) fn control_at(path: &Path) -> Option<u32> {
+    match Link::open(path).ok()?.info().ok()?.info {
+        LinkTypeInfo::StructOps(of) => Some(of.map_id),
+        _ => None,
+    }
+}
+
+/// Whether the control with this number is there still: connections keep it after its registration has ended.
+pub(crate) fn is_in_use(control: u32) -> bool {
+    MapHandle::from_map_id(control).is_ok()
+}
+
+/// Whether a control of this name is in the kernel, registered or kept by connections.
+pub(crate) fn is_any_in_use(control: &Control) -> bool {
+    MapInfoIter::default().any(|map| map.ty == STRUCT_OPS && map.name.to_str() == Some(control.name))
+}
+
 /// A map with entries of fixed size.
 #[derive(Debug)]
 pub(crate) struct Map(MapHandle);
@@ -50,6 +68,17 @@ impl Map {
         })
     }
 
+    /// All entries: keys and values.
+    pub(crate) fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        // An entry that goes in between is none.
+        self.0.keys().filter_map(|key| Some((key.clone(), self.value(&key)?))).collect()
+    }
+
+    /// The value of `key`, if it has one.
+    pub(crate) fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.lookup(key, MapFlags::ANY).ok().flatten()
+    }
+
     /// Removes the entry of `key`.
     ///
     /// # Errors
@@ -63,12 +92,19 @@ impl Map {
     }
 }
 
-/// Loads the programs of `control` and registers them as `name`; with its map called `table`, if it has one.
+/// Loads the programs of `control` and registers them as `name`; returns its maps called `tables`, if it has them all. Those that
+/// `pinned` has a file for are taken from there instead of made.
 ///
 /// # Errors
 /// [`Error::Missing`] if the kernel has a control of this name; [`Error::Failed`] if it refuses the programs.
-pub(crate) fn load(control: &Control, name: &str, table: &str) -> Result<(Registration, Option<Map>), Error> {
-    let mut object = open(control, name).map_err(|error| refused(control, &error))?;
+pub(crate) fn load<const N: usize>(
+    control: &Control,
+    name: &str,
+    tables: [&str; N],
+    pinned: Option<&[PathBuf; N]>,
+) -> Result<(Registration, Option<[Map; N]>), Error> {
+    let pinned = pinned.map(|pinned| tables.into_iter().zip(pinned).collect::<Vec<_>>()).unwrap_or_default();
+    let mut object = open(control, name, &pinned).map_err(|error| refused(control, &error))?;
     let link = object
         .maps_mut()
         .find(|map| map.map_type() == STRUCT_OPS)
@@ -80,37 +116,46 @@ pub(crate) fn load(control: &Control, name: &str, table: &str) -> Result<(Regist
             )),
             _ => refused(control, &error),
         })?;
-    let table = object
-        .maps()
-        .find(|map| map.name() == table)
-        .map(|map| MapHandle::try_from(&map))
-        .transpose()
-        .map_err(|error| refused(control, &error))?
-        .map(Map);
-    Ok((Registration(link), table))
+    let found = tables.map(|table| {
+        let map = object.maps().find(|map| map.name() == table)?;
+        Some(MapHandle::try_from(&map).map(Map).map_err(|error| refused(control, &error)))
+    });
+    let found: Vec<_> = found.into_iter().flatten().collect::<Result<_, _>>()?;
+    Ok((Registration(link), found.try_into().ok()))
 }
 
 /// The identifiers of the maps called `table` that belong to registered controls of this name. Connections keep the control that
 /// they run under, and its map, after its registration has ended: such a map is left out.
-pub(crate) fn held_maps(control: &Control, table: &str) -> Vec<u32> {
-    let named = |name| MapInfoIter::default().filter(move |map| map.name.to_str() == Some(name)).map(|map| map.id);
-    let (tables, controls): (Vec<_>, Vec<_>) = (named(table).collect(), named(control.name).collect());
+pub(crate) fn held_maps<const N: usize>(control: &Control, tables: [&str; N]) -> Vec<[u32; N]> {
+    // The kernel keeps the first 15 bytes of a name.
+    let named = |name: &str| -> Vec<u32> {
+        let kept = name.get(..15).unwrap_or(name);
+        MapInfoIter::default().filter(|map| map.name.to_str() == Some(kept)).map(|map| map.id).collect()
+    };
+    let (tables, controls) = (tables.map(named), named(control.name));
     let registered = LinkInfoIter::default().filter_map(|link| match link.info {
         LinkTypeInfo::StructOps(of) => Some(of.map_id),
         _ => None,
     });
     let held = registered.filter(|id| controls.contains(id));
     // A control is made right behind its maps, and numbers rise.
-    held.filter_map(|id| tables.iter().copied().filter(|table| *table < id).max()).collect()
+    held.filter_map(|id| {
+        let below = tables.each_ref().map(|table| table.iter().copied().filter(|table| *table < id).max());
+        below.iter().all(Option::is_some).then(|| below.map(Option::unwrap_or_default))
+    })
+    .collect()
 }
 
 /// Loads the object of `control`, whose control gets the name `name`.
-fn open(control: &Control, name: &str) -> libbpf_rs::Result<Object> {
+fn open(control: &Control, name: &str, pinned: &[(&str, &PathBuf)]) -> libbpf_rs::Result<Object> {
     // It silences the library.
     let mut builder = ObjectBuilder::default();
     messages::capture();
     let mut object = builder.open_memory(control.object)?;
     for mut map in object.maps_mut() {
+        if let Some((_, path)) = pinned.iter().find(|(table, _)| map.name() == *table) {
+            map.reuse_pinned_map(path)?;
+        }
         if map.map_type() == STRUCT_OPS
             && let Some(value) = map.initial_value_mut()
         {

@@ -209,7 +209,7 @@ fn route(settings: &Settings, check: String, to: IpAddr, what: &str) -> Check {
         Ok(None) => {
             Check::bad(check, format!("this host has no route to {to}"), "add a route by the satellite interface")
         }
-        Err(error) => Check::lacking(check, error.to_string(), "install the package iproute2"),
+        Err(error) => Check::lacking(check, error.to_string(), "run it in the network namespace of the gateway"),
     }
 }
 

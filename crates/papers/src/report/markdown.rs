@@ -4,6 +4,7 @@ use super::numbers::{estimate, optional, percent, printed};
 use super::{ItemReport, PaperReport, Row, figure_file};
 use crate::printed::Content;
 use crate::study::Verdict;
+use results::PictureFormat;
 use results::listing::{Cell, Column, Listing, count, text};
 use std::ops::Range;
 
@@ -108,15 +109,15 @@ pub(super) fn summary_cells(report: &PaperReport, item: &ItemReport) -> [String;
     ]
 }
 
-/// The whole report.
-pub fn page(reports: &[PaperReport]) -> String {
+/// The whole report, its figures in files of `format`.
+pub fn page(reports: &[PaperReport], format: PictureFormat) -> String {
     let mut page = format!("# Five papers, number by number\n\n{}", summary_table(reports).render(None));
     for report in reports {
         page.push_str(&format!("\n## {}\n\n{}\n", report.name, report.paper));
         for item in &report.items {
             page.push_str(&format!("\n### {}\n\n{}", item.heading(), item_table(item).render(None)));
             for (number, chart) in item.charts.iter().enumerate() {
-                page.push_str(&format!("\n![{}]({})\n", chart.title, figure_file(report, item, number)));
+                page.push_str(&format!("\n![{}]({})\n", chart.title, figure_file(report, item, number, format)));
             }
             for remark in &item.remarks {
                 page.push_str(&format!("\n- {remark}\n"));

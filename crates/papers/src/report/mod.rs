@@ -1,5 +1,5 @@
 //! The results of studies, and the files that say so: `report.html` with everything in it, `report.md`, `entries.csv` and the
-//! figures as SVG.
+//! figures.
 
 mod csv;
 mod document;
@@ -13,9 +13,10 @@ pub use markdown::{item_table, summary_table};
 use crate::Error;
 use crate::printed::Entry;
 use crate::study::{Found, Readings, Verdict};
+use results::PictureFormat;
 use results::chart::Chart;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A study's results.
 #[derive(Debug, Clone)]
@@ -100,32 +101,36 @@ pub fn changes(reports: &[PaperReport]) -> Vec<String> {
 }
 
 /// The file of a figure: `NAME-ITEM.svg`, further ones `NAME-ITEM-2.svg` and so on.
-fn figure_file(report: &PaperReport, item: &ItemReport, number: usize) -> String {
+fn figure_file(report: &PaperReport, item: &ItemReport, number: usize, format: PictureFormat) -> String {
+    let extension = format.extension();
     match number {
-        0 => format!("{}-{}.svg", report.name, item.name),
-        _ => format!("{}-{}-{}.svg", report.name, item.name, number + 1),
+        0 => format!("{}-{}.{extension}", report.name, item.name),
+        _ => format!("{}-{}-{}.{extension}", report.name, item.name, number + 1),
     }
 }
 
-/// Writes all files to `directory`, which is made if it is not there.
+/// Writes all files to `directory`, which is made if it is not there; returns them.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn write(reports: &[PaperReport], directory: &Path) -> Result<(), Error> {
+pub fn write(reports: &[PaperReport], directory: &Path, format: PictureFormat) -> Result<Vec<PathBuf>, Error> {
     fs::create_dir_all(directory).map_err(|error| Error::Input(format!("{}: {error}", directory.display())))?;
     let mut files = vec![
-        ("report.html".to_owned(), html::report(reports)?),
-        ("report.md".to_owned(), markdown::page(reports)),
-        ("entries.csv".to_owned(), csv::entries(reports).map_err(Error::failed)?),
+        ("report.html".to_owned(), html::report(reports)?.into_bytes()),
+        ("report.md".to_owned(), markdown::page(reports, format).into_bytes()),
+        ("entries.csv".to_owned(), csv::entries(reports).map_err(Error::failed)?.into_bytes()),
     ];
     for (report, item) in reports.iter().flat_map(|report| report.items.iter().map(move |item| (report, item))) {
         for (number, chart) in item.charts.iter().enumerate() {
-            files.push((figure_file(report, item, number), chart.svg().map_err(Error::failed)?));
+            let figure = chart.svg().and_then(|svg| format.convert(svg)).map_err(Error::failed)?;
+            files.push((figure_file(report, item, number, format), figure));
         }
     }
+    let mut written = Vec::with_capacity(files.len());
     for (name, content) in files {
         let path = directory.join(name);
         fs::write(&path, content).map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
+        written.push(path);
     }
-    Ok(())
+    Ok(written)
 }

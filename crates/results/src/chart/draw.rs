@@ -1,8 +1,13 @@
 //! Draws charts with plotters.
+//!
+//! Plotters places everything on whole coordinates. They are sixteenths of a pixel here, so that slopes have no stairs at any
+//! size; the document's `viewBox` scales them, and its text.
 
-use super::clip;
+use super::legend::{self, CAPTION_SIZE, LABEL_SIZE, ROW};
+use super::palette::{self, Look, Mark};
 use super::scale::{Scale, coordinate};
-use super::{Chart, Series, Style};
+use super::spread::Quartiles;
+use super::{Chart, Series, Style, clip};
 use crate::error::Error;
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -10,39 +15,36 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Of a picture, in pixels.
-const WIDTH: u32 = 960;
+pub(super) const WIDTH: u32 = 960;
 /// Of a plot with its axes: alone, and as one of a stack.
 const PLOT_HEIGHT: u32 = 430;
 const STACKED_HEIGHT: u32 = 230;
 const TITLE_HEIGHT: u32 = 34;
-const LEGEND_ROW: u32 = 22;
 const CAPTION_ROW: u32 = 19;
-const MARGIN: u32 = 14;
-const Y_LABELS: u32 = 86;
+pub(super) const MARGIN: u32 = 14;
+pub(super) const Y_LABELS: u32 = 86;
 const X_LABELS: u32 = 50;
-const FONT: &str = "sans-serif";
-/// Of tick labels and the legend, of the caption, and of titles.
-const LABEL_SIZE: u32 = 15;
-const CAPTION_SIZE: u32 = 14;
+pub(super) const FONT: &str = "sans-serif";
 const TITLE_SIZE: u32 = 20;
-/// The mean width of a letter over the height of the font.
-const LETTER: f64 = 0.46;
-/// Colours that people with any colour vision can distinguish (Okabe and Ito), without yellow, which white hides.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(86, 86, 86),
-];
+const TICK: u32 = 4;
+/// Units of the drawing in a pixel.
+const FINE: u32 = 16;
 const GRID: RGBColor = RGBColor(225, 225, 225);
 const CAPTION: RGBColor = RGBColor(86, 86, 86);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
-type Failed = Box<dyn std::error::Error>;
+pub(super) type Failed = Box<dyn std::error::Error>;
+
+/// Pixels as units of the drawing.
+pub(super) const fn px(pixels: u32) -> u32 {
+    pixels * FINE
+}
+
+/// A line of so many pixels.
+pub(super) fn stroke(look: Look, pixels: f64) -> ShapeStyle {
+    look.colour.stroke_width((pixels * f64::from(FINE)).round() as u32)
+}
 
 pub(super) fn alone(chart: &Chart) -> Result<String, Error> {
     document("", &[chart], PLOT_HEIGHT)
@@ -53,13 +55,16 @@ pub(super) fn stacked(title: &str, charts: &[Chart]) -> Result<String, Error> {
 }
 
 fn document(title: &str, charts: &[&Chart], plot_height: u32) -> Result<String, Error> {
-    let scaled: Vec<_> = charts.iter().map(|chart| Scaled::new(chart)).collect::<Result<_, _>>()?;
+    let looks = palette::looks(charts).into_iter();
+    let scaled = charts.iter().zip(looks).map(|(chart, looks)| Scaled::new(chart, looks));
+    let scaled: Vec<_> = scaled.collect::<Result<_, _>>()?;
     picture(title, &scaled, plot_height).map_err(|error| Error::Picture(error.to_string()))
 }
 
-/// A chart with known scales.
+/// A chart with known scales and looks.
 struct Scaled<'a> {
     chart: &'a Chart,
+    looks: Vec<Look>,
     x: Scale,
     y: Scale,
     /// Rows of the legend: numbers of series.
@@ -68,7 +73,7 @@ struct Scaled<'a> {
 }
 
 impl<'a> Scaled<'a> {
-    fn new(chart: &'a Chart) -> Result<Self, Error> {
+    fn new(chart: &'a Chart, looks: Vec<Look>) -> Result<Self, Error> {
         let points = || chart.series.iter().flat_map(|series| &series.points);
         let band = || chart.series.iter().flat_map(|series| series.band.iter().flatten());
         for series in &chart.series {
@@ -83,10 +88,11 @@ impl<'a> Scaled<'a> {
         let y = points().map(|point| point.1).chain(band().flat_map(|part| [part.1, part.2]));
         Ok(Self {
             chart,
+            looks,
             x: Scale::new(&chart.x, x, false, 10)?,
             y: Scale::new(&chart.y, y, true, 8)?,
-            legend: legend_rows(&chart.series),
-            caption: wrapped(&chart.caption),
+            legend: legend::rows(&chart.series, &chart.x.names),
+            caption: legend::wrapped(&chart.caption),
         })
     }
 
@@ -94,12 +100,18 @@ impl<'a> Scaled<'a> {
     fn surroundings(&self) -> (u32, u32, u32) {
         let title = if self.chart.title.is_empty() { 0 } else { TITLE_HEIGHT };
         let caption = if self.caption.is_empty() { 0 } else { self.caption.len() as u32 * CAPTION_ROW + MARGIN };
-        (title, self.legend.len() as u32 * LEGEND_ROW, caption)
+        (title, self.legend.len() as u32 * ROW, caption)
     }
 
     /// Where a point stands.
     fn at(&self, point: (f64, f64)) -> (f64, f64) {
         (coordinate(&self.chart.x, point.0), coordinate(&self.chart.y, point.1))
+    }
+
+    /// The width of the lines of the series with this number: earlier ones are wider, so that one that covers another leaves its edges.
+    fn width(&self, number: usize) -> f64 {
+        let later = self.chart.series.len() - 1 - number;
+        2.0 + (later as f64 * 0.5).min(1.5)
     }
 }
 
@@ -112,23 +124,25 @@ fn picture(title: &str, charts: &[Scaled<'_>], plot_height: u32) -> Result<Strin
     let height = title_height + charts.iter().map(height_of).sum::<u32>();
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (px(WIDTH), px(height))).into_drawing_area();
         area.fill(&WHITE)?;
-        let (head, mut rest) = area.split_vertically(title_height);
+        let (head, mut rest) = area.split_vertically(px(title_height));
         heading(&head, title)?;
         for chart in charts {
-            let (part, below) = rest.split_vertically(height_of(chart));
+            let (part, below) = rest.split_vertically(px(height_of(chart)));
             draw(chart, &part, plot_height)?;
             rest = below;
         }
         area.present()?;
     }
-    Ok(svg)
+    // The view box keeps the fine units.
+    let fine = format!("width=\"{}\" height=\"{}\"", px(WIDTH), px(height));
+    Ok(svg.replacen(&fine, &format!("width=\"{WIDTH}\" height=\"{height}\""), 1))
 }
 
 fn heading(area: &Area<'_>, title: &str) -> Result<(), Failed> {
-    let style = TextStyle::from((FONT, TITLE_SIZE)).pos(Pos::new(HPos::Center, VPos::Center));
-    area.draw(&Text::new(title, (WIDTH as i32 / 2, TITLE_HEIGHT as i32 / 2 + 2), style))?;
+    let style = TextStyle::from((FONT, px(TITLE_SIZE))).pos(Pos::new(HPos::Center, VPos::Center));
+    area.draw(&Text::new(title, (px(WIDTH / 2) as i32, px(TITLE_HEIGHT / 2 + 2) as i32), style))?;
     Ok(())
 }
 
@@ -137,42 +151,45 @@ fn draw(chart: &Scaled<'_>, area: &Area<'_>, plot_height: u32) -> Result<(), Fai
     if title > 0 {
         heading(area, &chart.chart.title)?;
     }
-    let below_title = area.split_vertically(title).1;
-    draw_legend(chart, &below_title)?;
-    let (plot, caption) = below_title.split_vertically(legend).1.split_vertically(plot_height);
+    let below_title = area.split_vertically(px(title)).1;
+    legend::draw(&chart.chart.series, &chart.looks, &chart.legend, &below_title)?;
+    let (plot, caption) = below_title.split_vertically(px(legend)).1.split_vertically(px(plot_height));
     draw_plot(chart, &plot)?;
-    let style = TextStyle::from((FONT, CAPTION_SIZE)).color(&CAPTION);
+    let style = TextStyle::from((FONT, px(CAPTION_SIZE))).color(&CAPTION);
     for (row, text) in chart.caption.iter().enumerate() {
-        caption.draw(&Text::new(text.as_str(), (MARGIN as i32, row as i32 * CAPTION_ROW as i32 + 4), style.clone()))?;
+        let place = (px(MARGIN) as i32, px(row as u32 * CAPTION_ROW + 4) as i32);
+        caption.draw(&Text::new(text.as_str(), place, style.clone()))?;
     }
     Ok(())
 }
 
 fn draw_plot(scaled: &Scaled<'_>, area: &Area<'_>) -> Result<(), Failed> {
     let mut plot = ChartBuilder::on(area)
-        .margin(MARGIN)
-        .margin_right(2 * MARGIN)
-        .x_label_area_size(X_LABELS)
-        .y_label_area_size(Y_LABELS)
+        .margin(px(MARGIN))
+        .margin_right(px(2 * MARGIN))
+        .x_label_area_size(px(X_LABELS))
+        .y_label_area_size(px(Y_LABELS))
         .build_cartesian_2d(scaled.x.clone(), scaled.y.clone())?;
     plot.configure_mesh()
         .x_desc(scaled.chart.x.label.as_str())
         .y_desc(scaled.chart.y.label.as_str())
-        .bold_line_style(GRID)
+        .axis_style(BLACK.stroke_width(FINE))
+        .bold_line_style(GRID.stroke_width(FINE))
         .light_line_style(TRANSPARENT)
-        .label_style((FONT, LABEL_SIZE))
-        .axis_desc_style((FONT, LABEL_SIZE + 1))
+        .set_all_tick_mark_size(px(TICK))
+        .label_style((FONT, px(LABEL_SIZE)))
+        .axis_desc_style((FONT, px(LABEL_SIZE + 1)))
         .draw()?;
-    for (number, series) in scaled.chart.series.iter().enumerate() {
-        draw_band(scaled, &mut plot, number, series)?;
+    for (series, look) in scaled.chart.series.iter().zip(&scaled.looks) {
+        draw_band(scaled, &mut plot, *look, series)?;
     }
-    for (number, series) in scaled.chart.series.iter().enumerate() {
-        draw_series(scaled, &mut plot, number, series)?;
+    for number in 0..scaled.chart.series.len() {
+        draw_series(scaled, &mut plot, number)?;
     }
     Ok(())
 }
 
-fn draw_band(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize, series: &Series) -> Result<(), Failed> {
+fn draw_band(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, look: Look, series: &Series) -> Result<(), Failed> {
     let (x, y) = (scaled.x.span(), scaled.y.span());
     // What is below zero on a logarithmic axis is below its lower end.
     let within = |value: f64| if value.is_nan() { y.start } else { value.clamp(y.start, y.end) };
@@ -182,35 +199,85 @@ fn draw_band(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize, series
     let upper = parts.iter().rev().map(|(_, high)| (high.0, within(high.1)));
     let outline: Vec<_> = lower.chain(upper).collect();
     if parts.len() > 1 {
-        plot.draw_series([Polygon::new(outline, colour(number, series).mix(0.18).filled())])?;
+        plot.draw_series([Polygon::new(outline, look.colour.mix(0.18).filled())])?;
     }
     Ok(())
 }
 
-fn draw_series(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize, series: &Series) -> Result<(), Failed> {
-    let (x, y) = (scaled.x.span(), scaled.y.span());
-    let colour = colour(number, series);
+fn draw_series(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize) -> Result<(), Failed> {
+    let (series, look) = (&scaled.chart.series[number], scaled.looks[number]);
     let points: Vec<_> = series.points.iter().map(|point| scaled.at(*point)).collect();
-    let joined = if series.style == Style::Steps { steps(&points) } else { points.clone() };
-    let pieces = || clip::line(&joined, x, y).into_iter();
     match series.style {
-        Style::Line | Style::Steps => {
-            plot.draw_series(pieces().map(|piece| PathElement::new(piece, colour.stroke_width(2))))?;
-        }
-        Style::Joined => {
-            plot.draw_series(pieces().map(|piece| PathElement::new(piece, colour.stroke_width(1))))?;
-        }
-        Style::Dashed => {
-            for piece in pieces() {
-                plot.draw_series(DashedLineSeries::new(piece, 8, 5, colour.stroke_width(2)))?;
+        Style::Box => return draw_box(scaled, plot, look, series),
+        Style::Uprights => return draw_uprights(scaled, plot, look, &points),
+        Style::Points => {}
+        Style::Line | Style::Dashed | Style::Joined | Style::Steps => {
+            let joined = if series.style == Style::Steps { steps(&points) } else { points.clone() };
+            let width = if series.style == Style::Joined { 1.0 } else { scaled.width(number) };
+            let style = stroke(look, width);
+            for piece in clip::line(&joined, scaled.x.span(), scaled.y.span()) {
+                match legend::dash(series.style, look) {
+                    Some((dash, gap)) => plot.draw_series([DashedPathElement::new(piece, px(dash), px(gap), style)])?,
+                    None => plot.draw_series([PathElement::new(piece, style)])?,
+                };
             }
         }
-        Style::Points => {}
     }
     if matches!(series.style, Style::Points | Style::Joined) {
-        let inside = points.into_iter().filter(|point| clip::contains(*point, x, y));
-        plot.draw_series(inside.map(|point| Circle::new(point, 4, colour.filled())))?;
+        draw_marks(scaled, plot, look, points)?;
     }
+    Ok(())
+}
+
+fn draw_marks(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, look: Look, points: Vec<(f64, f64)>) -> Result<(), Failed> {
+    let (x, y) = (scaled.x.span(), scaled.y.span());
+    let inside = points.into_iter().filter(|point| clip::contains(*point, x, y));
+    match look.mark {
+        Mark::Disc => plot.draw_series(inside.map(|point| Circle::new(point, px(4), look.colour.filled())))?,
+        Mark::Ring => plot.draw_series(inside.map(|point| Circle::new(point, px(4), stroke(look, 1.5))))?,
+        Mark::Triangle => {
+            plot.draw_series(inside.map(|point| TriangleMarker::new(point, px(5), look.colour.filled())))?
+        }
+    };
+    Ok(())
+}
+
+/// A line from bottom to top at each point.
+fn draw_uprights(
+    scaled: &Scaled<'_>,
+    plot: &mut Plot<'_, '_>,
+    look: Look,
+    points: &[(f64, f64)],
+) -> Result<(), Failed> {
+    let (x, y) = (scaled.x.span(), scaled.y.span());
+    let inside = points.iter().map(|point| point.0).filter(|at| (x.start..=x.end).contains(at));
+    plot.draw_series(inside.map(|at| PathElement::new([(at, y.start), (at, y.end)], stroke(look, 1.0))))?;
+    Ok(())
+}
+
+/// Half of the width of a box, in places of the axis.
+const HALF_BOX: f64 = 0.28;
+
+fn draw_box(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, look: Look, series: &Series) -> Result<(), Failed> {
+    let Some(found) = Quartiles::of(series.points.iter().map(|point| point.1)) else { return Ok(()) };
+    let middle = series.points.first().map_or(0.0, |point| point.0);
+    let at = |x: f64, y: f64| scaled.at((x, y));
+    let (left, right) = (middle - HALF_BOX, middle + HALF_BOX);
+    let corners = [at(left, found.first), at(right, found.first), at(right, found.third), at(left, found.third)];
+    plot.draw_series([Polygon::new(corners, look.colour.mix(0.25).filled())])?;
+    let outline = [corners[0], corners[1], corners[2], corners[3], corners[0]];
+    let (cap_left, cap_right) = (middle - HALF_BOX / 2.0, middle + HALF_BOX / 2.0);
+    let lines = [
+        (outline.to_vec(), 1.5),
+        (vec![at(left, found.median), at(right, found.median)], 3.0),
+        (vec![at(middle, found.low_whisker), at(middle, found.first)], 1.5),
+        (vec![at(middle, found.third), at(middle, found.high_whisker)], 1.5),
+        (vec![at(cap_left, found.low_whisker), at(cap_right, found.low_whisker)], 1.5),
+        (vec![at(cap_left, found.high_whisker), at(cap_right, found.high_whisker)], 1.5),
+    ];
+    plot.draw_series(lines.into_iter().map(|(line, width)| PathElement::new(line, stroke(look, width))))?;
+    let beyond = found.beyond.into_iter().map(|value| Circle::new(at(middle, value), px(3), stroke(look, 1.0)));
+    plot.draw_series(beyond)?;
     Ok(())
 }
 
@@ -224,87 +291,4 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         corners.push(*point);
     }
     corners
-}
-
-fn colour(number: usize, series: &Series) -> RGBColor {
-    COLOURS[series.colour.unwrap_or(number) % COLOURS.len()]
-}
-
-/// Pixels of a sample in the legend, and of what follows it.
-const SAMPLE: i32 = 26;
-const SAMPLE_GAP: i32 = 6;
-
-/// What an entry of the legend takes, in pixels.
-fn entry_width(series: &Series) -> i32 {
-    SAMPLE + SAMPLE_GAP + text_width(&series.name, LABEL_SIZE) as i32 + 20
-}
-
-fn text_width(text: &str, size: u32) -> f64 {
-    text.chars().count() as f64 * f64::from(size) * LETTER
-}
-
-/// The named series, as many in a row as fit.
-fn legend_rows(series: &[Series]) -> Vec<Vec<usize>> {
-    let room = (WIDTH - Y_LABELS - 3 * MARGIN) as i32;
-    let mut rows: Vec<Vec<usize>> = Vec::new();
-    let mut used = 0;
-    for (number, entry) in series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
-        let width = entry_width(entry);
-        match rows.last_mut() {
-            Some(row) if used + width <= room => row.push(number),
-            _ => {
-                rows.push(vec![number]);
-                used = 0;
-            }
-        }
-        used += width;
-    }
-    rows
-}
-
-fn draw_legend(scaled: &Scaled<'_>, area: &Area<'_>) -> Result<(), Failed> {
-    let style = TextStyle::from((FONT, LABEL_SIZE)).pos(Pos::new(HPos::Left, VPos::Center));
-    for (row, entries) in scaled.legend.iter().enumerate() {
-        let y = (row as u32 * LEGEND_ROW + LEGEND_ROW / 2) as i32 + 4;
-        let mut x = (Y_LABELS + MARGIN) as i32;
-        for &number in entries {
-            let series = &scaled.chart.series[number];
-            let colour = colour(number, series);
-            let stroke = colour.stroke_width(if series.style == Style::Joined { 1 } else { 2 });
-            let ends = [(x, y), (x + SAMPLE, y)];
-            match series.style {
-                Style::Points => {}
-                Style::Dashed => area.draw(&DashedPathElement::new(ends, 8, 5, stroke))?,
-                Style::Line | Style::Steps | Style::Joined => area.draw(&PathElement::new(ends, stroke))?,
-            }
-            if matches!(series.style, Style::Points | Style::Joined) {
-                area.draw(&Circle::new((x + SAMPLE / 2, y), 4, colour.filled()))?;
-            }
-            area.draw(&Text::new(series.name.as_str(), (x + SAMPLE + SAMPLE_GAP, y), style.clone()))?;
-            x += entry_width(series);
-        }
-    }
-    Ok(())
-}
-
-/// `text` in lines that fit the picture.
-fn wrapped(text: &str) -> Vec<String> {
-    let room = f64::from(WIDTH - 2 * MARGIN);
-    let mut lines: Vec<String> = Vec::new();
-    for paragraph in text.lines() {
-        let mut line = String::new();
-        for word in paragraph.split_whitespace() {
-            if !line.is_empty() && text_width(&line, CAPTION_SIZE) + text_width(word, CAPTION_SIZE) + 6.0 > room {
-                lines.push(std::mem::take(&mut line));
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        if !line.is_empty() {
-            lines.push(line);
-        }
-    }
-    lines
 }

@@ -1,9 +1,12 @@
-//! Charts as SVG: lines, points and steps over linear or logarithmic axes, with confidence bands, a legend above the plot
-//! where it hides nothing, and a caption below it.
+//! Charts as SVG: lines, points, steps, boxes and distributions over linear or logarithmic axes, with confidence bands, a legend
+//! above the plot where it hides nothing, and a caption below it. Twelve series and more are told apart by colour, dash and mark.
 
 mod clip;
 mod draw;
+mod legend;
+mod palette;
 mod scale;
+mod spread;
 
 use crate::error::Error;
 
@@ -31,6 +34,8 @@ pub struct Axis {
     pub range: Option<(f64, f64)>,
     /// Whether it is logarithmic.
     pub log: bool,
+    /// Names of places, each one wide, beside the axis instead of numbers; none if it has numbers.
+    pub names: Vec<String>,
 }
 
 /// Data under one name.
@@ -44,7 +49,8 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// A band (x, low, high) around them, such as a confidence interval.
     pub band: Option<Vec<(f64, f64, f64)>>,
-    /// The colour's number, for series that belong together; by default the series' own number.
+    /// The number of its colour and dash, for series that belong together. By default that of the congestion control that its name
+    /// names, else one that no other name has.
     pub colour: Option<usize>,
 }
 
@@ -62,6 +68,10 @@ pub enum Style {
     Joined,
     /// Each holds until the next.
     Steps,
+    /// A line from bottom to top at each point, such as a handover.
+    Uprights,
+    /// One box of all points: quartiles, whiskers, and points beyond them.
+    Box,
 }
 
 impl Chart {
@@ -72,6 +82,11 @@ impl Chart {
     pub fn svg(&self) -> Result<String, Error> {
         draw::alone(self)
     }
+}
+
+/// The number of the colour and dash of the congestion control that `name` names, for [`Series::with_colour`].
+pub fn look_of_control(name: &str) -> Option<usize> {
+    palette::control(name)
 }
 
 /// Charts one above the other under one title, as one SVG document.
@@ -85,7 +100,13 @@ pub fn stacked(title: &str, charts: &[Chart]) -> Result<String, Error> {
 impl Axis {
     /// A linear axis over the data.
     pub fn linear(label: impl Into<String>) -> Self {
-        Self { label: label.into(), range: None, log: false }
+        Self { label: label.into(), range: None, log: false, names: Vec::new() }
+    }
+
+    /// An axis of named places.
+    pub fn names(label: impl Into<String>, names: Vec<String>) -> Self {
+        let range = Some((0.0, names.len().max(1) as f64));
+        Self { range, names, ..Self::linear(label) }
     }
 
     /// A logarithmic axis over the data.

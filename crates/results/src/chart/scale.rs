@@ -14,6 +14,8 @@ pub(super) struct Scale {
     ticks: Vec<f64>,
     /// Decimals of what is written on a linear axis.
     decimals: usize,
+    /// Written instead of numbers: the first from 0 to 1, and so on.
+    names: Vec<String>,
 }
 
 impl Scale {
@@ -35,9 +37,13 @@ impl Scale {
             }
             None => around(values.map(|value| coordinate(axis, value)), from_zero && !axis.log, from_zero),
         };
-        let (ticks, decimals) =
-            if axis.log { (decades(&range, most_ticks), 0) } else { even_steps(&range, most_ticks) };
-        Ok(Self { log: axis.log, range, ticks, decimals })
+        let middles = || (0..axis.names.len()).map(|place| place as f64 + 0.5).collect();
+        let (ticks, decimals) = match axis.log {
+            _ if !axis.names.is_empty() => (middles(), 0),
+            true => (decades(&range, most_ticks), 0),
+            false => even_steps(&range, most_ticks),
+        };
+        Ok(Self { log: axis.log, range, ticks, decimals, names: axis.names.clone() })
     }
 
     /// From where to where, in coordinates.
@@ -117,6 +123,9 @@ impl Ranged for Scale {
 
 impl ValueFormatter<f64> for Scale {
     fn format_ext(&self, coordinate: &f64) -> String {
+        if let Some(name) = self.names.get(*coordinate as usize) {
+            return name.clone();
+        }
         if !self.log {
             // Zero is not negative.
             return format!("{:.*}", self.decimals, if coordinate.abs() < 1e-12 { 0.0 } else { *coordinate });

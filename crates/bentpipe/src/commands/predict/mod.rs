@@ -93,7 +93,7 @@ pub struct Args {
     /// Whether the parameter's axis is logarithmic [default: if it spans more than a factor of 20]
     #[arg(long, value_enum, requires = "plot", help_heading = "Plot")]
     axis: Option<AxisArg>,
-    /// Write the picture to this file: an HTML page, or the picture alone if the name ends in .svg
+    /// Write the picture to this file: with its table as a page (.html), or alone (.svg, .pdf, .png)
     #[arg(long, value_name = "FILE", requires = "plot", help_heading = "Plot")]
     out: Option<PathBuf>,
 }

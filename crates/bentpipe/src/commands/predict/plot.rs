@@ -3,6 +3,7 @@
 use super::sweep::Sweep;
 use super::{Args, Shown, report};
 use crate::curves::{self, Curve, Label};
+use crate::destination::Kind;
 use crate::output::{Failure, Output};
 use crate::picture::{self, Page};
 use crate::text::Text;
@@ -46,24 +47,26 @@ struct PointDocument {
 /// # Errors
 /// If a value is not allowed, or the picture cannot be written.
 pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
+    let kind = args.out.as_deref().map(Kind::of).transpose()?;
     let log = sweep.is_log(args.axis)?;
     let points: Vec<_> =
         sweep.values(log).into_iter().map(|value| predict(args, sweep, value)).collect::<Result<_, _>>()?;
     let command = command();
     let title = title(args, sweep)?;
-    if let Some(file) = &args.out {
-        let is_svg = file.extension().is_some_and(|extension| extension == "svg");
+    if let (Some(file), Some(kind)) = (&args.out, kind) {
         // A page has its title above.
-        let chart = chart(args, sweep, &points, log, if is_svg { &title } else { "" }, &command);
+        let chart = chart(args, sweep, &points, log, if kind == Kind::Page { "" } else { &title }, &command);
         let chart = chart.svg().map_err(Failure::failed)?;
-        let table = bindings(sweep, &points).render(None);
-        let drawn = if is_svg {
-            chart
-        } else {
-            let note = "Time counts from connect() to the receiver's last byte. Predicted by";
-            picture::page(&Page { title: &title, picture: &chart, table: &table, note, command: &command })
+        let drawn = match kind {
+            Kind::Picture(format) => format.convert(chart).map_err(Failure::failed)?,
+            Kind::Page => {
+                let table = bindings(sweep, &points).render(None);
+                let note = "Time counts from connect() to the receiver's last byte. Predicted by";
+                picture::page(&Page { title: &title, picture: &chart, table: &table, note, command: &command }).into()
+            }
         };
         write(file, &drawn)?;
+        output.wrote(&[file]);
     }
     let document =
         Document { command, parameter: sweep.parameter.name, points: points.iter().map(Point::document).collect() };
@@ -78,8 +81,8 @@ pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
     })
 }
 
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(file, text).map_err(|error| Failure::usage(format!("--out {}: {error}", file.display())))
+fn write(file: &Path, content: &[u8]) -> Result<(), Failure> {
+    fs::write(file, content).map_err(|error| Failure::usage(format!("--out {}: {error}", file.display())))
 }
 
 fn predict(args: &Args, sweep: &Sweep, value: f64) -> Result<Point, Failure> {

@@ -3,7 +3,9 @@
 mod page;
 mod replicas;
 mod report;
+mod sweep;
 
+use crate::destination::PictureArg;
 use crate::output::{Failure, Output};
 use ::replicas::Replica;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -27,7 +29,13 @@ results, byte for byte, for any number of threads. A run ends as its scenario sa
 scenario is reported, with exit code 1. An interrupt (Ctrl-C) keeps the finished runs.
 
 With --out, the tables flows, links, samples, queues and capacity are written to files, the traces of each variant's
-first run to pictures, and, if the scenario records packets, the packets of each run and node to pcapng files.";
+first run to pictures, and, if the scenario records packets, the packets of each run and node to pcapng files. Several
+variants or seeds are compared in two more pictures: means over time in their 95 % confidence, and distributions as CDF
+and boxes.
+
+With --sweep, the scenario runs with each combination of the settings' values. --out then receives one table, one
+picture of goodput with bands of 95 % confidence, and the results of each run: the same command begun again makes only
+the runs that are missing there.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +43,9 @@ Examples:
   bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --json        20 seeds, as one JSON document
   bentpipe simulate scenarios/geo-bulk.toml --set link.sat.loss=1e-3 --set flow.file.bulk.size=10MB
   bentpipe simulate scenarios/fading.toml --variants cubic --out results --format parquet
+  bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --out results --pictures pdf
   bentpipe simulate scenarios/geo-bulk.toml --page run.html          what each variant received against time
+  bentpipe simulate scenarios/geo-bulk.toml --sweep link.sat.loss=1e-4,1e-3,1e-2 --seeds 20 --out sweep
   bentpipe simulate --schema > scenario.schema.json                  for editors that check TOML";
 
 /// Simulate a scenario file: TCP variants and links in virtual time
@@ -54,6 +64,9 @@ pub struct Args {
     /// Replace a setting of the scenario; links, flows and gateways are named in the key, as in link.sat.loss=1e-3
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Run with each of these values of a setting; given several times, with each combination
+    #[arg(long, value_name = "KEY=VALUE,VALUE", conflicts_with_all = ["page", "schema"])]
+    sweep: Vec<sweeps::Axis>,
     /// Number of runs side by side [default: one for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -66,6 +79,9 @@ pub struct Args {
     /// Format of tables
     #[arg(long, value_enum, default_value_t = FormatArg::Csv, requires = "out")]
     format: FormatArg,
+    /// Format of pictures
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, requires = "out")]
+    pictures: PictureArg,
     /// Check the scenario and run nothing
     #[arg(long)]
     check: bool,
@@ -147,6 +163,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         let schema = scenario::json_schema();
         return output.result(&schema, |_| serde_json::to_string_pretty(&schema).unwrap_or_default());
     };
+    if !args.sweep.is_empty() {
+        return sweep::run(args, file, output);
+    }
     let mut experiment = load(file, &args.set)?;
     let mut scenarios = std::mem::take(&mut experiment.scenarios);
     if args.page.is_some() {
@@ -161,8 +180,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         let checked = serde_json::json!({ "scenario": name(&experiment, file), "variants": variants, "runs": runs });
         return output.result(&checked, |_| format!("{} is sound: {runs} runs", file.display()));
     }
-    let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into())).transpose()?;
-    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into(), args.pictures.into()));
+    let traces = traces.transpose()?;
+    let jobs = args.jobs();
     let mut page = args.page.as_deref().map(Page::create).transpose()?;
     let mut take = page.as_mut().map(|page| |run: &results::Run| page.take(run));
     let watch = take.as_mut().map(|take| take as &mut dyn FnMut(&results::Run));
@@ -170,6 +190,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
     if let Some(page) = page {
         page.write(&document, args.command(file))?;
+        output.wrote(args.page.as_slice());
     }
     output.result(&document, |columns| document.text(columns))?;
     verdict(&outcome, replicas.len())
@@ -203,7 +224,15 @@ impl Args {
             command.push_str(&format!(" --variants {}", variants.join(",")));
         }
         self.set.iter().for_each(|set| command.push_str(&format!(" --set '{set}'")));
+        for axis in &self.sweep {
+            command.push_str(&format!(" --sweep '{}={}'", axis.key, axis.values.join(",")));
+        }
         command
+    }
+
+    /// How many runs go on side by side.
+    fn jobs(&self) -> usize {
+        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
     }
 
     /// Every run, in the order in which results are written.

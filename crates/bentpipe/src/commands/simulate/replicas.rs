@@ -2,7 +2,7 @@
 
 use crate::output::{Failure, Output};
 use ::replicas::{Interrupt, Jobs, Pool, Recording, Replica};
-use results::{Format, Run, Tables};
+use results::{Comparison, Format, PictureFormat, Run, TABLES, Tables};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,50 @@ pub struct Outcome {
 pub struct Traces {
     directory: PathBuf,
     tables: Tables,
+    pictures: PictureFormat,
+    comparison: Comparison,
+    /// What was written beside the tables.
+    written: Vec<PathBuf>,
 }
 
 impl Traces {
     /// In `directory`, which is made if it is not there.
-    pub fn create(directory: &Path, format: Format) -> Result<Self, Failure> {
+    pub fn create(directory: &Path, format: Format, pictures: PictureFormat) -> Result<Self, Failure> {
         fs::create_dir_all(directory)
             .map_err(|error| Failure::usage(format!("--out {}: {error}", directory.display())))?;
         let tables = Tables::create(directory, format).map_err(|error| Failure::usage(format!("--out {error}")))?;
-        Ok(Self { directory: directory.to_owned(), tables })
+        let written = TABLES.map(|table| directory.join(format!("{table}.{}", format.extension()))).to_vec();
+        Ok(Self { directory: directory.to_owned(), tables, pictures, comparison: Comparison::default(), written })
+    }
+
+    fn take(&mut self, run: &Run, is_first: bool) -> Result<(), Failure> {
+        self.tables.append(run).map_err(Failure::failed)?;
+        self.comparison.take(run);
+        if !is_first {
+            return Ok(());
+        }
+        let title = match &run.label.variant {
+            Some(variant) => format!("{variant}, seed {}", run.label.seed),
+            None => format!("seed {}", run.label.seed),
+        };
+        let picture = results::plot::traces(run, &title).map_err(Failure::failed)?;
+        picture.map_or(Ok(()), |picture| self.draw(&format!("traces-{}", run.label.file_stem()), picture))
+    }
+
+    fn draw(&mut self, name: &str, picture: String) -> Result<(), Failure> {
+        let path = self.directory.join(format!("{name}.{}", self.pictures.extension()));
+        self.pictures.write(picture, &path).map_err(Failure::failed)?;
+        self.written.push(path);
+        Ok(())
+    }
+
+    fn finish(mut self, output: &Output) -> Result<(), Failure> {
+        for (name, picture) in self.comparison.pictures().map_err(Failure::failed)? {
+            self.draw(name, picture)?;
+        }
+        self.tables.finish().map_err(Failure::failed)?;
+        output.wrote(&self.written);
+        Ok(())
     }
 }
 
@@ -57,11 +92,8 @@ pub fn run(
     // Variants whose first run is drawn.
     let mut drawn = BTreeSet::new();
     let finish = |mut run: Run| -> Result<(), Failure> {
-        if let Some(Traces { directory, tables }) = &mut traces {
-            tables.append(&run).map_err(Failure::failed)?;
-            if drawn.insert(run.label.variant.clone()) {
-                draw(directory, &run)?;
-            }
+        if let Some(traces) = &mut traces {
+            traces.take(&run, drawn.insert(run.label.variant.clone()))?;
         }
         if let Some(watch) = &mut watch {
             watch(&run);
@@ -73,18 +105,7 @@ pub fn run(
     };
     let cost = pool.run(&format!("{} runs", replicas.len()), replicas, &recording, finish)?;
     if let Some(traces) = traces {
-        traces.tables.finish().map_err(Failure::failed)?;
+        traces.finish(output)?;
     }
     Ok(Outcome { runs, wall: cost.wall, cpu: cost.cpu })
-}
-
-/// Draws the traces of a run, if it has any.
-fn draw(directory: &Path, run: &Run) -> Result<(), Failure> {
-    let title = match &run.label.variant {
-        Some(variant) => format!("{variant}, seed {}", run.label.seed),
-        None => format!("seed {}", run.label.seed),
-    };
-    let Some(picture) = results::plot::traces(run, &title).map_err(Failure::failed)? else { return Ok(()) };
-    let path = directory.join(format!("traces-{}.svg", run.label.file_stem()));
-    fs::write(&path, picture).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }

@@ -24,9 +24,9 @@ Recommends the initial window, the buffers and the congestion control for transf
 over Linux defaults, and prints the settings as a script to review, each with its reason. Both hosts of a transfer
 need them.
 
---verify simulates the transfers before and after, and rejects a recommendation that is slower. --check compares with
-this host's settings instead of Linux defaults; it reports the present limit of a transfer and the cost of each
-setting. --apply applies the settings in the network namespace of the process, all or none; --undo restores the old
+Transfers of up to 70 MB are simulated as well, with the settings before and after, and a recommendation that is slower
+is rejected; --verify simulates larger ones. --check compares with this host's settings instead of Linux defaults; it
+reports the present limit of a transfer and the cost of each setting. --apply applies the settings in the network namespace of the process, all or none; --undo restores the old
 ones.
 
 Settings of net.core belong to the whole host, not to a network namespace: they are printed, and applied only with
@@ -35,7 +35,7 @@ Settings of net.core belong to the whole host, not to a network namespace: they 
 const EXAMPLES: &str = "\
 Examples:
   bentpipe tune --rate 6Mbit/s --rtt 550ms --size 1MB --direction down        settings, and their gain
-  bentpipe tune --rate 50Mbit/s --rtt 550ms --loss 1e-3 --size 100MB --verify simulated, too
+  bentpipe tune --rate 50Mbit/s --rtt 550ms --loss 1e-3 --size 100MB --verify simulate a long one, too
   bentpipe tune --rate 6Mbit/s --rtt 550ms --shared --script tune.sh          others use the link; the script as a file
   bentpipe tune --rate 6Mbit/s --rtt 550ms --check --to 198.51.100.0/24               what limits this host on that route
   bentpipe tune --rate 6Mbit/s --rtt 550ms --apply --to 198.51.100.0/24               apply the settings (root)
@@ -82,12 +82,15 @@ pub struct Args {
     /// Keep few unsent bytes in sockets, too (tcp_notsent_lowat)
     #[arg(long, help_heading = "Rules")]
     latency: bool,
-    /// Simulate before and after, and reject a recommendation that is slower
+    /// Simulate before and after, and reject a recommendation that is slower [default: if that takes less than a second]
     #[arg(long, help_heading = "What to do")]
     verify: bool,
+    /// Do not simulate: print the prediction alone
+    #[arg(long, conflicts_with_all = ["verify", "seeds"], help_heading = "What to do")]
+    no_verify: bool,
     /// Number of seeds to simulate
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000),
-          requires = "verify", help_heading = "What to do")]
+          help_heading = "What to do")]
     seeds: u64,
     /// Compare with this host's settings, and report their cost
     #[arg(long, conflicts_with_all = ["apply", "undo"], help_heading = "What to do")]
@@ -95,9 +98,12 @@ pub struct Args {
     /// Apply the settings in this network namespace
     #[arg(long, conflicts_with = "undo", help_heading = "What to do")]
     apply: bool,
-    /// Restore the settings from before --apply
+    /// Restore the settings from before --apply; settings that others have changed since stay as they are
     #[arg(long, help_heading = "What to do")]
     undo: bool,
+    /// Restore what others have changed since, too
+    #[arg(long, requires = "undo", help_heading = "What to do")]
+    force: bool,
     /// Tune the route to this address or network [default: the default route]
     #[arg(long, value_name = "ADDRESS[/LENGTH]", help_heading = "What to do")]
     to: Option<Network>,
@@ -161,6 +167,7 @@ impl From<host::Error> for Failure {
         let remedy = match &error {
             host::Error::AlreadyApplied(_) => " (undo them first: bentpipe tune --undo)",
             host::Error::NotApplied(_) => " (or --state names another file)",
+            host::Error::OnlyLeft(_) => " (--undo --force restores it, too)",
             host::Error::NoStateDirectory | host::Error::Record { .. } => " (--state FILE)",
             _ => "",
         };
@@ -180,10 +187,14 @@ impl From<host::Error> for Failure {
 /// or a program is missing (3).
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.undo {
-        let undone = Journal::undo(&args.state_file()?)?;
+        let undone = Journal::undo(&args.state_file()?, args.force)?;
         return output.result(&undone, |columns| report::undone(&undone, columns));
     }
     let task = args.task()?;
+    if args.apply {
+        // Before a simulation finds that the settings which are applied cannot be bettered.
+        Journal::check_not_applied(&args.state_file()?)?;
+    }
     let present = if args.check || args.apply { Some(Present::read(task.target)?) } else { None };
     let now = match (&present, task.purpose.profile) {
         (Some(present), _) => present.host,
@@ -191,7 +202,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         (None, Profile::Linux22) => Host::LINUX_2_2,
     };
     let found = tuning::recommend(&task.link, &task.workload, &now, &task.choices)?;
-    let verified = if args.verify { Some(args.verify(&task, &now, &found, output)?) } else { None };
+    let is_verified = args.verify || (!args.no_verify && args.is_verified_by_default(&task));
+    let verified = if is_verified { Some(args.verify(&task, &now, &found, output)?) } else { None };
     let all = tuning::settings(&task.link, &task.workload, &found.host, task.purpose);
     let settings = needed(&all, present.as_ref());
     let applied = match &present {
@@ -299,6 +311,16 @@ impl Args {
         let has_bbr = known(&Control::Bbr)?;
         // Without a list the rules decide.
         Ok((!has_bbr).then(|| vec![Control::Cubic]))
+    }
+
+    /// Whether simulations take less than a second: a processor simulates a million segments in that time. There is no simulation of
+    /// Linux 2.2.
+    fn is_verified_by_default(&self, task: &Task) -> bool {
+        const SEGMENTS: u64 = 500_000;
+        const SEGMENT: u64 = 1448;
+        let flows = task.workload.size * u64::from(task.workload.flows);
+        let segments = (flows.as_u64() / SEGMENT).saturating_mul(2 * self.seeds);
+        segments <= SEGMENTS && task.purpose.profile == Profile::Linux
     }
 
     fn verify(

@@ -25,6 +25,8 @@ pub struct Document {
     tcp_rmem: String,
     tcp_wmem: String,
     congestion_control: &'static str,
+    /// The gain: simulated, or else predicted.
+    gain_percent: f64,
     predicted: Prediction,
     simulated: Option<Verification>,
     commands: Vec<String>,
@@ -153,6 +155,7 @@ impl Document {
             tcp_rmem: found.host.receive.to_string(),
             tcp_wmem: found.host.send.to_string(),
             congestion_control: found.host.control.name(),
+            gain_percent: simulated.as_ref().map_or(found.gain_percent(), |simulated| simulated.gain_percent),
             predicted: Prediction {
                 before_s: found.before.time().as_secs_f64(),
                 after_s: found.after.time().as_secs_f64(),
@@ -229,14 +232,17 @@ impl Document {
         let times = [self.before_name, "recommended"].map(|name| figure(name, Quantity::Time));
         let columns = std::iter::once(text("time")).chain(times).chain([figure("gain", Quantity::Share)]);
         let mut listing = Listing::new(columns);
-        let mut add = |name: Cell, before: f64, after: f64, gain_percent: f64| {
-            listing.add([name, before.into(), after.into(), (gain_percent / 100.0).into()]);
+        let mut add = |name: Cell, before: f64, after: f64, gain_percent: Option<f64>| {
+            let gain = gain_percent.map_or("–".into(), |gain| (gain / 100.0).into());
+            listing.add([name, before.into(), after.into(), gain]);
         };
         let Prediction { before_s, after_s, gain_percent, .. } = self.predicted;
-        add("predicted".into(), before_s, after_s, gain_percent);
+        // A gain that simulation does not confirm is none.
+        let is_confirmed = self.simulated.as_ref().is_none_or(|simulated| simulated.confirms(gain_percent));
+        add("predicted".into(), before_s, after_s, is_confirmed.then_some(gain_percent));
         if let Some(simulated) = &self.simulated {
             let Verification { before_s, after_s, gain_percent, runs, .. } = *simulated;
-            add(format!("simulated, {runs} seeds").into(), before_s, after_s, gain_percent);
+            add(format!("simulated, {runs} seeds").into(), before_s, after_s, Some(gain_percent));
         }
         listing
     }
@@ -372,7 +378,9 @@ impl Applied {
 /// What an undo did, for people.
 pub fn undone(undone: &Undone, columns: Option<usize>) -> Text {
     let mut text = Text::new(columns);
+    text.each(undone.left.iter().map(|left| {
+        format!("Left, since others have changed it: {}; {} (--undo --force restores it)", left.change, left.now)
+    }));
     text.each(undone.undone.iter().map(|change| format!("Undone: {change}")));
-    text.each(undone.remarks.iter().map(mind));
     text
 }

@@ -23,6 +23,15 @@ pub struct Verification {
     pub holds: bool,
 }
 
+impl Verification {
+    /// Whether it bears out a predicted gain.
+    pub fn confirms(&self, gain_percent: f64) -> bool {
+        self.gain_percent >= gain_percent - SAME_GAIN_PERCENT
+    }
+}
+
+/// Gains that differ by so little are the same: a table shows three digits.
+const SAME_GAIN_PERCENT: f64 = 2.0;
 /// A mean may be longer by this much and still count as the same: what losses do differs from seed to seed.
 const SAME: f64 = 1.01;
 

@@ -1,0 +1,329 @@
+//! `--sweep`: a scenario with each combination of some settings.
+
+use super::{Args, load, name};
+use crate::output::{Failure, Output};
+use crate::text::Text;
+use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
+use results::chart::{Axis, Chart, Series, Style};
+use results::listing::{Cell, Listing, count, figure, text};
+use results::{Table, TableWriter};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use sweeps::{Grid, Interval, Key, PointSummary, RunKey, Store};
+use units::{Bytes, Quantity, Rate};
+
+/// More runs than anyone waits for.
+const MAX_RUNS: usize = 1_000_000;
+/// As often, finished runs are written.
+const BETWEEN_SHARDS: Duration = Duration::from_secs(1);
+/// As many runs are written at once at most, which bounds what waits in memory.
+const RUNS_IN_SHARD: usize = 5_000;
+
+/// A run of the sweep.
+struct Planned {
+    point: usize,
+    key: Key,
+    replica: Replica,
+}
+
+/// The JSON document of a sweep.
+#[derive(Debug, Serialize)]
+struct Document {
+    scenario: String,
+    /// What each point is.
+    points: Vec<BTreeMap<String, String>>,
+    /// What was found at each.
+    summary: Vec<PointSummary>,
+    /// How many runs there are.
+    runs: usize,
+    /// How many of them were found in the results of earlier sweeps.
+    kept: usize,
+    cpu_s: f64,
+    wall_s: f64,
+}
+
+/// Where results go: to shards of a folder, or to memory.
+enum Sink {
+    Folder(Store),
+    Memory(Vec<(RunKey, Table)>),
+}
+
+/// Runs the grid and shows what was found.
+///
+/// # Errors
+/// As [`super::run`].
+pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
+    let grid = Grid { axes: args.sweep.clone() };
+    let (title, planned) = plan(args, file, &grid)?;
+    if args.check {
+        let variants: BTreeSet<_> = planned.iter().map(|run| run.replica.scenario.variant.as_deref()).collect();
+        let checked = serde_json::json!({ "scenario": title, "variants": variants.len(), "runs": planned.len() });
+        return output.result(&checked, |_| format!("{} is sound: {} runs", file.display(), planned.len()));
+    }
+    let mut sink = match &args.out {
+        Some(out) => Sink::Folder(Store::open(&out.join("shards")).map_err(Failure::failed)?),
+        None => Sink::Memory(Vec::new()),
+    };
+    let missing: Vec<&Planned> = planned.iter().filter(|run| !sink.has(run.name())).collect();
+    let kept = planned.len() - missing.len();
+    let cost = make(&missing, &mut sink, args.jobs(), output)?;
+    let wanted: Vec<RunKey> = planned.iter().map(Planned::name).collect();
+    let (table, places) = sink.rows(&wanted)?;
+    let points: Vec<usize> = places.iter().map(|place| planned[*place].point).collect();
+    let summary = sweeps::summaries(&table, &points).unwrap_or_default();
+    let finished = places.iter().collect::<BTreeSet<_>>().len();
+    let point =
+        |point| grid.axes.iter().zip(grid.point(point)).map(|(axis, value)| (axis.key.clone(), value.to_owned()));
+    let document = Document {
+        scenario: title,
+        points: (0..grid.len().unwrap_or(0)).map(|number| point(number).collect()).collect(),
+        summary,
+        runs: planned.len(),
+        kept,
+        cpu_s: cost.cpu.as_secs_f64(),
+        wall_s: cost.wall.as_secs_f64(),
+    };
+    if let Some(out) = &args.out {
+        write(args, file, &grid, out, with_settings(&grid, table, &points), &document)?;
+    }
+    output.result(&document, |columns| document.text(&grid, columns))?;
+    if finished < planned.len() {
+        let runs = planned.len();
+        return Err(Failure::failed(format!("interrupted: {finished} of {runs} runs were finished and are kept")));
+    }
+    Ok(())
+}
+
+/// Every run of the grid, in the order of its points, and what the scenario is called.
+fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>), Failure> {
+    let (mut planned, mut title) = (Vec::new(), String::new());
+    let points = grid.len().filter(|points| *points <= MAX_RUNS).unwrap_or(usize::MAX);
+    for point in 0..points.min(MAX_RUNS + 1) {
+        let settings: Vec<String> = args.set.iter().cloned().chain(grid.settings(point)).collect();
+        let mut experiment = load(file, &settings)?;
+        let scenarios = std::mem::take(&mut experiment.scenarios);
+        title = name(&experiment, file);
+        // Replicas of a scenario share it.
+        let mut last: Option<(Arc<scenario::Scenario>, Key)> = None;
+        for replica in args.replicas(scenarios)? {
+            let known = last.take().filter(|(scenario, _)| Arc::ptr_eq(scenario, &replica.scenario));
+            let (scenario, key) = known.unwrap_or_else(|| (Arc::clone(&replica.scenario), Key::of(&replica.scenario)));
+            planned.push(Planned { point, key, replica });
+            last = Some((scenario, key));
+        }
+        if planned.len() > MAX_RUNS {
+            return Err(Failure::usage(format!("--sweep: the grid has more than {MAX_RUNS} runs")));
+        }
+    }
+    Ok((title, planned))
+}
+
+/// Makes runs and gives them to `sink` as they end.
+fn make(missing: &[&Planned], sink: &mut Sink, jobs: usize, output: &Output) -> Result<replicas::Cost, Failure> {
+    let pool =
+        Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let replicas: Vec<Replica> = missing.iter().map(|planned| planned.replica.clone()).collect();
+    // After an interrupt runs may be missing in between. The scenarios of each point have names of their own in memory.
+    let identity = |groups: &Arc<[String]>, variant: Option<&str>, seed: u64| {
+        (Arc::as_ptr(groups).cast::<u8>() as usize, variant.map(str::to_owned), seed)
+    };
+    let names: BTreeMap<_, RunKey> = missing
+        .iter()
+        .map(|planned| {
+            let scenario = &planned.replica.scenario;
+            (identity(&scenario.groups, scenario.variant.as_deref(), planned.replica.seed), planned.name())
+        })
+        .collect();
+    let mut waiting: Vec<(RunKey, Table)> = Vec::new();
+    let mut written = Instant::now();
+    let cost = pool.run(&format!("{} runs", replicas.len()), &replicas, &Recording::Nothing, |run| {
+        if let Some(limit) = super::report::limit(run.report.stopped) {
+            return Err(Failure::failed(format!("run {} stopped at {limit}", run.label.file_stem())));
+        }
+        if let Some(run_key) = names.get(&identity(&run.groups, run.label.variant.as_deref(), run.label.seed)) {
+            waiting.push((*run_key, sweeps::rows(run_key.0, &run)));
+        }
+        if waiting.len() >= RUNS_IN_SHARD || written.elapsed() >= BETWEEN_SHARDS {
+            sink.put(std::mem::take(&mut waiting))?;
+            written = Instant::now();
+        }
+        Ok::<(), Failure>(())
+    });
+    sink.put(waiting)?;
+    cost
+}
+
+impl Planned {
+    fn name(&self) -> RunKey {
+        (self.key, self.replica.seed)
+    }
+}
+
+impl Sink {
+    fn has(&self, run: RunKey) -> bool {
+        matches!(self, Self::Folder(store) if store.has(run))
+    }
+
+    fn put(&mut self, runs: Vec<(RunKey, Table)>) -> Result<(), Failure> {
+        match self {
+            Self::Memory(all) => all.extend(runs),
+            Self::Folder(_) if runs.is_empty() => {}
+            Self::Folder(store) => {
+                let (names, tables): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+                let shard = sweeps::encoded(tables).map_err(Failure::failed)?;
+                store.put(&names, &shard).map_err(Failure::failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of `wanted`, and for each the place of its run there.
+    fn rows(self, wanted: &[RunKey]) -> Result<(Table, Vec<usize>), Failure> {
+        let all = match self {
+            Self::Folder(store) => return store.rows(wanted).map_err(Failure::failed),
+            Self::Memory(all) => all,
+        };
+        let mut tables: BTreeMap<RunKey, Table> = all.into_iter().collect();
+        let found: Vec<(usize, Table)> =
+            wanted.iter().enumerate().filter_map(|(place, run)| Some((place, tables.remove(run)?))).collect();
+        let places = found.iter().flat_map(|(place, table)| std::iter::repeat_n(*place, table.rows())).collect();
+        let tables = found.into_iter().map(|(_, table)| table).collect();
+        Ok((sweeps::joined(tables).unwrap_or(Table { columns: Vec::new() }), places))
+    }
+}
+
+/// `table` behind a column for each setting.
+fn with_settings(grid: &Grid, mut table: Table, points: &[usize]) -> Table {
+    for (number, axis) in grid.axes.iter().enumerate().rev() {
+        let values: Vec<Arc<str>> = axis.values.iter().map(|value| Arc::from(value.as_str())).collect();
+        let value = |point: &usize| {
+            let value = grid.point(*point)[number];
+            values.iter().find(|known| ***known == *value).cloned()
+        };
+        let values = results::Values::Text(points.iter().map(value).collect());
+        table.columns.insert(0, results::Column { name: axis.key.clone().into(), values });
+    }
+    table
+}
+
+/// The table and the picture.
+fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, document: &Document) -> Result<(), Failure> {
+    let format = results::Format::from(args.format);
+    let path = out.join(format!("sweep.{}", format.extension()));
+    let failed = |error| Failure::failed(format!("{}: {error}", path.display()));
+    let opened = fs::File::create(&path).map_err(failed)?;
+    let mut writer = TableWriter::new(BufWriter::new(opened), format, path.display().to_string());
+    writer.append(&table).map_err(Failure::failed)?;
+    let written = writer.finish().map_err(Failure::failed)?;
+    written.into_inner().map_err(|error| failed(error.into_error()))?;
+    let Some(chart) = document.chart(grid, args.command(file)) else { return Ok(()) };
+    let path = out.join("sweep.svg");
+    let picture = chart.svg().map_err(Failure::failed)?;
+    fs::write(&path, picture).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}
+
+impl Document {
+    fn text(&self, grid: &Grid, columns: Option<usize>) -> Text {
+        let mut text = Text::new(columns);
+        text.lines(&self.scenario).blank().listing(&self.listing(grid)).blank();
+        text.lines(format!(
+            "{} runs, {} of them from earlier sweeps, in {}; figures are means and standard deviations over seeds.",
+            self.runs,
+            self.kept,
+            Quantity::Time.text(self.wall_s)
+        ));
+        text
+    }
+
+    fn listing(&self, grid: &Grid) -> Listing {
+        let has_variants = self.summary.iter().any(|summary| summary.variant.is_some());
+        let settings = grid.axes.iter().map(|axis| text(axis.key.as_str()));
+        let names = has_variants.then(|| text("variant")).into_iter().chain([text("flow"), count("complete")]);
+        let figures = [("goodput", Quantity::Rate), ("time", Quantity::Time), ("retransmitted", Quantity::Number)];
+        let mut listing =
+            Listing::new(settings.chain(names).chain(figures.map(|(name, quantity)| figure(name, quantity))));
+        for summary in &self.summary {
+            let settings = grid.point(summary.point).into_iter().map(Cell::from);
+            let variant = has_variants.then(|| Cell::from(summary.variant.as_deref().unwrap_or_default()));
+            let names = [Cell::from(summary.group.as_str()), format!("{}/{}", summary.complete, summary.flows).into()];
+            let figures = [summary.goodput_bps, summary.time_s, summary.retransmissions].map(spread);
+            listing.add(settings.chain(variant).chain(names).chain(figures));
+        }
+        listing
+    }
+
+    /// Goodput with bands against the first setting that is a number or a quantity; nothing if none is.
+    fn chart(&self, grid: &Grid, caption: String) -> Option<Chart> {
+        let numbers =
+            |axis: &sweeps::Axis| axis.values.iter().map(|value| base_units(value)).collect::<Option<Vec<_>>>();
+        let (across, values) = grid.axes.iter().enumerate().find_map(|(at, axis)| Some((at, numbers(axis)?)))?;
+        type Curve = Vec<(f64, Interval)>;
+        let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
+        let groups = self.summary.iter().map(|summary| &summary.group).collect::<BTreeSet<_>>();
+        for summary in &self.summary {
+            let point = grid.point(summary.point);
+            let value = grid.axes[across].values.iter().position(|value| value == point[across])?;
+            let others = point.iter().enumerate().filter(|(at, _)| *at != across).map(|(_, value)| *value);
+            let group = (groups.len() > 1).then_some(summary.group.as_str());
+            let parts: Vec<&str> = summary.variant.as_deref().into_iter().chain(others).chain(group).collect();
+            curves
+                .entry(parts.join(", "))
+                .or_default()
+                .extend(summary.goodput_bps.map(|goodput| (values[value], goodput)));
+        }
+        let series = |(name, mut points): (String, Curve)| {
+            points.sort_by(|one, other| one.0.total_cmp(&other.0));
+            let line = points.iter().map(|(x, goodput)| (*x, goodput.statistic.mean / 1e6)).collect();
+            let band = points.iter().map(|(x, goodput)| {
+                let (mean, half) = (goodput.statistic.mean, goodput.half_width_95.unwrap_or(0.0));
+                (*x, (mean - half).max(0.0) / 1e6, (mean + half) / 1e6)
+            });
+            Series::new(name, Style::Joined, line).with_band(band.collect())
+        };
+        let (least, most) =
+            values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
+        let label = grid.axes[across].key.as_str();
+        let x = if least > 0.0 && most > 20.0 * least { Axis::log(label) } else { Axis::linear(label) };
+        Some(Chart {
+            title: self.scenario.clone(),
+            x,
+            y: Axis::linear("goodput, Mbit/s"),
+            series: curves.into_iter().map(series).collect(),
+            caption,
+        })
+    }
+}
+
+fn spread(interval: Option<Interval>) -> Cell {
+    interval.map_or(Cell::Missing, |interval| Cell::spread(interval.statistic.mean, interval.statistic.stddev))
+}
+
+/// The number that a value of a setting is, in base units.
+fn base_units(value: &str) -> Option<f64> {
+    let value = value.trim_matches('"');
+    let number = || value.parse::<f64>().ok();
+    let rate = || Rate::parse(value).ok().map(|rate| rate.as_bps() as f64);
+    let time = || units::Duration::parse(value).ok().map(units::Duration::as_secs_f64);
+    let size = || Bytes::parse(value).ok().map(|size| size.as_u64() as f64);
+    number().or_else(rate).or_else(time).or_else(size).filter(|number| number.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_settings_are_numbers_in_base_units() {
+        for (value, expected) in
+            [("1e-3", 1e-3), ("6Mbit/s", 6e6), ("\"550ms\"", 0.55), ("320KiB", 327_680.0), ("7", 7.0)]
+        {
+            assert_eq!(base_units(value), Some(expected), "{value}");
+        }
+        assert_eq!(base_units("cubic"), None);
+    }
+}

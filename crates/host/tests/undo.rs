@@ -1,0 +1,254 @@
+//! Settings of a host in a namespace of its own, applied and undone: each undo leaves exactly what was there, and what others have
+//! changed in between stays theirs.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use host::{Change, Error, Journal, Plan, Present, Target, Undone};
+use kernel::network::IpBatch;
+use kernel::{Namespace, sysctl};
+use model::tuning::{Place, Setting};
+use std::path::PathBuf;
+
+/// Routes in forms that `ip` prints and does not take back, or that differ in how they name a next hop.
+const ROUTES: [&str; 7] = [
+    "route add default via 198.18.0.2 metric 7 congctl cubic",
+    "route add default via 198.18.0.2 rto_min 400ms initcwnd 12",
+    "route add default via 198.18.0.2 dev eth0 onlink src 198.18.0.1 mtu 1400 proto dhcp metric 100",
+    "route add default nexthop via 198.18.0.2 weight 3 nexthop via 198.18.0.3 onlink dev eth0",
+    "route add default via 198.18.0.2 tos 0x10 metric 9",
+    "route add default dev eth0 scope link features ecn",
+    "route add default nhid 9",
+];
+
+struct Host {
+    namespace: Namespace,
+    folder: tempfile::TempDir,
+}
+
+impl Host {
+    fn new(route: &str) -> Option<Self> {
+        let host = Self { namespace: kernel::testing::namespace()?, folder: tempfile::tempdir().unwrap() };
+        IpBatch::new(&host.namespace)
+            .add_veth("eth0", &host.namespace, "eth1")
+            .add("link set eth0 up")
+            .add("link set eth1 up")
+            .add("address add 198.18.0.1/24 dev eth0")
+            .add("nexthop add id 9 via 198.18.0.2 dev eth0")
+            .add(route)
+            .run()
+            .unwrap();
+        Some(host)
+    }
+
+    fn ip(&self, command: &str) {
+        IpBatch::new(&self.namespace).add(command).run().unwrap();
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("journal.json")
+    }
+
+    /// Everything that could have been changed, as `ip` and the kernel print it.
+    fn settings(&self) -> Vec<String> {
+        let output = self.namespace.command("ip").args(["-4", "-oneline", "route", "show"]).output().unwrap();
+        let routes = String::from_utf8(output.stdout).unwrap();
+        let sysctls = SYSCTLS.map(|(key, _)| self.namespace.run(|| sysctl::read(key)).unwrap().unwrap());
+        sysctls.into_iter().chain([routes]).collect()
+    }
+
+    fn plan(&self, to: Target) -> Vec<Change> {
+        let wanted = || {
+            let settings: Vec<_> = ROUTE
+                .iter()
+                .map(|(key, value)| (Place::Route(key), value))
+                .chain(SYSCTLS.iter().map(|(key, value)| (Place::Sysctl(key), value)))
+                .map(|(place, value)| Setting { place, value: (*value).to_owned(), default: None, why: String::new() })
+                .collect();
+            Plan::new(&settings, &Present::read(to).unwrap(), false).unwrap().changes
+        };
+        self.namespace.run(wanted).unwrap()
+    }
+
+    fn apply(&self, to: Target) {
+        let changes = self.plan(to);
+        self.namespace.run(|| Journal::apply(changes, &self.file())).unwrap().unwrap();
+    }
+
+    fn undo(&self, force: bool) -> Result<Undone, Error> {
+        self.namespace.run(|| Journal::undo(&self.file(), force)).unwrap()
+    }
+
+    /// What an undo that succeeds has left.
+    fn left_by_undo(&self, force: bool) -> Vec<String> {
+        self.undo(force).unwrap().left.into_iter().map(|left| format!("{}; {}", left.change, left.now)).collect()
+    }
+}
+
+const DEFAULT: Target = Target::Default { is_ipv6: false };
+const ROUTE: [(&str, &str); 3] = [("initcwnd", "40"), ("initrwnd", "80"), ("congctl", "reno")];
+const SYSCTLS: [(&str, &str); 2] =
+    [("net.ipv4.tcp_wmem", "4096 16384 9000000"), ("net.ipv4.tcp_slow_start_after_idle", "0")];
+
+#[test]
+fn a_route_of_any_form_is_tuned_and_put_back_as_it_was() {
+    for route in ROUTES {
+        let Some(host) = Host::new(route) else { return };
+        let before = host.settings();
+        host.apply(DEFAULT);
+        let tuned = host.settings();
+        for word in ["initcwnd", "40", "initrwnd 80", "congctl reno"] {
+            assert!(tuned[2].contains(word), "{route}: {tuned:?}");
+        }
+        assert_eq!(tuned[0], "4096 16384 9000000");
+        assert_eq!(host.left_by_undo(false), [""; 0], "{route}");
+        assert_eq!(host.settings(), before, "{route}");
+        assert!(!host.file().exists());
+    }
+}
+
+#[test]
+fn an_ipv6_route_with_a_lifetime_and_a_route_of_several_hops_are_put_back() {
+    for route in [
+        "route add default via 2001:db8::2 metric 100 expires 1800 pref high",
+        "route add default nexthop via 2001:db8::2 nexthop via 2001:db8::3",
+    ] {
+        let Some(host) = Host::new("address add 2001:db8::1/64 dev eth0 nodad") else { return };
+        host.ip(route);
+        let routes = || {
+            let output =
+                host.namespace.command("ip").args(["-6", "-oneline", "route", "show", "default"]).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            // Of a lifetime seconds may have passed.
+            text.split_whitespace().filter(|word| !word.ends_with("sec")).collect::<Vec<_>>().join(" ")
+        };
+        let before = routes();
+        host.apply(Target::Default { is_ipv6: true });
+        assert!(routes().contains("initcwnd 40"), "{}", routes());
+        assert_eq!(routes().contains("expires"), route.contains("expires"));
+        assert_eq!(host.left_by_undo(false), [""; 0], "{route}");
+        assert_eq!(routes(), before);
+    }
+}
+
+#[test]
+fn an_apply_that_is_killed_between_any_two_steps_is_undone() {
+    let Some(host) = Host::new(ROUTES[0]) else { return };
+    let before = host.settings();
+    let changes = host.plan(DEFAULT);
+    assert_eq!(changes.len(), 3);
+    for made in 0..=changes.len() {
+        host.apply(DEFAULT);
+        // What a kill leaves: the whole journal, and the last changes not made.
+        let unmade = changes.iter().skip(made).rev();
+        for change in unmade {
+            host.namespace.run(|| change.undo(true)).unwrap().unwrap();
+        }
+        assert_eq!(host.left_by_undo(false), [""; 0], "{made} made");
+        assert_eq!(host.settings(), before, "{made} made");
+    }
+}
+
+#[test]
+fn a_default_route_that_moved_keeps_its_gateway_and_loses_what_was_ours() {
+    let Some(host) = Host::new(ROUTES[0]) else { return };
+    let tuned = "default via 198.18.0.2 dev eth0 metric 7 initcwnd 40 initrwnd 80 congctl reno";
+    // A client of DHCP that keeps the settings of a route, one that does not, and one that has settings of its own.
+    for (moved, expected) in [
+        (
+            "via 198.18.0.9 metric 7 initcwnd 40 initrwnd 80 congctl reno",
+            "via 198.18.0.9 dev eth0 metric 7 congctl cubic",
+        ),
+        ("via 198.18.0.9 metric 7", "via 198.18.0.9 dev eth0 metric 7"),
+        ("via 198.18.0.9 metric 7 initcwnd 20", "via 198.18.0.9 dev eth0 metric 7 initcwnd 20"),
+    ] {
+        host.ip("route replace default via 198.18.0.2 metric 7 congctl cubic");
+        host.apply(DEFAULT);
+        host.ip(&format!("route replace default {moved}"));
+        let left = host.left_by_undo(false);
+        assert!(left.len() == 1 && left[0].contains(expected), "{left:?}");
+        let routes = host.settings()[2].clone();
+        assert!(routes.contains(&format!("default {expected} \n")), "{moved}: {routes}");
+        assert!(matches!(host.undo(false), Err(Error::OnlyLeft(_))));
+        assert_eq!(host.left_by_undo(true), [""; 0]);
+        assert!(host.settings()[2].contains("default via 198.18.0.2 dev eth0 metric 7 congctl cubic"), "{tuned}");
+        assert!(!host.file().exists());
+    }
+}
+
+#[test]
+fn a_route_that_was_deleted_is_not_made_again_and_what_was_left_does_not_keep_from_applying() {
+    let Some(host) = Host::new(ROUTES[0]) else { return };
+    host.apply(DEFAULT);
+    host.ip("route delete default");
+    let left = host.left_by_undo(false);
+    assert!(left.len() == 1 && left[0].ends_with("it has been deleted"), "{left:?}");
+    assert!(!host.settings()[2].contains("default"));
+    host.ip("route add default via 198.18.0.3");
+    host.apply(DEFAULT);
+    assert!(matches!(
+        host.namespace.run(|| Journal::apply(Vec::new(), &host.file())).unwrap(),
+        Err(Error::AlreadyApplied(_))
+    ));
+    assert_eq!(host.left_by_undo(false), [""; 0]);
+    assert!(host.settings()[2].contains("default via 198.18.0.3 dev eth0 \n"));
+}
+
+#[test]
+fn a_sysctl_that_others_have_set_since_stays() {
+    let Some(host) = Host::new(ROUTES[0]) else { return };
+    let before = host.settings();
+    host.apply(DEFAULT);
+    let theirs = "4096 16384 7000000";
+    host.namespace.run(|| sysctl::write("net.ipv4.tcp_wmem", theirs)).unwrap().unwrap();
+    let left = host.left_by_undo(false);
+    assert!(left.len() == 1 && left[0].contains(theirs), "{left:?}");
+    assert_eq!(host.settings()[0], theirs);
+    assert_eq!(host.settings()[1..], before[1..]);
+    assert_eq!(host.left_by_undo(true), [""; 0]);
+    assert_eq!(host.settings(), before);
+}
+
+#[test]
+fn a_route_whose_interface_is_gone_or_made_again_counts_as_undone() {
+    for is_made_again in [false, true] {
+        let Some(host) = Host::new(ROUTES[0]) else { return };
+        let before = host.settings();
+        host.apply(DEFAULT);
+        host.ip("link delete eth0");
+        if is_made_again {
+            IpBatch::new(&host.namespace)
+                .add_veth("eth0", &host.namespace, "eth1")
+                .add("link set eth0 up")
+                .run()
+                .unwrap();
+        }
+        assert_eq!(host.left_by_undo(false), [""; 0]);
+        assert_eq!(host.settings()[..2], before[..2]);
+        assert!(!host.file().exists());
+    }
+}
+
+#[test]
+fn a_network_gets_a_route_of_its_own_by_the_same_next_hop_until_it_is_undone() {
+    // Packets without a type of service do not take a route that has one.
+    for route in ROUTES.into_iter().filter(|route| !route.contains("tos")) {
+        let Some(host) = Host::new(route) else { return };
+        let before = host.settings();
+        host.apply(Target::Network("198.19.4.5/24".parse().unwrap()));
+        let routes = host.settings()[2].clone();
+        assert!(routes.contains("198.19.4.0/24 ") && routes.contains("initcwnd"), "{route}: {routes}");
+        assert_eq!(host.left_by_undo(false), [""; 0]);
+        assert_eq!(host.settings(), before, "{route}");
+    }
+}
+
+#[test]
+fn what_tune_records_is_read_by_a_person() {
+    let Some(host) = Host::new(ROUTES[1]) else { return };
+    host.apply(DEFAULT);
+    let text = std::fs::read_to_string(host.file()).unwrap();
+    assert!(text.contains("default via 198.18.0.2 dev eth0 initcwnd 12 rto_min lock 400ms"), "{text}");
+    // A message that is damaged is named with the route.
+    std::fs::write(host.file(), text.replace("\"message\": \"", "\"message\": \"AAAA")).unwrap();
+    let error = host.undo(false).unwrap_err().to_string();
+    assert!(error.contains("is not a message about a route"), "{error}");
+}

@@ -1,0 +1,57 @@
+//! What a run is known by.
+
+use scenario::Scenario;
+use sim::Record;
+use std::fmt::{self, Display, Write};
+use twox_hash::XxHash3_128;
+
+/// What decides the results of a scenario with a given seed: the scenario as it is understood, and the program's version. How its
+/// file is written, which seeds it asks for and what it records change nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(u128);
+
+/// A scenario's key and a seed: one run.
+pub type RunKey = (Key, u64);
+
+impl Key {
+    /// That of `scenario`.
+    pub fn of(scenario: &Scenario) -> Self {
+        let mut plain = scenario.clone();
+        plain.seeds = 0..=0;
+        plain.settings.record = Record::default();
+        let mut hash = Hash(XxHash3_128::new());
+        // A hash takes whatever is written to it.
+        let _ = write!(hash, "{} {plain:?}", env!("CARGO_PKG_VERSION"));
+        Self(hash.0.finish_128())
+    }
+
+    /// Reads what `to_string` makes.
+    pub fn parse(text: &str) -> Option<Self> {
+        u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(Self)
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+struct Hash(XxHash3_128);
+
+impl Write for Hash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// The name of what holds these runs.
+pub(crate) fn name_of(runs: &[RunKey]) -> String {
+    let mut hash = Hash(XxHash3_128::new());
+    for (key, seed) in runs {
+        // As above.
+        let _ = write!(hash, "{key} {seed};");
+    }
+    format!("{:032x}", hash.0.finish_128())
+}

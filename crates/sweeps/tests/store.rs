@@ -1,0 +1,119 @@
+//! What a store keeps, and what it finds again.
+
+use std::sync::Arc;
+use sweeps::{Error, Key, Store, encoded, rows};
+
+const TEXT: &str = r#"
+version = 1
+nodes = ["earth", "moon"]
+[[link]]
+name = "laser"
+between = ["earth", "moon"]
+rate = "1Mbit/s"
+delay = "20ms"
+queue = "1BDP"
+loss = 0.02
+[[flow]]
+name = "photos"
+from = "moon"
+to = "earth"
+tcp = "cubic"
+bulk = { size = "100kB" }
+"#;
+
+fn scenario(text: &str, overrides: &[&str]) -> scenario::Scenario {
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
+    let mut experiment = scenario::load(text, "moon.toml", &overrides, &|_| Err("none".into())).expect("sound");
+    experiment.scenarios.remove(0)
+}
+
+fn run(scenario: &scenario::Scenario, seed: u64) -> results::Run {
+    let mut simulation = sim::Simulation::of(scenario, seed, false).expect("sound");
+    simulation.run();
+    results::Run {
+        label: results::Label { variant: None, seed },
+        report: simulation.report(),
+        groups: scenario.groups.clone(),
+        network: Arc::clone(&scenario.network),
+        flow_samples: Vec::new(),
+        queue_samples: Vec::new(),
+        capacity_samples: Vec::new(),
+    }
+}
+
+#[test]
+fn a_key_is_of_what_is_simulated_and_not_of_how_it_is_written() {
+    let key = Key::of(&scenario(TEXT, &[]));
+    let written_otherwise = TEXT.replace("0.02", "2e-2 # two in a hundred").replace("20ms", "0.02s");
+    assert_eq!(key, Key::of(&scenario(&written_otherwise, &["seeds.count=7", "record.interval=\"10ms\""])));
+    assert_ne!(key, Key::of(&scenario(TEXT, &["link.laser.loss=0.03"])));
+    assert_ne!(key, Key::of(&scenario(TEXT, &["flow.photos.tcp=reno"])));
+    assert_eq!(Key::parse(&key.to_string()), Some(key));
+    assert_eq!(Key::parse("moon"), None);
+}
+
+#[test]
+fn what_was_put_is_there_for_the_next_process_and_in_the_order_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(folder.path()).expect("it is made");
+    assert!(store.is_empty());
+    let scenario = scenario(TEXT, &[]);
+    let key = Key::of(&scenario);
+    let table = |seed| rows(key, &run(&scenario, seed));
+    store.put(&[(key, 1), (key, 2)], &encoded(vec![table(1), table(2)]).expect("a shard")).expect("written");
+    store.put(&[(key, 3)], &encoded(vec![table(3)]).expect("a shard")).expect("written");
+
+    let again = Store::open(folder.path()).expect("it is there");
+    assert_eq!(again.len(), 3);
+    assert!(again.has((key, 3)) && !again.has((key, 4)));
+    let (found, places) = again.rows(&[(key, 3), (key, 4), (key, 1)]).expect("readable");
+    assert_eq!(places, [0, 2]);
+    let direct = [table(3), table(1)];
+    for (at, column) in found.columns.iter().enumerate() {
+        let mut expected = direct[0].columns[at].values.clone();
+        expected.extend(direct[1].columns[at].values.clone());
+        assert_eq!(column.values, expected, "{}", column.name);
+    }
+}
+
+#[test]
+fn two_shards_with_the_same_run_give_it_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(folder.path()).expect("it is made");
+    let scenario = scenario(TEXT, &[]);
+    let key = Key::of(&scenario);
+    let table = |seed| rows(key, &run(&scenario, seed));
+    store.put(&[(key, 1)], &encoded(vec![table(1)]).expect("a shard")).expect("written");
+    store.put(&[(key, 1), (key, 2)], &encoded(vec![table(1), table(2)]).expect("a shard")).expect("written");
+    let (found, places) = store.rows(&[(key, 1), (key, 2)]).expect("readable");
+    assert_eq!((found.rows(), places), (2, vec![0, 1]));
+}
+
+#[test]
+fn what_is_unfinished_is_not_there_and_what_is_no_shard_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join(".abc-1.unfinished"), "half").expect("written");
+    std::fs::write(folder.path().join("notes.txt"), "mine").expect("written");
+    assert!(Store::open(folder.path()).expect("a store").is_empty());
+    std::fs::write(folder.path().join("shard-abc.parquet"), "half").expect("written");
+    let error = Store::open(folder.path()).expect_err("no shard");
+    assert!(matches!(error, Error::Results(_)) && error.to_string().contains("shard-abc.parquet"), "{error}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(folder.path()).expect("it is made");
+    let key = Key::of(&scenario(TEXT, &[]));
+    store
+        .put(&[(key, 1)], &encoded(vec![rows(key, &run(&scenario(TEXT, &[]), 1))]).expect("a shard"))
+        .expect("written");
+    // In the place of the folder for the next one.
+    let moved = folder.path().with_extension("moved");
+    std::fs::rename(folder.path(), &moved).expect("moved");
+    let error = store.put(&[(key, 2)], b"").expect_err("there is no folder");
+    assert!(error.to_string().contains("shard-"), "{error}");
+    assert!(!store.has((key, 2)));
+    assert_eq!(Store::open(&moved).expect("a store").len(), 1);
+    std::fs::rename(&moved, folder.path()).expect("moved back");
+}

@@ -1,0 +1,65 @@
+"""TCP over satellite links: simulate, sweep, predict and plot.
+
+    import bentpipe as bp
+
+    scenario = bp.Scenario.from_file("geo-bulk.toml")
+    result = bp.simulate(scenario, seeds=20)
+    result.flows.to_polars()
+
+`bentpipe.model` has closed-form models over NumPy arrays, `bentpipe.plots` draws on matplotlib axes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from bentpipe._bentpipe import (
+    BentpipeError,
+    CommandError,
+    InputError,
+    LimitError,
+    MissingError,
+    QuantityError,
+    ResultsError,
+    ScenarioError,
+    Table,
+    __version__,
+)
+from bentpipe.commands import lab, papers, tune
+from bentpipe.scenarios import Scenario
+from bentpipe.simulation import Result, simulate
+from bentpipe.sweeps import Sweep, WorkerLost, sweep
+
+__all__ = [
+    "BentpipeError",
+    "CommandError",
+    "InputError",
+    "LimitError",
+    "MissingError",
+    "QuantityError",
+    "Result",
+    "ResultsError",
+    "Scenario",
+    "ScenarioError",
+    "Sweep",
+    "Table",
+    "WorkerLost",
+    "__version__",
+    "lab",
+    "model",
+    "papers",
+    "plots",
+    "simulate",
+    "sweep",
+    "tune",
+]
+
+# They need NumPy and matplotlib, which take longer to import than all of the rest.
+_LAZY = {"model": "bentpipe.model", "plots": "bentpipe.plots"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(_LAZY[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

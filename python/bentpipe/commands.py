@@ -1,0 +1,116 @@
+"""What the command `bentpipe` does better: it enters namespaces of its own, which a process with threads cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from bentpipe._bentpipe import CommandError, InputError, MissingError
+from bentpipe.scenarios import Scenario
+
+# The command's exit codes (bentpipe --help).
+_FAILED, _WRONG_INPUT, _MISSING = 1, 2, 3
+
+
+def tune(**options: Any) -> dict[str, Any]:
+    """TCP settings for a link, and their gain: the document of `bentpipe tune --json`.
+
+    Options are those of the command: `bp.tune(rate="6Mbit/s", rtt="550ms", size="1MB", verify=True)`.
+    """
+    return run("tune", *_options(options))
+
+
+def papers(*names: str, **options: Any) -> dict[str, Any]:
+    """Reproduces papers, number by number: the document of `bentpipe papers --json`.
+
+    `bp.papers("marchese", item="table-3")` reproduces one table; `bp.papers(list=True)` lists all.
+    """
+    return run("papers", *names, *_options(options))
+
+
+def lab(
+    scenario: Scenario | str | os.PathLike[str], *, variants: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Runs a scenario with the kernel's TCP over the emulated link, in real time: the document of `bentpipe lab --json`.
+
+    Linux only; it needs root, or unprivileged user namespaces. Raises `MissingError` where it cannot run.
+    """
+    if sys.platform != "linux":
+        raise MissingError("the lab needs Linux: its links join network namespaces")
+    scenario = Scenario.of(scenario)
+    arguments = [argument for setting in scenario.overrides() for argument in ("--set", setting)]
+    if variants is not None:
+        arguments += ["--variants", ",".join([variants] if isinstance(variants, str) else variants)]
+    folder = scenario._folder
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", dir=folder, encoding="utf-8") as file:
+        file.write(scenario.to_toml())
+        file.flush()
+        return run("lab", file.name, *arguments)
+
+
+def program() -> str:
+    """Where the command is: BENTPIPE's path, beside this Python, or in PATH."""
+    named = os.environ.get("BENTPIPE")
+    if named:
+        return named
+    beside = Path(sysconfig.get_path("scripts")) / "bentpipe"
+    found = str(beside) if beside.exists() else shutil.which("bentpipe")
+    if found is None:
+        raise MissingError("the command bentpipe is missing: install the wheel, or set BENTPIPE to its path")
+    return found
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    """The JSON document that a command prints. Its failures are raised with its texts."""
+    try:
+        done = subprocess.run([program(), *arguments, "--json"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise MissingError(f"{program()}: {error.strerror}") from error
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    text = _problem(done.stderr)
+    if done.returncode == _WRONG_INPUT:
+        raise InputError(text)
+    if done.returncode == _MISSING:
+        raise MissingError(text)
+    error = CommandError(text)
+    error.document = json.loads(done.stdout) if done.stdout.strip() else None
+    raise error
+
+
+def _problem(stderr: str) -> str:
+    """The text of the failure, which stands last on stderr."""
+    for line in reversed(stderr.splitlines()):
+        try:
+            return str(json.loads(line)["error"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return stderr.strip()
+
+
+def _options(options: Mapping[str, Any]) -> list[str]:
+    arguments = []
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            arguments.append(option)
+        elif value is not None and value is not False:
+            arguments.append(f"{option}={_text(value)}")
+    return arguments
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return f"{round(value.total_seconds() * 1e6)}us"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    return str(value)

@@ -1,0 +1,155 @@
+"""Scenarios: what is simulated."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from bentpipe._bentpipe import Experiment, ScenarioError, to_toml
+
+
+class Scenario:
+    """A scenario file (docs/scenarios.md), or the same built in Python.
+
+    Quantities are texts with units, as in the file; times may be `timedelta`. Settings are changed by their key, as with
+    `--set` of the command line: `scenario["link.sat.loss"] = 1e-3`. A run takes a snapshot: what is changed later does not
+    change it.
+
+    >>> scenario = Scenario(
+    ...     nodes=["client", "server"],
+    ...     link=[{"name": "sat", "between": ["client", "server"], "rate": "6Mbit/s", "delay": timedelta(seconds=0.275), "queue": "1BDP"}],
+    ...     flow=[{"name": "file", "from": "client", "to": "server", "tcp": "cubic", "bulk": {"size": "1MB"}}],
+    ... )
+    >>> scenario.check().variants
+    []
+    """
+
+    def __init__(self, **sections: Any) -> None:
+        self._name = "scenario"
+        self._text = to_toml(json.dumps(_document({"version": 1, **sections}, "scenario")))
+        self._folder: str | None = None
+        self._settings: dict[str, str] = {}
+
+    @classmethod
+    def from_toml(cls, text: str, *, name: str = "scenario", folder: str | os.PathLike[str] | None = None) -> Scenario:
+        """A scenario from the text of a file. `name` is what faults call it; files that it names lie in `folder`."""
+        scenario = cls.__new__(cls)
+        scenario._name, scenario._text, scenario._settings = name, text, {}
+        scenario._folder = None if folder is None else os.fspath(folder)
+        scenario.check()
+        return scenario
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Scenario:
+        """A scenario from a TOML file."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        return cls.from_toml(text, name=str(path), folder=path.parent)
+
+    @classmethod
+    def of(cls, scenario: Scenario | str | os.PathLike[str]) -> Scenario:
+        """`scenario` itself, or that of the file that it names."""
+        return scenario if isinstance(scenario, Scenario) else cls.from_file(scenario)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._settings[key] = _value(value, key)
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Scenario:
+        """A copy with other settings."""
+        copy = self.__class__.__new__(self.__class__)
+        copy.__dict__.update(self.__dict__, _settings=dict(self._settings))
+        for key, value in settings.items():
+            copy[key] = value
+        return copy
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What replaces settings of the text: keys, and values as in TOML."""
+        return dict(self._settings)
+
+    def to_toml(self) -> str:
+        """The text, without the changed `settings`."""
+        return self._text
+
+    def overrides(self) -> list[str]:
+        """The changed settings as the command line takes them."""
+        return [f"{key}={value}" for key, value in self._settings.items()]
+
+    def check(self) -> Experiment:
+        """Reads and checks the scenario as it is now. Raises `ScenarioError` with every fault."""
+        return Experiment(self._text, self._name, self.overrides(), self._folder)
+
+    def __repr__(self) -> str:
+        settings = "".join(f", {setting}" for setting in self.overrides())
+        return f"<bentpipe.Scenario {self._name}{settings}>"
+
+
+def choose_variants(experiment: Experiment, wanted: Iterable[str] | None) -> list[int]:
+    """The numbers of the variants in `wanted`, in the order of the scenario; of all if nothing is wanted."""
+    names = experiment.variants
+    if wanted is None:
+        return list(range(max(1, len(names))))
+    wanted = [wanted] if isinstance(wanted, str) else list(wanted)
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        known = ", ".join(names) if names else "it has none"
+        raise ScenarioError(f"variants: the scenario has no variant {unknown[0]} ({known})")
+    return [number for number, name in enumerate(names) if name in wanted]
+
+
+def choose_seeds(experiment: Experiment, wanted: int | Iterable[int] | None) -> list[int]:
+    """The seeds: so many from the scenario's first on, those of `wanted`, or those that the scenario asks for."""
+    first, last = experiment.seeds or (1, 1)
+    if wanted is None:
+        seeds = list(range(first, last + 1))
+    elif isinstance(wanted, int):
+        seeds = list(range(first, first + wanted))
+    else:
+        seeds = [int(seed) for seed in wanted]
+    if not seeds or min(seeds) < 0 or max(seeds) >= 1 << 64:
+        raise ScenarioError(f"seeds = {wanted!r}: expected a count of 1 or more, or whole numbers from 0 on")
+    return seeds
+
+
+def _document(value: Any, place: str) -> Any:
+    """`value` as JSON has it."""
+    if isinstance(value, timedelta):
+        return _time(value)
+    if isinstance(value, Mapping):
+        return {str(key): _document(item, f"{place}.{key}") for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_document(item, place) for item in value]
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    item = getattr(value, "item", None)
+    if callable(item):
+        return _document(item(), place)  # a scalar of NumPy
+    kind = type(value).__name__
+    raise ScenarioError(f"{place}: a {kind} is no setting; expected a text, a number, a timedelta, a list or a dict")
+
+
+def _value(value: Any, key: str) -> str:
+    """`value` as the command line takes it: TOML, or a bare text."""
+    value = _document(value, key)
+    return value if isinstance(value, str) else _inline(value)
+
+
+def _inline(value: Any) -> str:
+    """`value` in one line of TOML. JSON's texts, numbers and lists are TOML's."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {_inline(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _time(value: timedelta) -> str:
+    microseconds = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    return f"{microseconds}us"

@@ -1,0 +1,140 @@
+"""Simulations in virtual time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bentpipe import _bentpipe
+from bentpipe._bentpipe import Table
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants
+
+Progress = bool | Callable[[int, int], Any]
+"""Whether a bar shows how far runs are, or what is called with the number of runs that have ended, and of all."""
+
+# What `trace` calls columns of samples.
+_TRACES = {
+    "cwnd": "cwnd_bytes",
+    "ssthresh": "ssthresh_bytes",
+    "srtt": "srtt_s",
+    "delivered": "delivered_bytes",
+    "goodput": "goodput_bps",
+    "in_flight": "in_flight_bytes",
+}
+
+
+class Result:
+    """What simulations found. Each table is handed to polars, pyarrow or pandas without a copy of its numbers.
+
+    Runs, flows and directions of links have numbers: `run` counts all runs, `flow` and `direction` the rows of `flows` and `links`
+    of one run. Columns end in their unit.
+    """
+
+    def __init__(self, found: _bentpipe.Result) -> None:
+        self._found = found
+
+    @property
+    def runs(self) -> Table:
+        """A row for each run: variant, seed, why (`stopped`) and when (`end_s`) it ended."""
+        return self._found.runs
+
+    @property
+    def flows(self) -> Table:
+        """A row for each flow of each run."""
+        return self._found.flows
+
+    @property
+    def links(self) -> Table:
+        """A row for each direction of each link of each run."""
+        return self._found.links
+
+    @property
+    def samples(self) -> Table:
+        """A row for each sample of each flow, if the scenario has `record.interval`."""
+        return self._found.samples
+
+    @property
+    def queues(self) -> Table:
+        """A row for each sample of each queue, if the scenario has `record.queue_interval`."""
+        return self._found.queues
+
+    @property
+    def capacity(self) -> Table:
+        """A row for each superframe of each terminal, if the scenario has `record.capacity`."""
+        return self._found.capacity
+
+    def trace(self, *names: str) -> Table:
+        """Columns of the samples of flows, behind `run`, `flow` and `time_s`: cwnd, ssthresh, srtt, delivered, goodput, in_flight."""
+        unknown = [name for name in names if name not in _TRACES]
+        if unknown:
+            raise KeyError(f"there is no trace {unknown[0]}; there are {', '.join(_TRACES)}")
+        return self._found.trace([_TRACES[name] for name in names])
+
+    @property
+    def wall_s(self) -> float:
+        """From the first run to the last, in seconds."""
+        return self._found.wall_s
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of all runs together, in seconds."""
+        return self._found.cpu_s
+
+    def __repr__(self) -> str:
+        return f"<bentpipe.Result of {len(self.runs)} runs>"
+
+
+def simulate(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    seeds: int | Iterable[int] | None = None,
+    variants: Iterable[str] | None = None,
+    jobs: int | None = None,
+    record: bool = True,
+    progress: Progress = False,
+) -> Result:
+    """Runs each variant of `scenario` with each seed, `jobs` at a time (by default one for each processor).
+
+    `seeds` is a count from the scenario's first seed on, or the seeds; by default those of the scenario. The same seed gives the
+    same results. Without `record` no samples are kept, whatever the scenario records. `progress` is True, for a bar (of tqdm, if it
+    is installed), or is called with the number of runs that have ended and of all.
+
+    Python's lock is released, and Ctrl-C ends the runs at once. Raises `ScenarioError` if the scenario cannot be, `LimitError` if a
+    run stopped at a limit of its scenario.
+    """
+    experiment = Scenario.of(scenario).check()
+    chosen = choose_variants(experiment, variants)
+    runs = [(variant, seed) for variant in chosen for seed in choose_seeds(experiment, seeds)]
+    report, close = reporter(progress, len(runs))
+    try:
+        return Result(_bentpipe.simulate(experiment, runs, jobs or processors(), record, report))
+    finally:
+        close()
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def reporter(progress: Progress, total: int) -> tuple[Callable[[int], Any] | None, Callable[[], Any]]:
+    """What is called with the number of runs that have ended, and what is called at the end."""
+    if callable(progress):
+        return (lambda done: progress(done, total)), lambda: None
+    if not progress:
+        return None, lambda: None
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return (lambda done: _line(done, total)), lambda: sys.stderr.write("\n")
+    bar = tqdm(total=total, unit="run")
+    return (lambda done: bar.update(done - bar.n)), bar.close
+
+
+def _line(done: int, total: int) -> None:
+    sys.stderr.write(f"\r{done} of {total} runs")
+    sys.stderr.flush()

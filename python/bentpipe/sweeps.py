@@ -1,0 +1,264 @@
+"""Sweeps: a scenario with each combination of settings and each seed, on any executor."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from bentpipe import _bentpipe
+from bentpipe._bentpipe import BentpipeError, ScenarioError, Table
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants
+from bentpipe.simulation import Progress, processors, reporter
+
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+"""Each key's values, of which all combinations are run; or the combinations themselves."""
+
+# A chunk is to take so long: much longer than handing it to a worker, and short enough that a killed worker loses little.
+_CHUNK_S = 0.5
+_MOST_RUNS = 2_000
+# How many chunks wait or run for each worker: enough that none idles, few enough that their results fit into memory.
+_CHUNKS_EACH = 2
+# Looks at Ctrl-C while workers are busy.
+_LOOK_S = 0.1
+
+
+class WorkerLost(BentpipeError):
+    """A worker died, and its executor with it. What was finished is kept: the same sweep goes on from there."""
+
+
+class _Run(NamedTuple):
+    point: int
+    variant: int
+    seed: int
+    key: str
+
+
+class Sweep:
+    """A sweep, made by `sweep`: its points, and the results of its runs that are finished."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        points: list[dict[str, Any]],
+        seeds: int | Iterable[int] | None,
+        variants: Iterable[str] | None,
+        out: str | os.PathLike[str] | None,
+    ) -> None:
+        self.points = points
+        """The settings of each point of the grid."""
+        self._scenarios = [scenario.with_settings(point) for point in points]
+        # Without a folder of the user's, results live as long as the sweep.
+        if out is None:
+            out = tempfile.mkdtemp(prefix="bentpipe-")
+            weakref.finalize(self, shutil.rmtree, out, ignore_errors=True)
+        self._store = _bentpipe.Store(os.fspath(out))
+        self._runs: list[_Run] = []
+        for number, point in enumerate(self._scenarios):
+            experiment = point.check()
+            keys = _bentpipe.sweep_keys(experiment)
+            chosen = choose_variants(experiment, variants)
+            each = choose_seeds(experiment, seeds)
+            self._runs += [_Run(number, variant, seed, keys[variant]) for variant in chosen for seed in each]
+
+    def __len__(self) -> int:
+        """How many runs it has."""
+        return len(self._runs)
+
+    @property
+    def missing(self) -> int:
+        """How many runs are still to be made."""
+        return len(self._missing())
+
+    def _missing(self) -> list[_Run]:
+        return [run for run in self._runs if not self._store.has(run.key, run.seed)]
+
+    @property
+    def flows(self) -> Table:
+        """A row for each flow of each finished run, in the order of the points, variants and seeds. `place` counts runs."""
+        return self._store.rows([(run.key, run.seed) for run in self._runs])
+
+    def to_polars(self) -> Any:
+        """`flows` as a `polars.DataFrame`, with a column for each setting of the grid before the others."""
+        import polars
+
+        frame = self.flows.to_polars()
+        places = frame["place"].to_list()
+        settings = [
+            polars.Series(key, [self._setting(place, key) for place in places], strict=False)
+            for key in dict.fromkeys(itertools.chain.from_iterable(self.points))
+        ]
+        return polars.DataFrame([*settings, *frame.drop("place").get_columns()])
+
+    def to_pandas(self) -> Any:
+        """`flows` as a `pandas.DataFrame`, with a column for each setting of the grid before the others."""
+        frame = self.flows.to_pandas()
+        places = frame.pop("place")
+        for key in reversed(dict.fromkeys(itertools.chain.from_iterable(self.points))):
+            frame.insert(0, key, [self._setting(place, key) for place in places])
+        return frame
+
+    def _setting(self, place: int, key: str) -> Any:
+        value = self.points[self._runs[place].point].get(key)
+        return value if value is None or isinstance(value, (int, float, str, bool)) else str(value)
+
+    def run(self, executor: Executor | None = None, *, jobs: int | None = None) -> Generator[int, None, None]:
+        """Makes the runs that are missing, and gives, whenever some have ended, how many have."""
+        if executor is None:
+            cancel = _bentpipe.Cancel()
+            with ThreadPoolExecutor(jobs or processors()) as threads:
+                try:
+                    yield from self._run(threads, jobs or processors(), cancel)
+                finally:
+                    cancel.set()
+        else:
+            yield from self._run(executor, jobs or _workers(executor))
+
+    def _run(
+        self, executor: Executor, workers: int, cancel: _bentpipe.Cancel | None = None
+    ) -> Generator[int, None, None]:
+        chunks = _Chunks(self._missing())
+        waiting: dict[Future[Any], list[_Run]] = {}
+        ended = len(self._runs) - chunks.left
+        try:
+            while chunks.left or waiting:
+                while chunks.left and len(waiting) < workers * _CHUNKS_EACH:
+                    runs = chunks.take(workers)
+                    waiting[executor.submit(run_chunk, *self._chunk(runs), *([cancel] if cancel else []))] = runs
+                done, _ = wait(waiting, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    shard, names, seconds = future.result()
+                    chunks.took(len(waiting.pop(future)), seconds)
+                    self._store.put(names, shard)
+                    ended += len(names)
+                    yield ended
+        except BrokenExecutor as error:
+            self._keep(waiting)
+            raise WorkerLost(
+                f"a worker died: {self.missing} of {len(self)} runs are missing; run the sweep again to make them"
+            ) from error
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _keep(self, waiting: Iterable[Future[Any]]) -> None:
+        """Keeps what had ended before the executor broke."""
+        for future in waiting:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                shard, names, _ = future.result()
+                self._store.put(names, shard)
+
+    def _chunk(self, runs: list[_Run]) -> tuple[Any, ...]:
+        """What a worker needs for `runs`: texts and numbers, which go to other processes and machines."""
+        points = sorted({run.point for run in runs})
+        number = {point: at for at, point in enumerate(points)}
+        scenarios = [self._scenarios[point] for point in points]
+        first = scenarios[0]
+        return (
+            first.to_toml(),
+            first._name,
+            first._folder,
+            [scenario.overrides() for scenario in scenarios],
+            [(number[run.point], run.variant, run.seed) for run in runs],
+        )
+
+
+class _Chunks:
+    """Runs in chunks of a length that suits how long runs have taken."""
+
+    def __init__(self, runs: list[_Run]) -> None:
+        self._runs = runs
+        self._next = 0
+        self._made = 0
+        self._seconds = 0.0
+
+    @property
+    def left(self) -> int:
+        return len(self._runs) - self._next
+
+    def take(self, workers: int) -> list[_Run]:
+        """The next chunk. The first are short, since nobody knows how long a run takes; the last are shared by the workers."""
+        size = 1
+        if self._made:
+            size = int(_CHUNK_S * self._made / max(self._seconds, 1e-9))
+            size = max(1, min(size, _MOST_RUNS, -(-self.left // workers)))
+        begin, self._next = self._next, min(self._next + size, len(self._runs))
+        return self._runs[begin : self._next]
+
+    def took(self, runs: int, seconds: float) -> None:
+        self._made += runs
+        self._seconds += seconds
+
+
+def run_chunk(
+    text: str,
+    name: str,
+    folder: str | None,
+    settings: list[list[str]],
+    runs: list[tuple[int, int, int]],
+    cancel: _bentpipe.Cancel | None = None,
+) -> tuple[bytes, list[tuple[str, int]], float]:
+    """What a worker does: the runs of a chunk, as a shard with their names, and the seconds that it took."""
+    experiments = [_bentpipe.Experiment(text, name, overrides, folder) for overrides in settings]
+    return _bentpipe.sweep_chunk(experiments, runs, cancel)
+
+
+def sweep(
+    scenario: Scenario | str | os.PathLike[str],
+    grid: Grid,
+    *,
+    seeds: int | Iterable[int] | None = None,
+    variants: Iterable[str] | None = None,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress = False,
+) -> Sweep:
+    """Runs `scenario` with each combination of the values in `grid`, each variant and each seed.
+
+    `bp.sweep(scenario, {"link.sat.loss": [1e-4, 1e-3], "flow.file.tcp": ["cubic", "bbr"]}, seeds=20).to_polars()`
+
+    `executor` is any executor of `concurrent.futures`, threads by default: `Client.get_executor()` of Dask, `MPIPoolExecutor` of
+    mpi4py, `bentpipe.ray.RayExecutor`. `jobs` is the number of its workers, if it does not tell.
+
+    Results are kept in the folder `out` as Parquet shards, which appear when they are complete. The same sweep, or another that
+    shares runs with it, makes only the runs that are missing there. Raises `WorkerLost` if a worker's death broke the executor.
+    """
+    points = grid_points(grid)
+    made = Sweep(Scenario.of(scenario), points, seeds, variants, out)
+    report, close = reporter(progress, len(made))
+    try:
+        with closing(made.run(executor, jobs=jobs)) as progressing:
+            for ended in progressing:
+                if report is not None:
+                    report(ended)
+    finally:
+        close()
+    return made
+
+
+def grid_points(grid: Grid) -> list[dict[str, Any]]:
+    """The settings of each point."""
+    if not isinstance(grid, Mapping):
+        return [dict(point) for point in grid]
+    for key, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ScenarioError(f"grid: {key} = {values!r}: expected a list of values")
+    return [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+
+
+def _workers(executor: Executor) -> int:
+    """How many workers an executor has, as far as it tells."""
+    for name in ("_max_workers", "workers"):
+        number = getattr(executor, name, None)
+        if isinstance(number, int) and number > 0:
+            return number
+    client = getattr(executor, "_client", None)
+    threads = getattr(client, "nthreads", None)
+    return sum(threads().values()) if callable(threads) else processors()

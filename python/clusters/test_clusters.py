@@ -1,0 +1,85 @@
+"""Sweeps on Dask and Ray, with several worker processes; a worker is killed in the middle."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import bentpipe as bp
+
+TEXT = """
+version = 1
+nodes = ["client", "server"]
+[[link]]
+name = "sat"
+between = ["client", "server"]
+rate = "6Mbit/s"
+delay = "20ms"
+queue = "1BDP"
+[[flow]]
+name = "file"
+from = "client"
+to = "server"
+tcp = "cubic"
+bulk = { size = "2MB" }
+"""
+GRID = {"link.sat.loss": [0.0, 1e-3, 1e-2]}
+SEEDS = 300
+
+
+@pytest.fixture(scope="module")
+def scenario():
+    return bp.Scenario.from_toml(TEXT)
+
+
+@pytest.fixture(scope="module")
+def serial(scenario):
+    return bp.sweep(scenario, GRID, seeds=SEEDS, jobs=1).to_polars()
+
+
+def sweep_and_kill(scenario, executor, workers, out):
+    """A sweep, a worker of which is killed when some results are there; what it gives, and how many were there by then."""
+    killed = []
+
+    def kill(done, total):
+        if not killed and done > total // 10:
+            killed.append((done, victim := workers()[0]))
+            os.kill(victim, signal.SIGKILL)
+
+    found = bp.sweep(scenario, GRID, seeds=SEEDS, executor=executor, jobs=2, out=out, progress=kill)
+    assert killed, "the sweep was over before a worker was killed"
+    return found
+
+
+def test_dask_does_lost_work_again(scenario, serial, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+
+            def workers():
+                return list(client.run(os.getpid).values())
+
+            found = sweep_and_kill(scenario, client.get_executor(), workers, tmp_path)
+    assert found.to_polars().equals(serial)
+
+
+def test_ray_does_lost_work_again(scenario, serial, tmp_path):
+    ray = pytest.importorskip("ray")
+    from bentpipe.ray import RayExecutor
+
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
+    try:
+
+        @ray.remote
+        def pid():
+            time.sleep(0.05)
+            return os.getpid()
+
+        def workers():
+            return ray.get([pid.remote()])
+
+        found = sweep_and_kill(scenario, RayExecutor(), workers, tmp_path)
+    finally:
+        ray.shutdown()
+    assert found.to_polars().equals(serial)

@@ -1,0 +1,197 @@
+//! Models over arrays. All arrays of a call have one length, and quantities are in base units.
+
+use crate::errors::QuantityError;
+use model::{Estimate, LossyPath, cubic, limit, mathis, pftk, prediction, queue, window};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use units::{Bytes, Duration, Probability, Rate};
+
+type Input<'py> = PyReadonlyArray1<'py, f64>;
+type Output<'py> = Bound<'py, PyArray1<f64>>;
+
+/// The element of each array, in order; nothing if one is not contiguous.
+struct Rows<'a, const N: usize>([&'a [f64]; N]);
+
+impl<'a, const N: usize> Rows<'a, N> {
+    fn of(arrays: [&'a Input<'_>; N]) -> PyResult<Self> {
+        let mut slices = [&[][..]; N];
+        for (slice, array) in slices.iter_mut().zip(arrays) {
+            *slice = array.as_slice()?;
+        }
+        if slices.iter().any(|slice| slice.len() != slices[0].len()) {
+            return Err(QuantityError::new_err("arrays of different lengths"));
+        }
+        Ok(Self(slices))
+    }
+
+    /// `model` of every row. A parameter that means nothing raises, with the element where it stands.
+    fn map<T>(&self, mut model: impl FnMut([f64; N]) -> Result<T, String>) -> PyResult<Vec<T>> {
+        let row = |at: usize| {
+            let values = self.0.map(|slice| slice[at]);
+            model(values).map_err(|problem| {
+                let place = if self.0[0].len() > 1 { format!(" (element {at})") } else { String::new() };
+                QuantityError::new_err(format!("{problem}{place}"))
+            })
+        };
+        (0..self.0[0].len()).map(row).collect()
+    }
+}
+
+fn probability(name: &str, value: f64) -> Result<Probability, String> {
+    Probability::new(value).map_err(|error| format!("{name}: {error}"))
+}
+
+fn time(name: &str, value: f64) -> Result<Duration, String> {
+    not_negative(name, value, "seconds").map(Duration::from_secs_f64)
+}
+
+fn size(name: &str, value: f64) -> Result<Bytes, String> {
+    not_negative(name, value, "bytes").map(|value| Bytes::new(value.round() as u64))
+}
+
+fn rate(name: &str, value: f64) -> Result<Rate, String> {
+    not_negative(name, value, "bit/s").map(|value| Rate::from_bps(value.round() as u64))
+}
+
+fn not_negative(name: &str, value: f64, unit: &str) -> Result<f64, String> {
+    if value >= 0.0 { Ok(value) } else { Err(format!("{name} = {value} {unit}: allowed 0 or more")) }
+}
+
+/// Estimates as numbers, and the first doubt.
+#[derive(Default)]
+struct Doubts(Option<String>);
+
+impl Doubts {
+    fn take<T>(&mut self, estimate: Estimate<T>) -> T {
+        self.0 = self.0.take().or(estimate.doubt);
+        estimate.value
+    }
+}
+
+/// The throughput, in bit/s, that the model `name` (mathis, pftk, pftk-approximate, pftk-received or cubic) gives a long transfer,
+/// and the first reason for doubt. A window of infinity never limits.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parameters of the models")]
+pub(crate) fn loss_model<'py>(
+    py: Python<'py>,
+    name: &str,
+    loss: Input<'py>,
+    rtt: Input<'py>,
+    mss: Input<'py>,
+    ack_every: Input<'py>,
+    rto: Input<'py>,
+    window: Input<'py>,
+) -> PyResult<(Output<'py>, Option<String>)> {
+    let rows = Rows::of([&loss, &rtt, &mss, &ack_every, &rto, &window])?;
+    let mut doubts = Doubts::default();
+    let values = rows.map(|[loss, rtt, mss, ack_every, rto, window]| {
+        let path = LossyPath {
+            mss: size("mss", mss)?,
+            rtt: time("rtt", rtt)?,
+            loss: probability("loss", loss)?,
+            ack_every: ack_every as u32,
+            rto: time("rto", rto)?,
+            window: window.is_finite().then_some(window),
+        };
+        let estimate = match name {
+            "mathis" => mathis::throughput(&path),
+            "pftk" => pftk::full(&path, pftk::Counted::Sent),
+            "pftk-received" => pftk::full(&path, pftk::Counted::Received),
+            "pftk-approximate" => pftk::approximate(&path),
+            "cubic" => cubic::throughput(&path),
+            other => return Err(format!("{other}: there is no such model of losses")),
+        };
+        estimate.map(|estimate| doubts.take(estimate).as_bps() as f64).map_err(|error| error.to_string())
+    })?;
+    Ok((PyArray1::from_vec(py, values), doubts.0))
+}
+
+/// The throughput, in bit/s, of one window in a round trip.
+#[pyfunction]
+pub(crate) fn window_throughput<'py>(py: Python<'py>, window: Input<'py>, rtt: Input<'py>) -> PyResult<Output<'py>> {
+    let values = Rows::of([&window, &rtt])?.map(|[bytes, rtt]| {
+        let rate = window::throughput(size("window", bytes)?, time("rtt", rtt)?);
+        rate.map(|rate| rate.as_bps() as f64).map_err(|error| error.to_string())
+    })?;
+    Ok(PyArray1::from_vec(py, values))
+}
+
+/// The least time, in seconds, in which a transfer can cross a link, whatever the protocol.
+#[pyfunction]
+pub(crate) fn link_limit<'py>(
+    py: Python<'py>,
+    rounds: Input<'py>,
+    bytes: Input<'py>,
+    link_rate: Input<'py>,
+    rtt: Input<'py>,
+    loss: Input<'py>,
+) -> PyResult<Output<'py>> {
+    let values = Rows::of([&rounds, &bytes, &link_rate, &rtt, &loss])?.map(|[rounds, bytes, bps, rtt, loss]| {
+        let (size, rate, rtt) = (size("size", bytes)?, rate("rate", bps)?, time("rtt", rtt)?);
+        Ok(limit::time(rounds, size, rate, rtt, probability("loss", loss)?).as_secs_f64())
+    })?;
+    Ok(PyArray1::from_vec(py, values))
+}
+
+/// The share of its rate that a link with a short queue carries. The queue is in bandwidth-delay products.
+#[pyfunction]
+pub(crate) fn queue_utilisation<'py>(py: Python<'py>, products: Input<'py>, beta: Input<'py>) -> PyResult<Output<'py>> {
+    let share = |[products, beta]: [f64; 2]| queue::utilisation(products, beta).map_err(|error| error.to_string());
+    Ok(PyArray1::from_vec(py, Rows::of([&products, &beta])?.map(share)?))
+}
+
+/// The time, in seconds, and the throughput, in bit/s, of transfers, what binds each, and the first reason for doubt. The queue
+/// is in bytes; a queue or a window of infinity never limits.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parameters of the models")]
+pub(crate) fn predict<'py>(
+    py: Python<'py>,
+    control: &str,
+    upload: bool,
+    link_rate: Input<'py>,
+    rtt: Input<'py>,
+    loss: Input<'py>,
+    bytes: Input<'py>,
+    queue: Input<'py>,
+    window: Input<'py>,
+    initial_window: Input<'py>,
+    ack_every: Input<'py>,
+) -> PyResult<(Output<'py>, Output<'py>, Vec<String>, Option<String>)> {
+    let control = match control {
+        "reno" => prediction::Control::Reno,
+        "cubic" => prediction::Control::Cubic,
+        "hybla" => prediction::Control::Hybla,
+        "bbr" => prediction::Control::Bbr,
+        other => return Err(QuantityError::new_err(format!("control = {other}: allowed reno, cubic, hybla, bbr"))),
+    };
+    let direction = if upload { prediction::Direction::Up } else { prediction::Direction::Down };
+    let bounded = |name, value: f64| if value.is_infinite() { Ok(None) } else { size(name, value).map(Some) };
+    let rows = Rows::of([&link_rate, &rtt, &loss, &bytes, &queue, &window, &initial_window, &ack_every])?;
+    let mut doubts = Doubts::default();
+    let predictions = rows.map(|[bps, rtt, loss, bytes, queue, window, initial_window, ack_every]| {
+        let rtt = time("rtt", rtt)?;
+        let link = prediction::Link {
+            rate: rate("rate", bps)?,
+            rtt,
+            loss: probability("loss", loss)?,
+            queue: bounded("queue", queue)?,
+        };
+        let transfer = prediction::Transfer {
+            size: size("size", bytes)?,
+            mss: Bytes::new(1448),
+            header: Bytes::new(52),
+            window: bounded("window", window)?,
+            initial_window,
+            ack_every: ack_every as u32,
+            rto: rtt + Duration::from_millis(200),
+            control,
+            direction,
+        };
+        let found = prediction::predict(&link, &transfer).map_err(|error| error.to_string())?;
+        let seconds = doubts.take(found.time).as_secs_f64();
+        Ok((seconds, found.throughput.as_bps() as f64, found.binding.to_string()))
+    })?;
+    let times = PyArray1::from_iter(py, predictions.iter().map(|row| row.0));
+    let rates = PyArray1::from_iter(py, predictions.iter().map(|row| row.1));
+    Ok((times, rates, predictions.into_iter().map(|row| row.2).collect(), doubts.0))
+}

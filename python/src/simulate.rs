@@ -1,0 +1,157 @@
+//! Simulations side by side.
+
+use crate::errors::{LimitError, run_error, scenario_error};
+use crate::experiment::Experiment;
+use crate::recorder::{Recorded, Recorder};
+use crate::table::Table;
+use crate::waiting::wait;
+use pyo3::prelude::*;
+use replicas::{Cost, Interrupt, Jobs, Pool, Recording, Replica};
+use sim::Stopped;
+use std::sync::Arc;
+
+/// What simulations found, as tables.
+#[pyclass(frozen, module = "bentpipe._bentpipe")]
+pub(crate) struct Result {
+    recorded: Recorded,
+    cost: Cost,
+}
+
+#[pymethods]
+impl Result {
+    /// A row for each run: its variant and seed, why and when it ended.
+    #[getter]
+    fn runs(&self) -> Table {
+        self.recorded.runs.clone()
+    }
+
+    /// A row for each flow of each run.
+    #[getter]
+    fn flows(&self) -> Table {
+        self.recorded.flows.clone()
+    }
+
+    /// A row for each direction of each link of each run.
+    #[getter]
+    fn links(&self) -> Table {
+        self.recorded.links.clone()
+    }
+
+    /// A row for each sample of each flow.
+    #[getter]
+    fn samples(&self) -> Table {
+        self.recorded.samples.clone()
+    }
+
+    /// A row for each sample of each queue.
+    #[getter]
+    fn queues(&self) -> Table {
+        self.recorded.queues.clone()
+    }
+
+    /// A row for each superframe of each terminal.
+    #[getter]
+    fn capacity(&self) -> Table {
+        self.recorded.capacity.clone()
+    }
+
+    /// `columns` of the samples of flows, with run, flow and time before them.
+    fn trace(&self, columns: Vec<String>) -> PyResult<Table> {
+        let names: Vec<&str> =
+            ["run", "flow", "time_s"].into_iter().chain(columns.iter().map(String::as_str)).collect();
+        self.recorded.samples.select(&names)
+    }
+
+    /// From the first run to the last, in seconds.
+    #[getter]
+    fn wall_s(&self) -> f64 {
+        self.cost.wall.as_secs_f64()
+    }
+
+    /// Processor time of all runs, in seconds.
+    #[getter]
+    fn cpu_s(&self) -> f64 {
+        self.cost.cpu.as_secs_f64()
+    }
+}
+
+/// Runs each of `runs`, a variant's number in `experiment` and a seed, `jobs` at a time. With `records`, what the scenario
+/// records is kept. `report` is called with the number of runs that have ended, whenever one has.
+#[pyfunction]
+#[pyo3(signature = (experiment, runs, jobs, records=true, report=None))]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    experiment: &Experiment,
+    runs: Vec<(usize, u64)>,
+    jobs: usize,
+    records: bool,
+    report: Option<Py<PyAny>>,
+) -> PyResult<Result> {
+    let replica = |(variant, seed): (usize, u64)| {
+        let scenario = experiment.scenarios.get(variant).map(Arc::clone);
+        scenario
+            .map(|scenario| Replica { scenario, seed })
+            .ok_or_else(|| scenario_error(py, vec![format!("there is no variant with the number {variant}")]))
+    };
+    let replicas = runs.into_iter().map(replica).collect::<PyResult<Vec<_>>>()?;
+    let recording = if records { Recording::Samples } else { Recording::Nothing };
+    let interrupt = Interrupt::default();
+    let pool = Pool { jobs: Jobs::new(jobs), interrupt: interrupt.clone(), shows_progress: false };
+    let title = format!("{} runs", replicas.len());
+    let mut recorder = Recorder::default();
+    let (outcome, recorder) = wait(
+        py,
+        &interrupt,
+        |sender| {
+            let mut ended = 0_u64;
+            let cost = pool.run(&title, &replicas, &recording, |run| {
+                at_limit(&run)?;
+                recorder.append(run).map_err(Failure::Raised)?;
+                ended += 1;
+                // Nobody listens any more after an exception.
+                let _ = sender.send(ended);
+                Ok::<(), Failure>(())
+            });
+            (cost, recorder)
+        },
+        |py, ended| report.as_ref().map_or(Ok(()), |report| report.call1(py, (ended,)).map(|_| ())),
+    )?;
+    let cost = outcome.map_err(|failure| failure.raised(py))?;
+    Ok(Result { recorded: recorder.finish()?, cost })
+}
+
+/// Why runs ended early.
+pub(crate) enum Failure {
+    Runs(replicas::Error),
+    Limit(String),
+    Raised(PyErr),
+}
+
+impl From<replicas::Error> for Failure {
+    fn from(error: replicas::Error) -> Self {
+        Self::Runs(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Runs(error) => run_error(py, error),
+            Self::Limit(text) => LimitError::new_err(text),
+            Self::Raised(error) => error,
+        }
+    }
+}
+
+/// A run that stopped at a limit is no result.
+pub(crate) fn at_limit(run: &results::Run) -> std::result::Result<(), Failure> {
+    let limit = match run.report.stopped {
+        Stopped::EventLimit => "its limit of events (stop.max_events)",
+        Stopped::MemoryLimit => "its limit of memory (stop.max_memory)",
+        Stopped::StandingStill => {
+            "one instant without end (a flow's way has neither rate nor delay: give one, or bound `send_buffer`)"
+        }
+        Stopped::Time | Stopped::Complete | Stopped::Idle | Stopped::Unfinished => return Ok(()),
+    };
+    Err(Failure::Limit(format!("run {} stopped at {limit}", run.label.file_stem())))
+}

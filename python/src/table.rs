@@ -1,0 +1,161 @@
+//! Tables for Python: Arrow, through the PyCapsule interface, without copies.
+
+use crate::errors::BentpipeError;
+use arrow_array::cast::AsArray;
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
+};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use numpy::PyArray1;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyList};
+use results::Values;
+use std::sync::Arc;
+
+/// A table of results, for whatever reads Arrow (`polars.DataFrame(table)`, `pyarrow.table(table)`): columns of numbers are
+/// handed on without a copy. `table["name"]` is a column as a NumPy array.
+#[pyclass(frozen, module = "bentpipe._bentpipe")]
+#[derive(Clone)]
+pub(crate) struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Table {
+    /// One whose batches have this schema.
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+
+    /// One of columns of equal length.
+    pub(crate) fn of_columns(columns: Vec<(String, ArrayRef)>) -> PyResult<Self> {
+        let batch = batch(columns)?;
+        Ok(Self { schema: batch.schema(), batches: vec![batch] })
+    }
+
+    /// One with these columns of this one.
+    pub(crate) fn select(&self, names: &[&str]) -> PyResult<Self> {
+        let indices = names.iter().map(|name| self.index(name)).collect::<PyResult<Vec<_>>>()?;
+        let schema = self.schema.project(&indices).map_err(arrow_error)?;
+        let batches = self.batches.iter().map(|batch| batch.project(&indices).map_err(arrow_error));
+        Ok(Self { schema: Arc::new(schema), batches: batches.collect::<PyResult<_>>()? })
+    }
+
+    fn index(&self, name: &str) -> PyResult<usize> {
+        self.schema.index_of(name).map_err(|_| {
+            let known: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+            PyKeyError::new_err(format!("there is no column {name}; there are {}", known.join(", ")))
+        })
+    }
+}
+
+/// Columns of equal length as a batch.
+pub(crate) fn batch(columns: Vec<(String, ArrayRef)>) -> PyResult<RecordBatch> {
+    let fields: Vec<_> =
+        columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(arrow_error)
+}
+
+fn arrow_error(error: impl std::fmt::Display) -> PyErr {
+    BentpipeError::new_err(error.to_string())
+}
+
+/// A column of a table of results.
+pub(crate) fn array(values: &Values) -> ArrayRef {
+    match values {
+        Values::Text(values) => Arc::new(values.iter().map(Option::as_deref).collect::<StringArray>()),
+        Values::Integer(values) => Arc::new(UInt64Array::from(values.clone())),
+        Values::Number(values) => Arc::new(Float64Array::from(values.clone())),
+        Values::Flag(values) => Arc::new(BooleanArray::from(values.clone())),
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// A stream of its rows (Arrow's PyCapsule interface). The schema is the table's own, whichever is asked for, as the
+    /// interface allows.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let batches = RecordBatchIterator::new(self.batches.clone().into_iter().map(Ok), Arc::clone(&self.schema));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
+    }
+
+    /// Its schema (Arrow's PyCapsule interface).
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(arrow_error)?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// The number of rows.
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The names of the columns.
+    #[getter]
+    fn columns(&self) -> Vec<&str> {
+        self.schema.fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<bentpipe.Table, {} rows: {}>", self.__len__(), self.columns().join(", "))
+    }
+
+    /// A column as a NumPy array: numbers as such (NaN where one is missing), texts and flags as a list of objects.
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let index = self.index(name)?;
+        let columns = || self.batches.iter().map(|batch| batch.column(index));
+        let missing: usize = columns().map(|column| column.null_count()).sum();
+        Ok(match self.schema.field(index).data_type() {
+            DataType::UInt32 => {
+                let all: Vec<u32> =
+                    columns().flat_map(|column| column.as_primitive::<UInt32Type>().values().iter().copied()).collect();
+                PyArray1::from_vec(py, all).into_any()
+            }
+            DataType::UInt64 if missing == 0 => {
+                let all: Vec<u64> =
+                    columns().flat_map(|column| column.as_primitive::<UInt64Type>().values().iter().copied()).collect();
+                PyArray1::from_vec(py, all).into_any()
+            }
+            DataType::UInt64 => {
+                let values = columns().flat_map(|column| column.as_primitive::<UInt64Type>().iter());
+                PyArray1::from_vec(py, values.map(|value| value.map_or(f64::NAN, |value| value as f64)).collect())
+                    .into_any()
+            }
+            DataType::Float64 => {
+                let values = columns().flat_map(|column| column.as_primitive::<Float64Type>().iter());
+                PyArray1::from_vec(py, values.map(|value| value.unwrap_or(f64::NAN)).collect()).into_any()
+            }
+            DataType::Boolean => {
+                PyList::new(py, columns().flat_map(|column| column.as_boolean().iter()).collect::<Vec<_>>())?.into_any()
+            }
+            _ => PyList::new(py, columns().flat_map(|column| column.as_string::<i32>().iter()).collect::<Vec<_>>())?
+                .into_any(),
+        })
+    }
+
+    /// The table as a `polars.DataFrame`.
+    fn to_polars<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("polars")?.call_method1("DataFrame", (slf,))
+    }
+
+    /// The table as a `pyarrow.Table`.
+    fn to_pyarrow<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pyarrow")?.call_method1("table", (slf,))
+    }
+
+    /// The table as a `pandas.DataFrame`; needs pyarrow, too.
+    fn to_pandas<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::to_pyarrow(slf)?.call_method0("to_pandas")
+    }
+}

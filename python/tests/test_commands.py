@@ -1,0 +1,43 @@
+"""What runs by the command: tuning, papers, the lab."""
+
+import os
+import subprocess
+
+import pytest
+
+import bentpipe as bp
+
+
+def test_tune_gives_the_command_s_document(command):
+    document = bp.tune(rate="6Mbit/s", rtt="550ms", size="1MB")
+    assert document
+
+
+def test_papers_are_listed(command):
+    assert "marchese" in str(bp.papers(list=True))
+
+
+def test_wrong_input_has_the_command_s_text(command):
+    with pytest.raises(bp.InputError, match="6Mbit/s"):
+        bp.tune(rate="6", rtt="550ms")
+
+
+def test_a_command_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setenv("BENTPIPE", "/nowhere/bentpipe")
+    with pytest.raises(bp.MissingError, match="/nowhere/bentpipe: No such file"):
+        bp.tune(rate="6Mbit/s")
+
+
+def namespaces() -> bool:
+    """Whether this machine lets us make network namespaces."""
+    probe = ["unshare", "--net", "true"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net", "true"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def test_the_lab_runs_a_scenario_with_the_kernel_s_tcp(command, scenario):
+    if not namespaces():
+        pytest.skip("network namespaces cannot be made here")
+    plain = scenario.with_settings({"link.sat.loss": 0})
+    document = bp.lab(plain)
+    (run,) = document["runs"]
+    assert "file" in str(run) and "goodput" in str(run)

@@ -1,0 +1,59 @@
+"""Models over arrays."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+import bentpipe as bp
+
+
+def test_arguments_are_broadcast_and_carry_units():
+    rates = bp.model.pftk(np.array([1e-4, 1e-3, 1e-2]), [["100ms"], ["550ms"]])
+    assert rates.shape == (2, 3)
+    assert (np.diff(rates, axis=1) < 0).all() and (rates[0] > rates[1]).all()
+    assert rates[1, 1] == bp.model.pftk(1e-3, timedelta(milliseconds=550)) == bp.model.pftk("1e-3", 0.55)
+
+
+def test_the_book_s_figures():
+    assert bp.model.limit("1MB", "6Mbit/s", "550ms") == pytest.approx(1.656, abs=1e-3)
+    assert bp.model.window_throughput("65535B", "550ms") == pytest.approx(953e3, rel=1e-3)
+    assert bp.model.queue_utilisation([0.0, 1.0]).tolist() == [0.75, 1.0]
+
+
+def test_mathis_falls_with_the_root_of_losses():
+    rates = bp.model.mathis([1e-4, 1e-2], "550ms")
+    assert rates[0] / rates[1] == pytest.approx(10, rel=1e-3)
+
+
+def test_predictions_are_those_of_the_command(command):
+    document = bp.commands.run("predict", "--rate", "6Mbit/s", "--rtt", "550ms", "--size", "1MB")
+    found = bp.model.predict("6Mbit/s", ["550ms", "100ms"], size="1MB")
+    assert found.time_s[0] == pytest.approx(document["time_s"], rel=1e-6)
+    assert found.binding[0] and found.time_s[1] < found.time_s[0]
+
+
+def test_a_shape_that_does_not_fit_names_the_argument_and_what_was_expected():
+    with pytest.raises(bp.QuantityError, match=r"rtt has the shape \(2,\): expected one that broadcasts against \(3,\)"):
+        bp.model.mathis([1e-3] * 3, ["1s"] * 2)
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (lambda: bp.model.mathis([1e-3, 2.0], "1s"), r"loss.*element 1"),
+        (lambda: bp.model.mathis(1e-3, "1"), "rtt: "),
+        (lambda: bp.model.mathis(1e-3, -1), "rtt = -1 seconds: allowed 0 or more"),
+        (lambda: bp.model.mathis(0.0, "1s"), "above 0"),
+        (lambda: bp.model.pftk(1e-3, "1s", form="fool"), "form = fool: allowed full, received"),
+        (lambda: bp.model.predict("6Mbit/s", "1s", control="vegas"), "control = vegas: allowed reno"),
+    ],
+)
+def test_what_means_nothing_is_refused(call, told):
+    with pytest.raises(bp.QuantityError, match=told):
+        call()
+
+
+def test_a_model_out_of_its_range_warns():
+    with pytest.warns(bp.model.ModelDoubt, match="loss 0.5 is above"):
+        assert bp.model.pftk([1e-3, 0.5], "1s").shape == (2,)

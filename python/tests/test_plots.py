@@ -1,0 +1,85 @@
+"""Plots: what is on the axes."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import bentpipe as bp
+
+
+@pytest.fixture
+def ax():
+    with plt.rc_context(bp.plots.style()):
+        figure, ax = plt.subplots()
+        yield ax
+        plt.close(figure)
+
+
+@pytest.fixture
+def result(scenarios):
+    scenario = bp.Scenario.from_file(scenarios / "geo-bulk.toml").with_settings({"flow.file.bulk.size": "500kB"})
+    return bp.simulate(scenario, seeds=2, variants=["cubic", "bbr"])
+
+
+def test_a_curve_for_each_variant_in_a_colour_and_a_dash_of_its_own(result, ax):
+    assert bp.plots.cwnd(result, ax) is ax
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["cubic", "bbr"]
+    named = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+    assert len({line.get_color() for line in named}) == len({line.get_linestyle() for line in named}) == 2
+    cubic = result.trace("cwnd").to_polars().filter(run=0)
+    assert named[0].get_ydata().tolist() == (cubic["cwnd_bytes"] / 1e3).to_list()
+
+
+@pytest.mark.parametrize("name, top", [("time_sequence", 0.5), ("throughput", None), ("rtt", None), ("queue", None)])
+def test_traces_have_units_and_end_where_the_run_ends(result, ax, name, top):
+    getattr(bp.plots, name)(result, ax=ax)
+    highest = max(line.get_ydata()[np.isfinite(line.get_ydata())].max() for line in ax.get_lines())
+    assert highest > 0 and (top is None or highest <= top)
+    assert ax.get_xlabel() == "time, s" and ", " in ax.get_ylabel()
+
+
+def test_bands_hold_the_true_mean_as_often_as_they_say():
+    random = np.random.default_rng(1)
+    found = [bp.plots.interval(random.normal(3.0, 1.0, 5)) for _ in range(2000)]
+    held = np.mean([abs(mean - 3.0) <= half for mean, half in found])
+    assert 0.93 < held < 0.97
+    assert np.isnan(bp.plots.interval([1.0])[1])
+
+
+def test_band_cdf_box_and_fairness(result, ax):
+    bp.plots.band([1e-4, 1e-3], {"cubic": [[1, 2], [3, 5]], "bbr": [[2, 2], [4, 4]]}, ax)
+    assert ax.get_lines()[0].get_ydata().tolist() == [1.5, 4.0] and ax.get_xscale() == "log"
+    with pytest.raises(bp.QuantityError, match="has 1 entries: expected 2"):
+        bp.plots.band([1e-4, 1e-3], {"cubic": [[1, 2]]}, ax)
+    ax.clear()
+    bp.plots.cdf({"a": [3, 1, 2]}, ax)
+    assert ax.get_lines()[0].get_xdata().tolist() == [1, 2, 3] and ax.get_lines()[0].get_ydata()[-1] == 1
+    ax.clear()
+    bp.plots.box({"a": [1, 2, 3], "b": [2, 3]}, ax)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["a", "b"]
+    ax.clear()
+    bp.plots.fairness(result, ax)
+    assert [bar.get_height() for bar in ax.patches] == [pytest.approx(1.0)] * 2
+
+
+def test_dama_shows_what_a_terminal_asked_for_was_given_and_used(scenarios, ax):
+    result = bp.simulate(scenarios / "dama.toml", seeds=1)
+    bp.plots.dama(result, ax)
+    assert [line.get_label() for line in ax.get_lines()] == ["requested", "allocated", "used"]
+
+
+def test_what_was_not_recorded_is_told(scenario, ax):
+    result = bp.simulate(scenario, record=False)
+    with pytest.raises(bp.QuantityError, match="set record.interval"):
+        bp.plots.cwnd(result, ax)
+    with pytest.raises(bp.QuantityError, match="set record.capacity"):
+        bp.plots.dama(result, ax)
+
+
+def test_fonts_are_embedded_in_a_pdf(result, tmp_path):
+    with plt.rc_context(bp.plots.style()):
+        figure, ax = plt.subplots()
+        bp.plots.cwnd(result, ax)
+        figure.savefig(tmp_path / "cwnd.pdf")
+        plt.close(figure)
+    assert b"/FontFile2" in (tmp_path / "cwnd.pdf").read_bytes()

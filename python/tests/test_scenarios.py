@@ -1,0 +1,63 @@
+"""Scenarios: from text, from files, built in Python, changed."""
+
+from datetime import timedelta
+
+import numpy as np
+import pickle
+import pytest
+
+import bentpipe as bp
+
+
+def built(**flow):
+    return bp.Scenario(
+        nodes=["client", "server"],
+        link=[{"name": "sat", "between": ["client", "server"], "rate": "6Mbit/s", "delay": timedelta(milliseconds=20), "loss": np.float64(1e-3), "queue": "1BDP"}],
+        flow=[{"name": "file", "from": "client", "to": "server", "tcp": "cubic", "bulk": {"size": "200kB"}, **flow}],
+    )
+
+
+def test_one_that_is_built_runs_as_the_same_from_text(scenario):
+    one, other = (bp.simulate(at, seeds=3).flows.to_polars() for at in (built(), scenario))
+    assert one.equals(other)
+
+
+def test_every_fault_is_told_with_its_place_and_what_would_fit():
+    with pytest.raises(bp.ScenarioError) as error:
+        built(tcp="cubik", to="sever").check()
+    assert len(error.value.faults) == 2
+    assert "did you mean server" in str(error.value) and "did you mean cubic" in str(error.value)
+    assert all(fault.startswith("scenario:") for fault in error.value.faults)
+    assert isinstance(pickle.loads(pickle.dumps(error.value)), bp.ScenarioError)
+
+
+@pytest.mark.parametrize("key, value, told", [("link.sat.los", 1e-3, "loss"), ("link.sat.rate", "6MBit", "6Mbit/s"), ("flow.file.tcp", "bbbr", "bbr")])
+def test_a_setting_that_cannot_be_is_told_with_the_nearest(scenario, key, value, told):
+    scenario[key] = value
+    with pytest.raises(bp.ScenarioError, match=told):
+        bp.simulate(scenario)
+
+
+def test_what_is_no_setting_is_refused_at_once(scenario):
+    with pytest.raises(bp.ScenarioError, match="link.sat.delay: a object is no setting"):
+        scenario["link.sat.delay"] = object()
+
+
+def test_settings_may_be_timedeltas_tables_and_numbers(scenario):
+    scenario["link.sat.delay"] = timedelta(seconds=1, milliseconds=500)
+    scenario["flow.file.bulk"] = {"size": "1kB"}
+    result = bp.simulate(scenario)
+    assert result.flows["bytes"].tolist() == [1000]
+    assert result.flows["end_s"][0] > 4.5, "three one-way delays at least"
+
+
+def test_a_copy_with_other_settings_leaves_the_first(scenario):
+    other = scenario.with_settings({"flow.file.bulk.size": "1kB"})
+    assert bp.simulate(scenario).flows["bytes"][0] == 200_000
+    assert bp.simulate(other).flows["bytes"][0] == 1000
+
+
+def test_a_file_is_read_and_one_that_is_not_there_is_named(scenarios, tmp_path):
+    assert bp.Scenario.from_file(scenarios / "geo-bulk.toml").check().variants == ["newreno", "sack", "cubic", "hybla", "bbr"]
+    with pytest.raises(bp.ScenarioError, match="none.toml: No such file"):
+        bp.Scenario.from_file(tmp_path / "none.toml")

@@ -1,0 +1,143 @@
+"""Simulations: results, tables, limits, interrupts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow
+import pytest
+
+import bentpipe as bp
+
+
+def test_results_are_those_of_the_command(scenarios, command):
+    file = scenarios / "geo-bulk.toml"
+    done = subprocess.run([command, "simulate", file, "--seeds", "2", "--variants", "cubic,bbr", "--json"], capture_output=True, check=True)
+    flows = bp.simulate(file, seeds=2, variants=["cubic", "bbr"], record=False).flows.to_polars().to_dicts()
+    expected = [flow | {"seed": run["seed"], "variant": run["variant"]} for run in json.loads(done.stdout)["runs"] for flow in run["flows"]]
+    assert len(flows) == len(expected) == 4
+    for flow, wanted in zip(flows, expected):
+        for key in ("variant", "seed", "name", "bytes", "start_s", "end_s", "goodput_bps", "retransmissions", "rtos"):
+            assert flow[key] == wanted[key], key
+
+
+def test_any_number_of_jobs_gives_the_same(scenario):
+    tables = [bp.simulate(scenario, seeds=8, jobs=jobs) for jobs in (1, 4)]
+    for name in ("runs", "flows", "links", "samples", "queues"):
+        one, other = (getattr(result, name).to_polars() for result in tables)
+        assert one.equals(other) and len(one) >= 8, name
+
+
+def test_traces_go_to_arrow_without_a_copy_and_without_texts(scenario):
+    trace = bp.simulate(scenario, seeds=2).trace("cwnd", "ssthresh")
+    table = pyarrow.table(trace)
+    assert table.column_names == ["run", "flow", "time_s", "cwnd_bytes", "ssthresh_bytes"]
+    assert not any(pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type) for column in table.columns)
+    address = [pyarrow.table(trace)["cwnd_bytes"].chunk(0).buffers()[1].address for _ in range(2)]
+    assert address[0] == address[1], "both tables lie on the same memory"
+    assert (trace["cwnd_bytes"] == table["cwnd_bytes"].to_numpy()).all()
+    assert np.isnan(trace["ssthresh_bytes"]).sum() == table["ssthresh_bytes"].null_count
+    assert trace.to_polars()["cwnd_bytes"].max() > 14_480
+
+
+def test_what_is_not_there_is_told(scenario):
+    result = bp.simulate(scenario)
+    with pytest.raises(KeyError, match="there are cwnd"):
+        result.trace("cwdn")
+    with pytest.raises(KeyError, match="there is no column bits; there are run"):
+        result.flows["bits"]
+    with pytest.raises(bp.ScenarioError, match="no variant cubic"):
+        bp.simulate(scenario, variants="cubic")
+    for seeds in (0, [], [-1]):
+        with pytest.raises(bp.ScenarioError, match="expected a count of 1 or more"):
+            bp.simulate(scenario, seeds=seeds)
+
+
+def test_the_object_may_change_while_a_run_goes_on(scenario):
+    seen = []
+
+    def change(done, total):
+        scenario["flow.file.bulk.size"] = "1kB"
+        seen.append((done, total))
+
+    result = bp.simulate(scenario, seeds=5, jobs=1, progress=change)
+    assert set(result.flows["bytes"].tolist()) == {200_000}
+    assert seen == [(done, 5) for done in range(1, 6)]
+
+
+def test_an_exception_of_the_progress_ends_the_runs(scenario):
+    def refuse(done, total):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        bp.simulate(scenario, seeds=1000, progress=refuse)
+
+
+def test_a_run_at_its_limit_is_an_error(scenario):
+    scenario["stop.max_events"] = 100
+    with pytest.raises(bp.LimitError, match="run 1 stopped at its limit of events"):
+        bp.simulate(scenario)
+
+
+def test_other_threads_of_python_go_on(scenario):
+    scenario["flow.file.bulk.size"] = "20MB"
+    ticks, over = [], threading.Event()
+
+    def tick():
+        while not over.wait(0.005):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        bp.simulate(scenario, seeds=4, jobs=1, record=False)
+    finally:
+        over.set()
+        thread.join()
+    assert len(ticks) >= 3
+
+
+LONG = """
+import bentpipe as bp, sys
+scenario = bp.Scenario.from_file(sys.argv[1])
+for key in ("flow.file.bulk.size",):
+    scenario[key] = "500GB"
+scenario["stop.time"] = "1000000s"
+print("begun", flush=True)
+try:
+    if sys.argv[2] == "simulate":
+        bp.simulate(scenario, variants="cubic", record=False)
+    else:
+        bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-5]}, variants="cubic")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("what", ["simulate", "sweep"])
+def test_ctrl_c_ends_it_at_once(scenarios, what):
+    child = subprocess.Popen([sys.executable, "-c", LONG, scenarios / "geo-bulk.toml", what], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "begun\n"
+        time.sleep(1)
+        assert child.poll() is None, "it would take minutes"
+        begun = time.monotonic()
+        os.kill(child.pid, signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        child.wait(timeout=20)
+        assert time.monotonic() - begun < 10
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def test_import_loads_neither_numpy_nor_matplotlib():
+    code = "import sys, bentpipe; print(sorted({'numpy', 'matplotlib', 'polars', 'pyarrow'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

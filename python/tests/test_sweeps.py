@@ -1,0 +1,84 @@
+"""Sweeps on the executors of the standard library: resumed, killed, interrupted."""
+
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+import bentpipe as bp
+
+GRID = {"link.sat.loss": [0.0, 1e-3, 1e-2], "flow.file.tcp": ["cubic", "bbr"]}
+
+
+def serial(scenario, seeds=4):
+    return bp.sweep(scenario, GRID, seeds=seeds, jobs=1).to_polars()
+
+
+def test_every_point_has_every_seed_and_equals_single_runs(scenario):
+    frame = serial(scenario)
+    assert len(frame) == 3 * 2 * 4
+    assert frame.columns[:2] == ["link.sat.loss", "flow.file.tcp"]
+    one = bp.simulate(scenario.with_settings({"link.sat.loss": 1e-2, "flow.file.tcp": "bbr"}), seeds=4).flows.to_polars()
+    assert frame[-4:]["goodput_bps"].equals(one["goodput_bps"])
+
+
+@pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(3), lambda: ProcessPoolExecutor(2, mp_context=get_context("spawn"))])
+def test_any_executor_gives_what_the_serial_run_gives(scenario, make):
+    with make() as executor:
+        assert bp.sweep(scenario, GRID, seeds=4, executor=executor).to_polars().equals(serial(scenario))
+
+
+def test_a_sweep_makes_only_what_is_missing(scenario, tmp_path):
+    counts = []
+    for seeds in (2, 4, 4):
+        made = []
+        sweep = bp.sweep(scenario, GRID, seeds=seeds, out=tmp_path, progress=lambda done, total: made.append(done))
+        counts.append((min(made, default=None), len(sweep)))
+    assert counts == [(1, 12), (13, 24), (None, 24)]
+    assert sweep.missing == 0 and sweep.to_polars().equals(serial(scenario))
+    assert not [name for name in os.listdir(tmp_path) if not name.endswith(".parquet")]
+
+
+def test_another_scenario_shares_nothing(scenario, tmp_path):
+    bp.sweep(scenario, GRID, out=tmp_path)
+    scenario["link.sat.rate"] = "7Mbit/s"
+    made = []
+    bp.sweep(scenario, GRID, out=tmp_path, progress=lambda done, total: made.append(done))
+    assert made[-1] == 6 and min(made) == 1
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing_that_was_finished(scenario, tmp_path):
+    pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+
+    killed = []
+
+    def kill(done, total):
+        if done >= 4 and not killed:
+            killed.append(next(iter(pool._processes)))
+            os.kill(killed[0], signal.SIGKILL)
+
+    with pool, pytest.raises(bp.WorkerLost, match="run the sweep again"):
+        bp.sweep(scenario, GRID, seeds=2000, executor=pool, out=tmp_path, progress=kill)
+    made = []
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        sweep = bp.sweep(scenario, GRID, seeds=4, executor=pool, out=tmp_path, progress=lambda done, total: made.append(done))
+    assert made and min(made) > 4 and sweep.to_polars().equals(serial(scenario))
+
+
+def test_a_fault_in_any_point_is_told_before_anything_runs(scenario, tmp_path):
+    with pytest.raises(bp.ScenarioError, match="did you mean cubic"):
+        bp.sweep(scenario, {"flow.file.tcp": ["cubic", "cubik"]}, out=tmp_path)
+    with pytest.raises(bp.ScenarioError, match="expected a list of values"):
+        bp.sweep(scenario, {"flow.file.tcp": "cubic"})
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_folder_that_cannot_be_written_is_named(scenario, tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(bp.ResultsError, match=str(tmp_path)):
+        bp.sweep(scenario, GRID, out=tmp_path)
+
+
