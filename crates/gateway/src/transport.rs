@@ -4,9 +4,7 @@
 //! connections open and end. A transport carries *streams*, one for each relayed connection: two directions that end each
 //! alone, and a reset that ends both.
 
-mod capacity;
 mod key_log;
-mod remembered;
 pub(crate) mod satpep;
 pub(crate) mod tcp;
 
@@ -19,7 +17,7 @@ pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEv
 use status::Trouble;
 use std::fmt::Debug;
 use std::io;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 /// A satellite transport: what the event loop needs of it.
 pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succession + Reports + Debug {
@@ -121,8 +119,8 @@ pub(crate) struct PathDelay {
 
 /// What a transport says of itself, for status, metrics and logs.
 pub(crate) trait Reports {
-    /// What is believed of the link's transmit capacity.
-    fn capacity(&self, now: Instant) -> status::Capacity;
+    /// Transmit capacity of the link: configured, estimated or reported.
+    fn capacity(&self) -> Rate;
     /// Cross traffic on the satellite interface, in bit/s.
     fn cross_traffic_bps(&self) -> u64;
     /// The counters of the satellite link.

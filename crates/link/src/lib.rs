@@ -57,7 +57,6 @@ mod link;
 mod loss;
 mod opportunities;
 mod packet;
-mod policer;
 mod preset;
 mod propagation;
 mod steps;
@@ -65,7 +64,7 @@ mod trace;
 mod transmitter;
 
 pub use config::{
-    Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, Policer, QueueLimit, Reorder,
+    Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, QueueLimit, Reorder,
     TimedGilbertElliott,
 };
 pub use counters::{Counters, Tally};

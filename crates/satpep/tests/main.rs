@@ -1,6 +1,5 @@
 //! The integration tests of the crate, as one program.
 
-mod arrivals;
 mod asymmetric;
 mod claims;
 mod classes;

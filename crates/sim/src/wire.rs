@@ -254,7 +254,6 @@ impl Wire {
             at,
             packets: link.queued_packets(at),
             bytes: link.queued_bytes(at),
-            offered: Bytes::new(link.counters().offered.bytes),
         })
     }
 

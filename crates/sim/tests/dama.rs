@@ -175,8 +175,10 @@ fn a_window_follows_the_allocation() {
 
 #[test]
 fn the_transport_s_pace_follows_the_allocation() {
-    let text = FOLLOWING
-        .replace("transport = \"tcp\"\ntcp = \"cross\"\nfollow_allocation = true", "satpep = { link_updates = true }");
+    let text = FOLLOWING.replace(
+        "transport = \"tcp\"\ntcp = \"cross\"\nfollow_allocation = true",
+        "satpep = { capacity_source = \"reported\" }",
+    );
     assert!(text != FOLLOWING);
     follow_the_allocation(&text);
 }

@@ -1,8 +1,6 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
 use super::Endpoint;
-use super::overhead::ip_overhead;
-use crate::capacity::{AcceptedPacket, Holds, Mark};
 use crate::event::{Event, PeerId, Violation};
 use crate::packet_number::PacketNumber;
 use crate::payload::{Elided, Payload, Stored};
@@ -17,15 +15,6 @@ use peering::ResetReason;
 use std::net::SocketAddr;
 use units::Instant;
 
-/// How a datagram arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
-    /// When the host received it, if it can tell, else when it was read; by the clock of all other times.
-    pub at: Instant,
-    /// Whether it carried a congestion mark.
-    pub mark: Mark,
-}
-
 /// Answers to challenges that wait to be sent, at most.
 const MAX_PATH_OUTBOX: usize = 64;
 /// A datagram with nothing but a challenge, or an answer to one.
@@ -35,25 +24,25 @@ impl Endpoint<Stored> {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
     /// with no state kept and no answer given.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        self.handle_datagram_with(now, from, datagram, &Arrival { at: now, mark: Mark::NotCe });
+        self.on_datagram(now, from, datagram, (0, false));
     }
 
-    /// The same for a datagram of which more is known than that it waits to be read.
-    pub fn handle_datagram_with(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], arrival: &Arrival) {
-        self.on_datagram(now, from, datagram, (0, arrival));
+    /// The same for a datagram that came with a congestion mark (CE of RFC 3168) in its IP header.
+    pub fn handle_marked_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.on_datagram(now, from, datagram, (0, true));
     }
 }
 
 impl Endpoint<Elided> {
     /// Takes in a datagram of `size` bytes whose head is `head`.
     pub fn handle_elided(&mut self, now: Instant, from: SocketAddr, head: &mut [u8], size: usize) {
-        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), &Arrival { at: now, mark: Mark::NotCe }));
+        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), false));
     }
 }
 
 impl<P: Payload> Endpoint<P> {
-    /// Takes in a datagram that some bytes were left out of.
-    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, &Arrival)) {
+    /// Takes in a datagram that some bytes were left out of, and that came with a congestion mark or without.
+    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, bool)) {
         match (datagram.first(), datagram.len()) {
             (Some(&DATA), _) => self.on_data(now, from, datagram, how),
             (Some(&INIT), MIN_INIT..) => self.on_init(now, from, datagram),
@@ -64,7 +53,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], (elided, arrival): (usize, &Arrival)) {
+    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], (elided, is_marked): (usize, bool)) {
         let size = datagram.len() + elided;
         let Some(header) = DataHeader::read(datagram, size) else {
             self.stats.dropped.malformed += 1;
@@ -98,16 +87,17 @@ impl<P: Payload> Endpoint<P> {
             self.stats.dropped.not_authentic += 1;
             return;
         };
-        let ip_size = size + ip_overhead(&from);
         self.stats.received_packets += 1;
-        self.stats.received_ip_bytes += ip_size as u64;
+        self.stats.received_ip_bytes += (size + super::overhead::ip_overhead(&from)) as u64;
         if peer.is_unconfirmed(header.receiver) {
             self.confirm(now, id);
         }
         let elided = (size - DATA_OVERHEAD).saturating_sub(frames.len());
+        if let Some(session) = self.peers[id.index()].session.as_mut().filter(|_| is_marked) {
+            session.congestion.on_marked();
+        }
         let newest = self.peers[id.index()].session.as_ref().is_some_and(|s| number >= s.received.expected());
-        let packet = AcceptedPacket { number, arrived: arrival.at, ip_size, mark: arrival.mark };
-        self.on_authentic(now, id, &packet, frames, elided);
+        self.on_authentic(now, id, number, frames, elided);
         // The newest datagram tells where the peer may be now; an older one may have been held back by someone.
         if newest {
             self.on_newest_from(now, id, from, size);
@@ -118,12 +108,12 @@ impl<P: Payload> Endpoint<P> {
         self.refresh(now, id);
     }
 
-    fn on_authentic(&mut self, now: Instant, id: PeerId, packet: &AcceptedPacket, frames: &[u8], elided: usize) {
+    fn on_authentic(&mut self, now: Instant, id: PeerId, number: PacketNumber, frames: &[u8], elided: usize) {
         self.lend_memory(id);
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };
         session.on_heard(now);
-        match session.on_frames(now, packet, frames, elided) {
+        match session.on_frames(now, number, frames, elided) {
             Ok(()) if session.is_closed() => {
                 if !self.closing {
                     self.answer_close(now, id);
@@ -152,25 +142,22 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Updates the capacity estimate from a peer's report of arrivals.
+    /// Updates the capacity estimate from a peer's reports of arrivals.
     fn learn(&mut self, now: Instant, id: PeerId) {
-        let Some(session) = self.peers[id.index()].session.as_mut() else { return };
-        let capacity = &mut self.capacity;
-        let learnt = session.feedback.deliver(|news| match news {
-            News::Report(report) => capacity.on_report(now, id, report),
-            News::Implausible => {
-                capacity.on_implausible(id);
-                Holds::default()
+        while let Some(news) = self.peers[id.index()].session.as_mut().and_then(Session::poll_news) {
+            match news {
+                News::Arrival(number, arrived) => {
+                    self.capacity.on_arrival(id, number, arrived);
+                    self.set_pace(now);
+                }
+                News::Feedback(feedback) => {
+                    let hold = self.capacity.on_feedback(now, &feedback);
+                    self.set_pace(now);
+                    if let Some(until) = hold {
+                        self.pacer.hold(until);
+                    }
+                }
             }
-        });
-        let Some(holds) = learnt else { return };
-        self.set_pace(now);
-        self.set_way(now, id);
-        if let Some(until) = holds.link {
-            self.pacer.hold(until);
-        }
-        if let Some(until) = holds.peer {
-            self.peers[id.index()].held_until = until;
         }
     }
 
@@ -246,11 +233,8 @@ impl<P: Payload> Endpoint<P> {
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
         self.take_trace(id);
-        let peer = &mut self.peers[id.index()];
-        peer.candidates.clear();
-        (peer.way, peer.held_until) = (None, Instant::ZERO);
+        self.peers[id.index()].candidates.clear();
         if let Some(mut session) = self.peers[id.index()].session.take() {
-            self.capacity.forget(id);
             self.receive_memory.update(&mut session.credit.receive_holding, 0);
             self.send_memory.update(&mut session.credit.send_holding, 0);
             match reason {
