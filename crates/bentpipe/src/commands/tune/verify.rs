@@ -24,7 +24,7 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Whether it bears out a predicted gain.
+    /// Whether the simulation confirms a predicted gain.
     pub fn confirms(&self, gain_percent: f64) -> bool {
         self.gain_percent >= gain_percent - SAME_GAIN_PERCENT
     }
