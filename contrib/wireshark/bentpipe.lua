@@ -284,7 +284,7 @@ local notices = { [1] = "CLOCK_CHALLENGE", [2] = "OTHER_MODE", [3] = "UNPROVEN_V
 local frames = {
     [0x00] = "PADDING", [0x01] = "PING", [0x02] = "ACK", [0x03] = "STOP_WAITING", [0x04] = "MAX_DATA", [0x05] = "MAX_STREAM_DATA",
     [0x06] = "RESET", [0x07] = "CLOSE", [0x08] = "STREAM", [0x09] = "STREAM", [0x0a] = "STREAM", [0x0b] = "STREAM", [0x0c] = "REPAIR",
-    [0x0d] = "ARRIVAL_REQUEST", [0x0e] = "ARRIVAL_TIME", [0x0f] = "CE_COUNT", [0x12] = "RECOVERED", [0x14] = "DRAIN", [0x15] = "OPENED",
+    [0x0d] = "TRAIN", [0x0e] = "ARRIVALS", [0x12] = "RECOVERED", [0x14] = "DRAIN", [0x15] = "OPENED",
     [0x1a] = "PATH_CHALLENGE", [0x1b] = "PATH_RESPONSE",
 }
 local reasons = {
@@ -336,7 +336,10 @@ local f = {
     missing = ProtoField.uint64("bentpipe.missing", "Missing below the last range"),
     range = ProtoField.string("bentpipe.range", "Range"),
     about = ProtoField.uint64("bentpipe.about", "Packet number"),
-    micros = ProtoField.uint64("bentpipe.micros", "Microseconds"),
+    packets = ProtoField.uint64("bentpipe.packets", "Packets accepted, modulo 2^30"),
+    bytes = ProtoField.uint64("bentpipe.bytes", "IP bytes accepted, modulo 2^30"),
+    marked = ProtoField.uint64("bentpipe.marked", "CE count plus one; 0: unreadable"),
+    stamp = ProtoField.string("bentpipe.stamp", "Stamp"),
     back = ProtoField.uint64("bentpipe.back", "First packet of the block, back from this"),
     stride = ProtoField.uint64("bentpipe.stride", "Stride"),
     repair_symbols = ProtoField.uint64("bentpipe.repair_symbols", "Repair symbols"),
@@ -475,6 +478,26 @@ function Frame:ranges(top, count)
     end
 end
 
+-- The stamps of ARRIVALS: the first in full, then differences.
+function Frame:stamps(count)
+    local number, micros
+    while count > UInt64(0) do
+        local from = self.at
+        if number then
+            local step = self:varint()
+            local half = step / 2
+            if step % 2 == UInt64(0) then number = number + half else number = number - half - 1 end
+            micros = micros + self:varint() * 8
+        else
+            number = self:varint()
+            micros = self:varint()
+        end
+        local text = tostring(number) .. " at " .. tostring(micros) .. " us"
+        self.tree:add(f.stamp, self.range(from, self.at - from), text)
+        count = count - 1
+    end
+end
+
 -- What streams and tunnels begin with (docs/protocol.md, sections 11 and 12).
 
 -- Length of the connect request at the start of `range`; nil if it is cut off.
@@ -550,8 +573,10 @@ local readers = {
         for _, field in ipairs({ f.back, f.count, f.stride, f.repair_symbols, f.index }) do frame:varint(field) end
         frame:bytes(f.symbol, frame:rest())
     end,
-    [0x0e] = function(frame) frame:varint(f.about); frame:varint(f.micros) end,
-    [0x0f] = function(frame) frame:varint(f.count) end,
+    [0x0e] = function(frame)
+        for _, field in ipairs({ f.packets, f.bytes, f.marked }) do frame:varint(field) end
+        frame:stamps(frame:varint(f.count))
+    end,
     [0x12] = function(frame)
         local top = frame:varint(f.largest)
         frame:ranges(top, frame:varint(f.count))

@@ -84,3 +84,17 @@ fn a_pepsal_that_cannot_be_run_is_refused_before_anything_is_measured() {
         assert!(message.contains("--pepsal") && message.contains(says) && message.lines().count() == 1, "{message}");
     }
 }
+
+#[test]
+fn the_capacity_s_estimate_is_measured_in_virtual_time_without_privileges() {
+    let Some(rows) = rows("capacity", &["--cases", "1 MB, prior right", "--seeds", "2"]) else { return };
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| &row["direction"]).collect::<Vec<_>>(), ["up", "down"], "{rows:?}");
+    for row in rows {
+        assert_eq!((&row["case"], row["seeds"].as_u64()), (&"1 MB, prior right".into(), Some(2)), "{row}");
+        let figure = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+        assert!((0.9..=1.0).contains(&figure("share")) && figure("least_share") <= figure("share"), "{row}");
+        assert!((1.03..1.2).contains(&figure("overhead")) && figure("queue_p95_s") < 0.1, "{row}");
+        assert!(row["real"].is_null() && figure("target") > 0.9, "{row}");
+    }
+}

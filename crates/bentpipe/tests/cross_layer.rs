@@ -51,7 +51,7 @@ fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
     let mut pair = pair::across(Satellite { forward, return_link: link })?;
     (pair.settings, pair.hub_initiates) = ("transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true", true);
     pair.start(End::Hub, "");
-    pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
+    pair.terminal_link = "min_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
     pair.start(End::Terminal, "");
     pair.wait_until(End::Hub, true);

@@ -55,7 +55,7 @@ fn settings(directory: &Path, more: &str) -> String {
     let key = PrivateKey::from_random([1; 32]);
     format!(
         "[gateway]\nprivate_key = \"{}\"\n{more}[link]\ninterface = \"sat\"\nrate = \"10Mbit/s\"\nrtt = \"100ms\"\n\
-         capacity_source = \"reported\"\n[dlep]\ninterface = \"mgmt\"\n[control]\nsocket = \"{}\"\n\
+         [dlep]\ninterface = \"mgmt\"\n[control]\nsocket = \"{}\"\n\
          [[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
         key.to_base64(),
         directory.join("sock").display(),

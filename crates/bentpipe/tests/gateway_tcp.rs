@@ -39,7 +39,7 @@ fn bypasses_a_dead_peer(mut pair: Pair) {
 #[test]
 fn the_cross_layer_control_carries_what_is_reported_and_goes_with_the_gateway() {
     let Some(mut pair) = clear() else { return };
-    pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
+    pair.terminal_link = "min_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
     pair.start(End::Hub, "");
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
     pair.start(End::Terminal, "");

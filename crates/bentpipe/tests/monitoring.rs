@@ -226,7 +226,7 @@ fn alarms_are_raised_and_clear_over_a_scripted_outage() {
     }
     let Some(mut pair) = Pair::new() else { return };
     pair.sections = "[metrics]\nlisten = \"[::]:9090\"";
-    pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"\nmax_validity = \"24h\"";
+    pair.terminal_link = "min_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"\nmax_validity = \"24h\"";
     let mut pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);
     let report = |pair: &Pair, update: &str| pair.http(End::Terminal, 9091, "PUT /link", update);

@@ -27,7 +27,7 @@ pub(crate) struct Plan {
 pub(crate) struct Settings {
     pub(crate) is_clear: bool,
     pub(crate) repair: bool,
-    pub(crate) estimate_capacity: bool,
+    pub(crate) capacity_is_fixed: bool,
     /// Receive memory of a session in bytes.
     pub(crate) receive_memory: Option<u64>,
     pub(crate) outage_limit: Duration,
@@ -76,7 +76,7 @@ impl Plan {
         let settings = Settings {
             is_clear: dice.chance(0.3),
             repair: dice.chance(0.75),
-            estimate_capacity: dice.chance(0.25),
+            capacity_is_fixed: dice.chance(0.25),
             receive_memory: dice.chance(0.2).then(|| dice.between(70_000, 2_000_000)),
             outage_limit: Duration::from_secs(if outlasts { 15 } else { dice.between(120, 600) }),
             is_confirmed: dice.chance(0.25),

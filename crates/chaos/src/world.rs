@@ -419,7 +419,7 @@ impl World {
         let mut config = EndpointConfig::new(key(side), out, back, plan.rtt);
         config.mode = if plan.settings.is_clear { Mode::Clear } else { Mode::Encrypted };
         config.repair = plan.settings.repair;
-        config.estimate_capacity = plan.settings.estimate_capacity;
+        config.capacity_is_fixed = plan.settings.capacity_is_fixed;
         config.receive_memory = plan.settings.receive_memory.map(Bytes::new);
         config.outage_limit = plan.settings.outage_limit;
         let node = &mut self.nodes[side];

@@ -44,6 +44,8 @@ pub enum LoggedOutcome {
     QueueFull,
     /// Packets had waited too long.
     QueueDelay,
+    /// It exceeded the policer's rate.
+    Policed,
     /// The link lost it.
     Loss,
     /// The emulator had no memory for it: the link never saw it.
@@ -53,10 +55,11 @@ pub enum LoggedOutcome {
 }
 
 impl LoggedOutcome {
-    pub(crate) const ALL: [(LoggedOutcome, &str); 6] = [
+    pub(crate) const ALL: [(LoggedOutcome, &str); 7] = [
         (LoggedOutcome::Delivered, "delivered"),
         (LoggedOutcome::QueueFull, "queue_full"),
         (LoggedOutcome::QueueDelay, "queue_delay"),
+        (LoggedOutcome::Policed, "policed"),
         (LoggedOutcome::Loss, "loss"),
         (LoggedOutcome::MemoryLimit, "memory_limit"),
         (LoggedOutcome::InTransit, "in_transit"),
@@ -72,6 +75,7 @@ impl LoggedOutcome {
             Outcome::Drop { reason, .. } => match reason {
                 DropReason::QueueFull => LoggedOutcome::QueueFull,
                 DropReason::QueueDelay => LoggedOutcome::QueueDelay,
+                DropReason::Policed => LoggedOutcome::Policed,
                 DropReason::Loss => LoggedOutcome::Loss,
             },
         }

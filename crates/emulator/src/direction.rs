@@ -264,6 +264,7 @@ impl Facts {
             dropped: Dropped {
                 queue_full: self.link.dropped_queue_full,
                 queue_delay: self.link.dropped_queue_delay,
+                policed: self.link.dropped_policed,
                 loss: self.link.dropped_loss,
                 memory_limit: self.memory_limit,
                 send_failed: self.send_failed,

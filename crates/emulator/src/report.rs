@@ -71,6 +71,8 @@ pub struct Dropped {
     pub queue_full: Tally,
     /// Packets had waited too long, as the queue's management found (CoDel).
     pub queue_delay: Tally,
+    /// They exceeded the policer's rate.
+    pub policed: Tally,
     /// The link lost it.
     pub loss: Tally,
     /// The emulator's bound on memory was reached.

@@ -4,6 +4,7 @@
 //! | module | what is measured |
 //! | --- | --- |
 //! | [`proxies`] | the rows in which other proxies were measured |
+//! | [`capacity`] | the estimate of the link's capacity, from any prior, over links that change |
 //! | [`limit`] | the transport's targets as shares of the physical limit, simulated and for real |
 //! | [`hub`] | fairness between terminals that share a forward link |
 //! | [`stalled`] | what a reader that has stopped reading costs others |
@@ -16,8 +17,10 @@
 //! program of the [`Setup`] as gateways and as ends of connections. Figures are medians over the setup's repeats.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads clocks, starts threads and waits")]
 
+pub mod capacity;
 pub mod connections;
 pub mod echo;
+mod hosts;
 pub mod hub;
 pub mod limit;
 pub mod proxies;

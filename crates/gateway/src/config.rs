@@ -37,11 +37,14 @@ pub use dscp::DscpPolicy;
 pub use format::Accept;
 pub use host::{Named, missing_interfaces};
 pub use relay::classes::Class;
-pub use satpep::CapacitySource;
+pub use satpep::{CapacityMode, RateConfidence};
 pub(crate) use tcp::CROSS_LAYER;
 pub use tcp::TcpSettings;
 pub use updates::UpdateSettings;
 pub use web::WebSettings;
+
+/// Where gateways keep what they remember, unless they are told otherwise.
+const STATE: &str = "/var/lib/bentpipe";
 
 /// All settings of a gateway, checked.
 #[derive(Debug, Clone)]
@@ -104,6 +107,8 @@ pub struct Settings {
     pub web: Option<WebSettings>,
     /// Where connections that have ended are logged.
     pub connection_log: Option<ConnectionLogSettings>,
+    /// Where is kept what is remembered between runs.
+    pub state_directory: PathBuf,
     /// The control socket.
     pub control: PathBuf,
     /// The group that may use it.
@@ -117,10 +122,14 @@ pub struct Settings {
 pub struct Link {
     /// The interface whose cross traffic is measured.
     pub interface: Option<String>,
-    /// Transmit rate.
-    pub rate: Rate,
-    /// Where the capacity is from.
-    pub capacity_source: CapacitySource,
+    /// Transmit rate, as far as it is known.
+    pub rate: Option<Rate>,
+    /// How far that is to be trusted.
+    pub rate_confidence: RateConfidence,
+    /// What is done with it, and with rates that are reported.
+    pub capacity: CapacityMode,
+    /// What the estimate does not exceed, if that is configured.
+    pub ceiling: Option<Rate>,
     /// What room cross traffic is given.
     pub cross_traffic: CrossTrafficPolicy,
     /// Receive rate.
@@ -286,7 +295,6 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let name = gateway.as_ref().and_then(|gateway| gateway.name.as_ref());
     let name = name.map_or_else(|| "bentpipe".to_owned(), |name| name.0.clone());
     let dlep = dlep::read(document, link.as_ref().and_then(|link| link.interface.as_deref()), &name);
-    link::check_capacity_source(document, link.as_ref(), updates.as_ref());
     let intercept: Option<format::Intercept> = document.section("intercept");
     let peers = peer::read(document, choice);
     let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
@@ -301,7 +309,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
     let interfaces = host::named(document, &link, &intercept);
-    let rates = [link.rate, link.receive_rate];
+    let rates = [link.nominal_rate(), link.receive_rate];
     let rules = rules(&name, &gateway, &link, &intercept);
     let (private_key, private_key_file) = private_key?;
     let time = |time: Option<document::Interval>, default| time.map_or(default, |time| time.0);
@@ -334,6 +342,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         build: Build::default(),
         web: web?,
         connection_log: connection_log?,
+        state_directory: gateway.state_directory.map_or_else(|| PathBuf::from(STATE), |path| PathBuf::from(path.0)),
         control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
         control_group: control.group.map(|group| group.0),
         debug: debug?,
@@ -553,7 +562,7 @@ pub(crate) mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let faults = faults("");
-        for key in ["gateway.private_key_file", "link.rate", "link.rtt", "[[peer]]"] {
+        for key in ["gateway.private_key_file", "link.rtt", "[[peer]]"] {
             assert!(faults.iter().any(|fault| fault.contains(key) && fault.contains("missing")), "{key}: {faults:#?}");
         }
     }

@@ -583,7 +583,6 @@ impl<T: SatelliteTransport> Daemon<T> {
             reloads: self.reloads,
             predecessor: self.predecessor.as_ref().map(|predecessor| predecessor.pid),
             drain: self.drain,
-            capacity_source: self.settings.link.capacity_source,
             link_state: *self.link_state.borrow(),
             link_updates: self.updates.counts(),
             modem: self.updates.modem(),

@@ -159,6 +159,7 @@ fn files(settings: &Settings) -> Files {
         sockets.into_iter().flatten().filter_map(|socket| Some(socket.parent()?.to_owned())).collect();
     let log = settings.connection_log.as_ref().and_then(|log| log.file.parent());
     writable.extend(log.map(Path::to_owned));
+    writable.extend(settings.state_directory.exists().then(|| settings.state_directory.clone()));
     writable.extend(settings.debug.qlog.as_ref().map(|qlog| qlog.directory.clone()));
     // What a program that is started writes nothing to; and the lock of iptables, which holds SYNs on some kernels.
     writable.push("/dev/null".into());

@@ -80,6 +80,7 @@ impl Comparison {
             build: _,
             web,
             connection_log,
+            state_directory,
             control,
             control_group,
             debug,
@@ -110,6 +111,7 @@ impl Comparison {
         self.fixed("[metrics] listen", old.metrics == *metrics);
         self.fixed("[web]", old.web == *web);
         self.fixed("[connection_log]", old.connection_log == *connection_log);
+        self.fixed("[gateway] state_directory", old.state_directory == *state_directory);
         self.fixed("[control] socket", old.control == *control);
         self.fixed("[control] group", old.control_group == *control_group);
         self.fixed("[debug]", old.debug == *debug);
@@ -135,7 +137,10 @@ impl Comparison {
         let Link {
             interface,
             rate,
-            capacity_source,
+            rate_confidence,
+            capacity,
+            // The estimate keeps the bound that it has begun with.
+            ceiling: _,
             cross_traffic,
             receive_rate,
             plausible,
@@ -151,7 +156,8 @@ impl Comparison {
         } = new;
         self.fixed("[link] interface", old.interface == *interface);
         self.free("[link] rate", old.rate == *rate);
-        self.fixed("[link] capacity_source", old.capacity_source == *capacity_source);
+        self.fixed("[link] rate_confidence", old.rate_confidence == *rate_confidence);
+        self.fixed("[link] capacity", old.capacity == *capacity);
         self.fixed("[link] cross_traffic", old.cross_traffic == *cross_traffic);
         self.free("[link] receive_rate", old.receive_rate == *receive_rate);
         self.free("[link] min_rate, max_rate", old.plausible == *plausible);
@@ -359,8 +365,10 @@ mod tests {
             ("[gateway]", "cipher = \"chacha20-poly1305\"", "[gateway] cipher"),
             ("[gateway]", "accept = \"confirmed\"", "[gateway] accept"),
             ("[gateway]", "memory = \"3MiB\"", "[gateway] memory"),
+            ("[gateway]", "state_directory = \"/elsewhere\"", "[gateway] state_directory"),
             ("[gateway]", "transport = \"tcp\"", "[gateway] transport"),
-            ("[link]", "capacity_source = \"estimated\"", "[link] capacity_source"),
+            ("[link]", "capacity = \"fixed\"", "[link] capacity"),
+            ("[link]", "rate_confidence = \"guess\"", "[link] rate_confidence"),
             ("[link]", "cross_traffic = \"fair\"", "[link] cross_traffic"),
             ("[link]", "rtt = \"40ms\"", "[link] rtt"),
             ("[link]", "mtu = 1400", "[link] mtu"),
@@ -441,7 +449,7 @@ mod tests {
             ("[link]", "mtu = 1500"),
             ("[link]", "dscp = \"copy\""),
             ("[link]", "keepalive = \"100s\""),
-            ("[link]", "capacity_source = \"configured\""),
+            ("[link]", "capacity = \"estimated\"\nrate_confidence = \"sure\""),
             ("[link]", "cross_traffic = \"subtract\""),
             ("[intercept]", "interfaces = []\nout_interfaces = []\nport = 4501\nmark = 0x62700000"),
             ("[intercept]", "table = 25200\nrule_priority = 25200"),

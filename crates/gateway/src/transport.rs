@@ -4,7 +4,9 @@
 //! connections open and end. A transport carries *streams*, one for each relayed connection: two directions that end each
 //! alone, and a reset that ends both.
 
+mod capacity;
 mod key_log;
+mod remembered;
 pub(crate) mod satpep;
 pub(crate) mod tcp;
 
@@ -17,7 +19,7 @@ pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEv
 use status::Trouble;
 use std::fmt::Debug;
 use std::io;
-use units::{Duration, Instant, Rate};
+use units::{Duration, Instant};
 
 /// A satellite transport: what the event loop needs of it.
 pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succession + Reports + Debug {
@@ -119,8 +121,8 @@ pub(crate) struct PathDelay {
 
 /// What a transport says of itself, for status, metrics and logs.
 pub(crate) trait Reports {
-    /// Transmit capacity of the link: configured, estimated or reported.
-    fn capacity(&self) -> Rate;
+    /// What is believed of the link's transmit capacity.
+    fn capacity(&self, now: Instant) -> status::Capacity;
     /// Cross traffic on the satellite interface, in bit/s.
     fn cross_traffic_bps(&self) -> u64;
     /// The counters of the satellite link.

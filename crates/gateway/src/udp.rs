@@ -1,12 +1,15 @@
 //! The UDP socket of the satellite link: batches in and out, don't-fragment set, never blocking.
 
+mod arrival_clock;
 pub(crate) mod batches;
 pub(crate) mod knock;
 
 use crate::takeover::selector;
-use kernel::{datagram, reuseport};
+use arrival_clock::ArrivalClock;
+use kernel::{clock, datagram, reuseport};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use relay::dscp::Dscp;
+use satpep::{Arrival, Mark};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -45,6 +48,7 @@ pub(crate) struct Udp {
     is_v6: bool,
     buffers: Vec<Vec<u8>>,
     metas: Vec<RecvMeta>,
+    arrivals: ArrivalClock,
 }
 
 impl std::fmt::Debug for Udp {
@@ -76,6 +80,7 @@ impl Udp {
             is_v6: address.is_ipv6(),
             buffers: (0..BATCH_SIZE).map(|_| vec![0; LONGEST_DATAGRAM]).collect(),
             metas: vec![RecvMeta::default(); BATCH_SIZE],
+            arrivals: ArrivalClock::default(),
             socket,
         })
     }
@@ -152,19 +157,27 @@ impl Udp {
         datagram::send(&self.socket, to, contents, head.segment_size, traffic_class)
     }
 
-    /// Receives one batch and hands each datagram with its sender to `handle`, and whether it came with a congestion mark
-    /// (the system joins only datagrams with the same mark). Returns how many system buffers were
-    /// filled; an error of kind `WouldBlock` says that nothing waits.
-    pub(crate) fn receive(&mut self, mut handle: impl FnMut(SocketAddr, &mut [u8], bool)) -> io::Result<usize> {
+    /// Receives one batch and hands each datagram with its sender to `handle`, and how it arrived: those that the system has joined
+    /// (GRO) have the same congestion mark, and the time of the first. Returns how many system buffers were filled; an error of kind
+    /// `WouldBlock` says that nothing waits.
+    pub(crate) fn receive(&mut self, mut handle: impl FnMut(SocketAddr, &mut [u8], &Arrival)) -> io::Result<usize> {
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] = {
             let mut buffers = self.buffers.iter_mut();
             std::array::from_fn(|_| IoSliceMut::new(buffers.next().expect("there are BATCH_SIZE buffers")))
         };
         let filled = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut self.metas)?;
+        self.arrivals.read(clock::now(), clock::unix_time());
         for (buffer, meta) in self.buffers.iter_mut().zip(&self.metas).take(filled) {
             let from = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
+            let mark = match meta.ecn {
+                // Senders mark every datagram ECT(0): somebody has cleared that.
+                None => Mark::Unreadable,
+                Some(EcnCodepoint::Ce) => Mark::Ce,
+                Some(_) => Mark::NotCe,
+            };
+            let arrival = Arrival { at: self.arrivals.arrival(meta.timestamp), mark };
             for datagram in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
-                handle(from, datagram, meta.ecn == Some(EcnCodepoint::Ce));
+                handle(from, datagram, &arrival);
             }
         }
         Ok(filled)
@@ -191,6 +204,22 @@ mod tests {
             }
         }
         datagrams
+    }
+
+    #[test]
+    fn a_datagram_has_arrived_when_the_kernel_received_it_not_when_it_is_read() {
+        let mut receiver = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let sender = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let to = receiver.socket.local_addr().unwrap().as_socket().unwrap();
+        sender.send(head(to, 100), b"early").unwrap();
+        let sent = clock::now();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let read = clock::now();
+        let mut arrivals = Vec::new();
+        receiver.receive(|_, _, arrival| arrivals.push(*arrival)).unwrap();
+        let arrived = arrivals[0].at;
+        assert!(read.since(arrived) > read.since(sent) / 2, "{arrived:?} {sent:?} {read:?}");
+        assert_eq!(arrivals[0].mark, Mark::NotCe);
     }
 
     fn head(to: SocketAddr, segment_size: usize) -> Head {

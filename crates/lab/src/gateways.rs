@@ -8,7 +8,7 @@ use gateway::config::format::{
     self, Address, ControlName, Interface, Listen, Prefix, Private, Public, ShortName, SocketPath,
 };
 use ring::rand::{SecureRandom, SystemRandom};
-use satpep::{CapacitySource, Mode, PrivateKey};
+use satpep::{CapacityMode, Mode, PrivateKey};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;
@@ -46,8 +46,10 @@ pub struct GatewayOptions {
     pub clear: bool,
     /// Show the gateways' logs on stderr instead of keeping them in the directory.
     pub show_logs: bool,
-    /// Where they know the link's rates from.
-    pub capacity_source: CapacitySource,
+    /// What they do with the link's rates, which they are told.
+    pub capacity: CapacityMode,
+    /// Whether modems report each change of them.
+    pub link_updates: bool,
     /// With the `tcp` transport, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
     pub congestion_control: Option<String>,
     /// With the cross-layer one, what may wait at the link; `None` leaves it to the gateway.
@@ -103,7 +105,7 @@ impl Gateways {
             gateways.start_one(program, &name, settings, site, options)?;
         }
         gateways.wait_for_sessions(rtt, options.transport)?;
-        if let (CapacitySource::Reported, Some(monitor)) = (options.capacity_source, topology.satellite_monitor()) {
+        if let Some(monitor) = topology.satellite_monitor().filter(|_| options.link_updates) {
             gateways.modems = Some(Reporter::start(monitor, &options.directory.join("hub.updates"), &near)?);
         }
         Ok(gateways)
@@ -121,7 +123,7 @@ impl Gateways {
         let (config, control, log) = (file("toml"), file("sock"), file("log"));
         let socket = |suffix: &str| Some(SocketPath(file(suffix).display().to_string()));
         settings.control.socket = socket("sock");
-        if options.capacity_source == CapacitySource::Reported {
+        if options.link_updates {
             settings.updates = Some(format::Updates { socket: socket("updates"), ..format::Updates::default() });
         }
         let text = document::to_toml(&settings).map_err(Error::failed)?;
@@ -290,9 +292,9 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
     let link = format::Link {
         interface: Some(Interface(SATELLITE_INTERFACE.to_owned())),
         receive_rate: Some(PositiveRate(receives)),
-        capacity_source: Some(options.capacity_source),
+        capacity: (!is_tcp).then_some(options.capacity),
         max_streams: options.max_streams,
-        ..format::Link::new(PositiveRate(sends), Interval(rtt))
+        ..format::Link::new(Some(PositiveRate(sends)), Interval(rtt))
     };
     let control = options.congestion_control.as_ref().filter(|_| is_tcp);
     let tcp = control.map(|name| format::Tcp {

@@ -21,5 +21,5 @@ pub use experiment::{Experiment, LinkParameters, Outcome, Path, Stage};
 pub use flows::{Direction, Ends, Flow, Workload};
 pub use gateways::{GatewayOptions, Gateways, Transport};
 pub use pepsal::Pepsal;
-pub use satpep::CapacitySource;
+pub use satpep::CapacityMode;
 pub use topology::{Family, RouteSettings, Satellite, Site, Topology};

@@ -44,6 +44,9 @@ pub struct LinkConfig {
     /// default), or overtake them (false).
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub keep_order: bool,
+    /// A policer before the queue, if any: what exceeds its rate is dropped instead of queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policer: Option<Policer>,
     /// How much may wait for the transmitter.
     #[serde(default)]
     pub queue: QueueLimit,
@@ -80,6 +83,7 @@ impl LinkConfig {
             delay_steps: None,
             handover: None,
             keep_order: true,
+            policer: None,
             discipline: Discipline::DropTail,
             queue: QueueLimit::bandwidth_delay_product(rate, delay * 2),
             loss: LossModel::None,
@@ -110,7 +114,7 @@ impl LinkConfig {
             load("delay_steps.file", file, &mut |text| trace::steps(text).map(|read| *steps = read))?;
         }
         if let Some(Opportunities { millis, file }) = &mut self.opportunities {
-            load("opportunities.file", file, &mut |text| trace::numbers(text).map(|read| *millis = read))?;
+            load("opportunities.file", file, &mut |text| trace::repeated_numbers(text).map(|read| *millis = read))?;
         }
         match &mut self.loss {
             LossModel::Steps(Steps { steps, file, .. }) => {
@@ -153,6 +157,9 @@ impl LinkConfig {
         }
         if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(Bytes::ZERO)) {
             return Err(ConfigError::new("queue", "a queue holds at least one packet or byte"));
+        }
+        if let Some(policer) = &self.policer {
+            policer.validate()?;
         }
         self.discipline.validate()?;
         self.loss.validate()?;
@@ -298,6 +305,16 @@ pub struct Handover {
     /// The longest outage after a change, each drawn uniformly from zero to it: what is sent then is lost.
     #[serde(default)]
     pub outage: Duration,
+}
+
+/// A token bucket, as operators enforce a contract's rate with. Written `{ rate = "4Mbit/s", burst = "30kB" }`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policer {
+    /// Bits of IP packets per second that pass in the long run.
+    pub rate: Rate,
+    /// What passes at once after a pause: from 1500 B, one full packet, to 1 GiB.
+    pub burst: Bytes,
 }
 
 /// Which packets a queue gives up, and which it serves next. Written `"drop_tail"`, `{ codel = {} }`,

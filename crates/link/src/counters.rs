@@ -44,7 +44,7 @@ impl SubAssign for Tally {
 }
 
 /// Every packet that a link has seen, by outcome and reason:
-/// `offered + duplicated = delivered + dropped_queue_full + dropped_queue_delay + dropped_loss + in transit`.
+/// `offered + duplicated = delivered + dropped_queue_full + dropped_queue_delay + dropped_policed + dropped_loss + in transit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counters {
     /// Given to the link.
@@ -57,6 +57,8 @@ pub struct Counters {
     pub dropped_queue_full: Tally,
     /// Dropped at the head of a managed queue: packets had waited too long.
     pub dropped_queue_delay: Tally,
+    /// Dropped by the policer.
+    pub dropped_policed: Tally,
     /// Lost on the way.
     pub dropped_loss: Tally,
     /// Held back by the extra delay (among those in transit or delivered).
@@ -71,6 +73,7 @@ impl AddAssign for Counters {
         self.delivered = self.delivered + other.delivered;
         self.dropped_queue_full = self.dropped_queue_full + other.dropped_queue_full;
         self.dropped_queue_delay = self.dropped_queue_delay + other.dropped_queue_delay;
+        self.dropped_policed = self.dropped_policed + other.dropped_policed;
         self.dropped_loss = self.dropped_loss + other.dropped_loss;
         self.reordered = self.reordered + other.reordered;
     }
@@ -82,6 +85,7 @@ impl Counters {
         match reason {
             DropReason::QueueFull => &mut self.dropped_queue_full,
             DropReason::QueueDelay => &mut self.dropped_queue_delay,
+            DropReason::Policed => &mut self.dropped_policed,
             DropReason::Loss => &mut self.dropped_loss,
         }
     }
@@ -92,6 +96,7 @@ impl Counters {
             - self.delivered
             - self.dropped_queue_full
             - self.dropped_queue_delay
+            - self.dropped_policed
             - self.dropped_loss
     }
 }

@@ -57,6 +57,7 @@ mod link;
 mod loss;
 mod opportunities;
 mod packet;
+mod policer;
 mod preset;
 mod propagation;
 mod steps;
@@ -64,7 +65,7 @@ mod trace;
 mod transmitter;
 
 pub use config::{
-    Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, QueueLimit, Reorder,
+    Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, Policer, QueueLimit, Reorder,
     TimedGilbertElliott,
 };
 pub use counters::{Counters, Tally};

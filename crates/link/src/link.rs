@@ -6,6 +6,7 @@ use crate::drop_tail::DropTail;
 use crate::in_transit::InTransit;
 use crate::loss::{LossProcess, Threshold};
 use crate::opportunities::OpportunityCursor;
+use crate::policer::TokenBucket;
 use crate::propagation::Propagation;
 use crate::steps::Timeline;
 use crate::transmitter::{Pace, Transmitter, VaryingRate};
@@ -18,6 +19,7 @@ use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 /// [`Link::next_timeout`]. Time must not run backwards; where it does, the latest time seen counts.
 #[derive(Debug)]
 pub struct Link<P> {
+    policer: Option<TokenBucket>,
     queue: Queue<P>,
     transmitter: Transmitter,
     propagation: Propagation,
@@ -71,6 +73,7 @@ impl<P: Packet> Link<P> {
                 .map(|reorder| (chance(reorder.probability, RandomProcess::Reorder), reorder.extra_delay)),
             duplicate: chance(config.duplicate, RandomProcess::Duplicate),
             propagation: Propagation::new(&config, start, draws(RandomProcess::Delay), draws(RandomProcess::Outage)),
+            policer: config.policer.map(|policer| TokenBucket::new(policer, start)),
             queue: Queue::new(&config),
             transmitter: Transmitter::new(pace(config, start, draws(RandomProcess::Rate)), overhead, start),
             in_transit: InTransit::new(),
@@ -98,6 +101,9 @@ impl<P: Packet> Link<P> {
         self.now = self.now.max(now);
         let size = packet.size();
         self.counters.offered += size;
+        if !self.conforms(size) {
+            return self.in_transit.discard(self.now, DropReason::Policed, packet);
+        }
         let Queue::DropTail(queue) = &mut self.queue else {
             return self.enqueue_aqm(packet);
         };
@@ -126,6 +132,10 @@ impl<P: Packet> Link<P> {
     pub fn pass(&mut self, now: Instant, size: Bytes) -> LoggedOutcome {
         self.now = self.now.max(now);
         self.counters.offered += size;
+        if !self.conforms(size) {
+            self.counters.dropped_policed += size;
+            return LoggedOutcome::Refused;
+        }
         let Queue::DropTail(queue) = &mut self.queue else {
             panic!("a link that decides on arrival has a plain queue")
         };
@@ -142,6 +152,12 @@ impl<P: Packet> Link<P> {
         }
         self.counters.delivered += size;
         LoggedOutcome::Arrives(at)
+    }
+
+    /// Whether the policer, if any, lets a packet of `size` pass now.
+    #[inline]
+    fn conforms(&mut self, size: Bytes) -> bool {
+        self.policer.as_mut().is_none_or(|policer| policer.admit(self.now, size))
     }
 
     /// Whether the next packet is lost, whose last bit is sent at `sent_at`.

@@ -17,18 +17,18 @@ pub struct Opportunities {
     /// Milliseconds after the link's start; a time that stands n times is n opportunities. They do not fall.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub millis: Vec<u64>,
-    /// The file that holds them, one a line, until [`crate::LinkConfig::read_files`] has read it.
+    /// The file that holds them, one a line or as in `22 x19`, until [`crate::LinkConfig::read_files`] has read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
 impl Opportunities {
-    /// Reads a trace: one time in whole milliseconds a line.
+    /// Reads a trace: one time in whole milliseconds a line, or `22 x19` for a time that comes 19 times.
     ///
     /// # Errors
     /// Names the line that is wrong.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
-        Ok(Self { millis: trace::numbers(text)?, file: None })
+        Ok(Self { millis: trace::repeated_numbers(text)?, file: None })
     }
 
     pub(crate) fn validate(&self, key: &'static str) -> Result<(), ConfigError> {

@@ -54,7 +54,7 @@ pub enum LoggedOutcome {
     Arrives(Instant),
     /// It is lost, and would have arrived at this time.
     Lost(Instant),
-    /// The queue is full.
+    /// The queue is full, or the policer drops it.
     Refused,
 }
 
@@ -65,6 +65,8 @@ pub enum DropReason {
     QueueFull,
     /// Packets had waited too long, as CoDel decided.
     QueueDelay,
+    /// It exceeded the policer's rate.
+    Policed,
     /// It was lost on the way, as the loss model decided.
     Loss,
 }

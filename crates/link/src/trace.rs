@@ -53,15 +53,34 @@ where
     })
 }
 
+/// Reads whole numbers that do not fall; `22 x19` is 19 times 22.
+pub(crate) fn repeated_numbers(text: &str) -> Result<Vec<u64>, TraceError> {
+    let records = records(text, |record, before: Option<(u64, u32)>| {
+        let (number, times) =
+            record.split_once(char::is_whitespace).map_or((record, "x1"), |(n, times)| (n, times.trim()));
+        let number = number_after(number, before.map(|(number, _)| number))?;
+        let times = times.strip_prefix('x').and_then(|times| times.parse().ok()).filter(|times| *times <= MOST_TIMES);
+        let times = times
+            .ok_or_else(|| format!("`{record}` is not a number and how often, at most {MOST_TIMES}, as in `22 x19`"))?;
+        Ok((number, times))
+    })?;
+    Ok(records.into_iter().flat_map(|(number, times)| std::iter::repeat_n(number, times as usize)).collect())
+}
+
+/// A line stands for at most so many numbers, so that a short file is no large trace.
+const MOST_TIMES: u32 = 10_000;
+
 /// Reads whole numbers that do not fall.
 pub(crate) fn numbers(text: &str) -> Result<Vec<u64>, TraceError> {
-    records(text, |record, before: Option<u64>| {
-        let number = record.parse().map_err(|_| format!("`{record}` is not a whole number"))?;
-        match before {
-            Some(before) if number < before => Err(format!("{number} comes after {before}: numbers must not fall")),
-            _ => Ok(number),
-        }
-    })
+    records(text, number_after)
+}
+
+fn number_after(record: &str, before: Option<u64>) -> Result<u64, String> {
+    let number = record.parse().map_err(|_| format!("`{record}` is not a whole number"))?;
+    match before {
+        Some(before) if number < before => Err(format!("{number} comes after {before}: numbers must not fall")),
+        _ => Ok(number),
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +110,13 @@ mod tests {
         assert_eq!(numbers("1\n1\n5"), Ok(vec![1, 1, 5]));
         assert!(numbers("1\n-1").expect_err("negative").to_string().contains("line 2"));
         assert!(numbers("3\n2").expect_err("falls").to_string().contains("line 2"));
+    }
+
+    #[test]
+    fn a_number_may_stand_for_many() {
+        assert_eq!(repeated_numbers("1\n4 x3\n5\tx1"), Ok(vec![1, 4, 4, 4, 5]));
+        for (text, hint) in [("4 3", "22 x19"), ("4 x", "22 x19"), ("4 x10001", "10000"), ("4 x2\n3", "fall")] {
+            assert!(repeated_numbers(text).expect_err(text).to_string().contains(hint), "{text}");
+        }
     }
 }

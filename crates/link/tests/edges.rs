@@ -206,7 +206,10 @@ fn copies_losses_and_refusals_are_counted_in_packets_and_bytes() {
             bytes: dropped(&outcomes, DropReason::Loss).iter().map(|number| size(*number)).sum(),
         };
         assert_eq!(counters.dropped_loss, lost);
-        let dropped = counters.dropped_queue_full + counters.dropped_queue_delay + counters.dropped_loss;
+        let dropped = counters.dropped_queue_full
+            + counters.dropped_queue_delay
+            + counters.dropped_policed
+            + counters.dropped_loss;
         assert_eq!(counters.offered + counters.duplicated, counters.delivered + dropped, "{discipline:?}");
         assert_eq!(counters.offered.bytes, (0..3_000).map(size).sum::<u64>());
         // Of those that were not lost, a fifth.

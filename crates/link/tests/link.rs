@@ -266,7 +266,7 @@ proptest! {
                 outcomes.push(outcome);
             }
             let counters = *link.counters();
-            let dropped = counters.dropped_queue_full + counters.dropped_queue_delay + counters.dropped_loss;
+            let dropped = counters.dropped_queue_full + counters.dropped_queue_delay + counters.dropped_policed + counters.dropped_loss;
             let reported = counters.delivered.packets + dropped.packets;
             prop_assert_eq!(reported, outcomes.len() as u64);
             prop_assert_eq!(counters.offered.packets + counters.duplicated.packets, reported + counters.in_transit().packets);

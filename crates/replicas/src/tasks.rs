@@ -23,8 +23,35 @@ impl Pool {
         count: usize,
         task: impl Fn(usize, Pool) -> Result<T, E> + Sync,
     ) -> Result<Vec<T>, E> {
-        let bar = self.task_bar(title, count);
         let quiet = Pool { shows_progress: false, ..self.clone() };
+        self.side_by_side(title, count, AT_ONCE, |number| task(number, quiet.clone()))
+    }
+
+    /// Makes the runs 0 to `count`, as many side by side as the pool has jobs, and gives their results in that order. After one has
+    /// failed no other is begun. `title` stands before a bar of the runs.
+    ///
+    /// # Errors
+    /// The first, in their order, of those that failed.
+    pub fn runs<T: Send, E: Send>(
+        &self,
+        title: &str,
+        count: usize,
+        run: impl Fn(usize) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        self.side_by_side(title, count, self.jobs.count(), |number| {
+            let _place = self.jobs.place();
+            run(number)
+        })
+    }
+
+    fn side_by_side<T: Send, E: Send>(
+        &self,
+        title: &str,
+        count: usize,
+        threads: usize,
+        task: impl Fn(usize) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        let bar = self.task_bar(title, count);
         let (next, failed, results) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(BTreeMap::new()));
         let work = || {
             while !failed.load(Ordering::Relaxed) {
@@ -32,14 +59,14 @@ impl Pool {
                 if number >= count {
                     return;
                 }
-                let result = task(number, quiet.clone());
+                let result = task(number);
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 results.lock().expect("no thread fails while it holds the lock").insert(number, result);
                 bar.inc(1);
             }
         };
         thread::scope(|scope| {
-            for _ in 0..AT_ONCE.min(count) {
+            for _ in 0..threads.min(count) {
                 scope.spawn(work);
             }
         });
@@ -76,5 +103,6 @@ mod tests {
         });
         assert_eq!(failed, Err("the third"));
         assert!(begun.into_inner() < 10_000);
+        assert_eq!(pool.runs("doubles", 3, |number| Ok::<_, String>(number * 2)), Ok(vec![0, 2, 4]));
     }
 }

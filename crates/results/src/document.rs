@@ -95,6 +95,7 @@ impl From<&LinkReport> for LinkDocument {
             dropped: BTreeMap::from([
                 ("loss", counters.dropped_loss.packets),
                 ("queue_delay", counters.dropped_queue_delay.packets),
+                ("policed", counters.dropped_policed.packets),
                 ("queue_full", counters.dropped_queue_full.packets),
             ]),
             duplicated_packets: counters.duplicated.packets,

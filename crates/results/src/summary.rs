@@ -182,7 +182,11 @@ fn link(runs: &[&Run], at: usize) -> LinkSummary {
         delivered_bps: Statistic::of(
             rates.map(|run| run.report.links[at].counters.delivered.bytes as f64 * 8.0 / run.report.end_s),
         ),
-        dropped_by_queue: of(|counters| counters.dropped_queue_full.packets + counters.dropped_queue_delay.packets),
+        dropped_by_queue: of(|counters| {
+            counters.dropped_queue_full.packets
+                + counters.dropped_queue_delay.packets
+                + counters.dropped_policed.packets
+        }),
         lost: of(|counters| counters.dropped_loss.packets),
     }
 }

@@ -62,6 +62,7 @@ pub fn flows(run: &Run) -> Table {
         rtt("rtt_max_s", |rtt| rtt.max_s),
         rtt("rtt_stddev_s", |rtt| rtt.stddev_s),
         rtt("rtt_median_s", |rtt| rtt.median_s),
+        rtt("rtt_p95_s", |rtt| rtt.p95_s),
         rtt("rtt_p99_s", |rtt| rtt.p99_s),
     ];
     labelled(run, rows.len(), columns)
@@ -94,6 +95,8 @@ const LINK_COUNTS: &[(&str, LinkCount)] = &[
     ("dropped_queue_full_bytes", |link| link.counters.dropped_queue_full.bytes),
     ("dropped_queue_delay_packets", |link| link.counters.dropped_queue_delay.packets),
     ("dropped_queue_delay_bytes", |link| link.counters.dropped_queue_delay.bytes),
+    ("dropped_policed_packets", |link| link.counters.dropped_policed.packets),
+    ("dropped_policed_bytes", |link| link.counters.dropped_policed.bytes),
     ("dropped_loss_packets", |link| link.counters.dropped_loss.packets),
     ("dropped_loss_bytes", |link| link.counters.dropped_loss.bytes),
     ("duplicated_packets", |link| link.counters.duplicated.packets),

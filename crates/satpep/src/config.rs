@@ -1,5 +1,6 @@
 //! The configuration of an endpoint.
 
+use crate::capacity::Prior;
 use crate::epoch::Run;
 use crate::{Capabilities, Cipher, Mode, PrivateKey, PublicKey, Versions};
 use schemars::JsonSchema;
@@ -20,13 +21,14 @@ pub struct EndpointConfig {
     pub mode: Mode,
     /// The cipher proposed to peers. Default: AES-128-GCM.
     pub cipher: Cipher,
-    /// Rate of the link that this side sends into, counted in IP bytes.
+    /// Rate of the link that this side sends into, counted in IP bytes, as far as is known: it sizes buffers, and the estimate of the
+    /// capacity begins with it.
     pub capacity: Rate,
     /// Rate at which peers can send to this side; it sizes the receive pool.
     pub receive_capacity: Rate,
     /// The expected round-trip time; it sizes buffers and stands in for the measured one until there is one.
     pub rtt: Duration,
-    /// Share of the free capacity that is used. Default 0.99: a queue that should not be there drains.
+    /// Share of a capacity used by force that is sent. Default 0.99: a queue that should not be there drains.
     pub pacing_gain: f64,
     /// Receive memory of one session. Default: 4 BDP, at least 32 MiB.
     pub receive_memory: Option<Bytes>,
@@ -52,8 +54,13 @@ pub struct EndpointConfig {
     pub repair: bool,
     /// The share of a full link that repair may take beyond the share of what is lost, where that pays. Default 0.02.
     pub repair_overhead: f64,
-    /// Whether the capacity is estimated from arrivals, beginning with `capacity`. Default false.
-    pub estimate_capacity: bool,
+    /// What is known of the capacity before it is measured. Default: `capacity`, as configured.
+    pub prior: Option<Prior>,
+    /// The most that the capacity is estimated to be. Default: sixteen times the prior.
+    pub ceiling: Option<Rate>,
+    /// Whether `capacity`, or what is reported instead of it, is used by force, whatever the link carries. Default false: it is where
+    /// the estimate begins.
+    pub capacity_is_fixed: bool,
     /// What this run of the gateway has found of the one before. Default: nothing.
     pub run: Run,
     /// The versions that are offered to peers and taken from them. Default: all that this build speaks. Others than those are
@@ -80,17 +87,39 @@ pub enum CrossTrafficPolicy {
     Fair,
 }
 
-/// Where a gateway has the capacity of its link from.
+/// What a gateway does with a rate that it is told of its link: by the configuration, a modem or a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CapacitySource {
-    /// The configuration.
+pub enum CapacityMode {
+    /// The estimate of the capacity begins there.
     #[default]
-    Configured,
-    /// An estimate from the rate of arrivals; configured and reported capacities are where it begins.
     Estimated,
-    /// Link updates of the modem, or of a program; without one, the configuration.
-    Reported,
+    /// It is the capacity, whatever the link carries.
+    Fixed,
+}
+
+/// How far a configured rate is to be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RateConfidence {
+    /// It is used at once.
+    #[default]
+    Sure,
+    /// Half of it is used until the link has answered.
+    Guess,
+    /// It sizes buffers, and no more.
+    None,
+}
+
+impl RateConfidence {
+    /// What is known of the capacity by a rate in which this is the confidence.
+    pub fn prior(self, rate: Rate) -> Prior {
+        match self {
+            Self::Sure => Prior::Configured(rate),
+            Self::Guess => Prior::Guess(rate),
+            Self::None => Prior::None,
+        }
+    }
 }
 
 impl EndpointConfig {
@@ -119,7 +148,9 @@ impl EndpointConfig {
             reordering: Duration::ZERO,
             repair: true,
             repair_overhead: 0.02,
-            estimate_capacity: false,
+            prior: None,
+            ceiling: None,
+            capacity_is_fixed: false,
             run: Run::default(),
             versions: Versions::SPOKEN,
             capabilities: Capabilities::NONE,

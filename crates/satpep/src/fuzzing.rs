@@ -1,6 +1,7 @@
 //! Ways in for the fuzzer: past the cipher, and to handshakes in virtual time.
 
 use crate::PrivateKey;
+use crate::capacity::{AcceptedPacket, Mark};
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId};
 use crate::handshake::TransportParameters;
@@ -35,10 +36,12 @@ pub fn session(mut input: &[u8]) {
         let Some((&length, rest)) = input.split_first() else { return };
         let (frames, rest) = rest.split_at(usize::from(length).min(rest.len()));
         input = rest;
-        if session.on_frames(now, number, frames, 0).is_err() {
+        let packet = AcceptedPacket { number, arrived: now, ip_size: frames.len() + 53, mark: Mark::NotCe };
+        if session.on_frames(now, &packet, frames, 0).is_err() {
             session.abandon(ResetReason::Protocol).for_each(drop);
             return;
         }
+        session.feedback.deliver(|_| ());
         while let Some(event) = session.poll_event() {
             if let Event::Readable(id) = event {
                 session.consume(id, 1000);

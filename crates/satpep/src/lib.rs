@@ -126,8 +126,9 @@ mod trace;
 mod trouble;
 mod wire;
 
-pub use config::{CapacitySource, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig};
-pub use endpoint::{Endpoint, Transmit};
+pub use capacity::{Estimate, EstimateSource, EstimatorState, Mark, Prior};
+pub use config::{CapacityMode, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig, RateConfidence};
+pub use endpoint::{Arrival, Endpoint, Transmit};
 pub use epoch::Run;
 pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, StreamId, Violation};
 pub use key_log::LoggedKey;

@@ -61,8 +61,13 @@ impl Received {
         }
         if ack_eliciting {
             let due = if gap { now } else { now + ack_delay };
-            self.ack_deadline = Some(self.ack_deadline.map_or(due, |deadline| deadline.min(due)));
+            self.acknowledge_by(due);
         }
+    }
+
+    /// An acknowledgement is due then at the latest.
+    pub(crate) fn acknowledge_by(&mut self, due: Instant) {
+        self.ack_deadline = Some(self.ack_deadline.map_or(due, |deadline| deadline.min(due)));
     }
 
     /// Notes that the stream frames of a packet that did not arrive were recovered.
@@ -100,11 +105,6 @@ impl Received {
     /// The received ranges, newest first, and the microseconds since the newest arrived.
     pub(crate) fn report(&self, now: Instant) -> (impl Iterator<Item = Range<PacketNumber>> + '_, u64) {
         (self.numbers.iter().rev().cloned(), now.since(self.largest_at).as_nanos() / 1000)
-    }
-
-    /// The newest packet, and when it arrived.
-    pub(crate) fn newest(&self) -> Option<(PacketNumber, Instant)> {
-        self.largest.map(|largest| (largest, self.largest_at))
     }
 
     /// Numbers from here on are reported.

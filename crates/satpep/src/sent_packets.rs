@@ -53,6 +53,11 @@ pub(crate) type SentFrames = SmallVec<[SentFrame; 2]>;
 pub(crate) struct PacketOutcome {
     pub(crate) number: PacketNumber,
     pub(crate) frames: SentFrames,
+    pub(crate) sent: Instant,
+    /// Bytes that had entered the link when it had, itself included.
+    pub(crate) position: u64,
+    /// Whether it belonged to a train.
+    pub(crate) is_train: bool,
     pub(crate) ip_size: u16,
     pub(crate) outcome: Outcome,
 }
@@ -72,11 +77,23 @@ pub(crate) enum Outcome {
     Lost,
 }
 
+/// How a packet left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Departure {
+    pub(crate) sent: Instant,
+    /// Bytes that had entered the link when it had, itself included.
+    pub(crate) position: u64,
+    /// Of those, what was sent in this session.
+    pub(crate) own: u64,
+    pub(crate) ip_size: u16,
+    /// Whether it belonged to a train.
+    pub(crate) is_train: bool,
+}
+
 struct Entry {
-    sent: Instant,
-    /// Bytes that had entered the link before it.
-    position: u64,
-    ip_size: u16,
+    departure: Departure,
+    /// When it arrived has been asked for once.
+    is_stamped: bool,
     in_flight: bool,
     ack_eliciting: bool,
     acknowledged: bool,
@@ -109,6 +126,9 @@ impl From<NeverSent> for Violation {
 pub(crate) struct SentPackets {
     first: PacketNumber,
     entries: VecDeque<Entry>,
+    /// IP bytes of all packets so far, and of the longest.
+    sent_bytes: u64,
+    longest: u16,
     ack_eliciting: usize,
     reordering: Reordering,
     /// The same between packets of different markings.
@@ -149,6 +169,8 @@ impl SentPackets {
         Self {
             first: PacketNumber::ZERO,
             entries: VecDeque::new(),
+            sent_bytes: 0,
+            longest: 0,
             ack_eliciting: 0,
             reordering: Reordering::new(reordering),
             overtaking: Reordering::new(Duration::ZERO),
@@ -192,16 +214,29 @@ impl SentPackets {
         self.loss_deadline
     }
 
-    /// Records the packet [`SentPackets::next_number`]. One without frames is never in flight.
+    /// IP bytes of all packets so far.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// IP bytes of the longest packet so far.
+    pub(crate) fn longest(&self) -> u16 {
+        self.longest
+    }
+
+    /// Records the packet [`SentPackets::next_number`], before which `position` bytes had entered the link. One without frames is
+    /// never in flight.
     pub(crate) fn record(&mut self, now: Instant, position: u64, ip_size: usize, dscp: Dscp, frames: SentFrames) {
         let ack_eliciting = !frames.is_empty();
         self.ack_eliciting += usize::from(ack_eliciting);
         let ip_size = u16::try_from(ip_size).unwrap_or(u16::MAX);
         self.is_mixed |= self.latest.replace(dscp).is_some_and(|latest| latest != dscp);
+        self.sent_bytes += u64::from(ip_size);
+        self.longest = self.longest.max(ip_size);
+        let position = position + u64::from(ip_size);
         self.entries.push_back(Entry {
-            sent: now,
-            position,
-            ip_size,
+            departure: Departure { sent: now, position, own: self.sent_bytes, ip_size, is_train: false },
+            is_stamped: false,
             in_flight: ack_eliciting,
             ack_eliciting,
             acknowledged: false,
@@ -210,6 +245,18 @@ impl SentPackets {
             frames,
         });
         self.forget_concluded();
+    }
+
+    /// Whether the latest packet asks to be acknowledged.
+    pub(crate) fn asked_latest(&self) -> bool {
+        self.entries.back().is_some_and(|entry| entry.ack_eliciting)
+    }
+
+    /// The latest packet belongs to a train.
+    pub(crate) fn mark_train(&mut self) {
+        if let Some(entry) = self.entries.back_mut() {
+            entry.departure.is_train = true;
+        }
     }
 
     fn entry_mut(&mut self, number: PacketNumber) -> Option<&mut Entry> {
@@ -234,10 +281,11 @@ impl SentPackets {
             return Ok(None);
         }
         let (span, before) = (self.entries.len(), outcomes.len());
-        let newest = self.entry_mut(ack.largest).filter(|entry| entry.in_flight).map(|entry| now.since(entry.sent));
+        let newest =
+            self.entry_mut(ack.largest).filter(|entry| entry.in_flight).map(|entry| now.since(entry.departure.sent));
         if self.largest_acked < Some(ack.largest) {
             self.largest_acked = Some(ack.largest);
-            self.largest_acked_sent = self.entry_mut(ack.largest).map(|entry| entry.sent);
+            self.largest_acked_sent = self.entry_mut(ack.largest).map(|entry| entry.departure.sent);
         }
         self.reordering.on_ack(now, horizon);
         self.overtaking.on_ack(now, horizon);
@@ -260,7 +308,7 @@ impl SentPackets {
     /// within that time of it is lost.
     pub(crate) fn on_quiet(&mut self, newest: PacketNumber, quiet: Duration, outcomes: &mut Vec<PacketOutcome>) {
         let Some(sent) = self.largest_acked_sent.filter(|_| self.largest_acked == Some(newest)) else { return };
-        let end = self.first + self.entries.partition_point(|entry| entry.sent < sent + quiet) as u64;
+        let end = self.first + self.entries.partition_point(|entry| entry.departure.sent < sent + quiet) as u64;
         PacketNumber::each(self.first.max(newest.next())..end)
             .for_each(|number| self.conclude(number, Outcome::Lost, outcomes));
         self.forget_concluded();
@@ -291,7 +339,7 @@ impl SentPackets {
             let patience = if is_passed { reordering } else { overtaking.max(reordering) };
             let entry = &mut self.entries[(number - self.first) as usize];
             let deadline = match ack {
-                Some((covered_from, _, horizon)) if number < covered_from => entry.sent + horizon,
+                Some((covered_from, _, horizon)) if number < covered_from => entry.departure.sent + horizon,
                 Some(_) => *entry.missing_since.get_or_insert(now) + patience,
                 None => match entry.missing_since {
                     Some(since) => since + patience,
@@ -381,9 +429,10 @@ impl SentPackets {
         let acknowledged = outcome == Outcome::Acknowledged;
         entry.in_flight = false;
         entry.acknowledged = acknowledged;
-        let (frames, ip_size) = (std::mem::take(&mut entry.frames), entry.ip_size);
+        let (frames, departure) = (std::mem::take(&mut entry.frames), entry.departure);
         self.ack_eliciting -= usize::from(self.entries[(number - self.first) as usize].ack_eliciting);
-        outcomes.push(PacketOutcome { number, frames, ip_size, outcome });
+        let Departure { sent, position, ip_size, is_train, .. } = departure;
+        outcomes.push(PacketOutcome { number, frames, sent, position, is_train, ip_size, outcome });
     }
 
     /// Packets that were missing, or taken for lost, and arrived after all were only late.
@@ -416,16 +465,16 @@ impl SentPackets {
             if let Some(entry) = self.entries.pop_front().filter(|entry| entry.ack_eliciting)
                 && (entry.acknowledged || self.first >= self.cut_off_to)
             {
-                self.process.observe(entry.sent, entry.acknowledged);
+                self.process.observe(entry.departure.sent, entry.acknowledged);
             }
             self.first = self.first.next();
         }
     }
 
-    /// When a packet in flight was sent, and how many bytes had then entered the link.
-    pub(crate) fn departure(&self, number: PacketNumber) -> Option<(Instant, u64)> {
-        let entry = self.entries.get(usize::try_from(number.checked_since(self.first)?).ok()?)?;
-        entry.in_flight.then_some((entry.sent, entry.position + u64::from(entry.ip_size)))
+    /// How a packet left that is still recorded; once only, for who reports when it arrived.
+    pub(crate) fn take_departure(&mut self, number: PacketNumber) -> Option<Departure> {
+        let entry = self.entry_mut(number).filter(|entry| entry.ack_eliciting)?;
+        (!std::mem::replace(&mut entry.is_stamped, true)).then_some(entry.departure)
     }
 
     /// How packets are lost.

@@ -93,6 +93,9 @@ pub struct PeerStats {
     pub congestion_received: u64,
     /// Packets to it that came with a congestion mark, by its reports.
     pub congestion_reported: u64,
+    /// Reports of it that claim what cannot be true, and were ignored: more than was sent, less than before, or packets never
+    /// sent.
+    pub implausible_reports: u64,
     /// Migrations: how often it was validated at another address (RFC 9000, section 9).
     pub migrations: u64,
     /// Open streams.

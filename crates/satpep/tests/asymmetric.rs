@@ -14,7 +14,7 @@ fn thin(loss: f64, seed: u64) -> Hop {
 fn download(hop: Hop) -> (f64, f64) {
     const BYTES: u64 = 10_000_000;
     let (limit, return_rate) = (hop.limit_up(BYTES), hop.return_rate.as_bps() as f64);
-    let mut world = World::new(hop, 1);
+    let mut world = World::fixed(hop, 1);
     world.connect();
     let start = world.time.now();
     let before = world.gateways[1].endpoint.stats().sent_ip_bytes;
@@ -49,8 +49,11 @@ fn even_the_thinnest_return_link_is_no_outage() {
     let hop = Hop { return_rate: Rate::from_bps(4000), ..thin(0.0, 1) };
     let limit = hop.limit_up(10_000_000);
     // A probe of 1280 bytes alone would take it two and a half seconds.
-    let mut world =
-        World::with_each(hop, 1, |index, config| config.mtu = if index == 0 { 1280 } else { 576 }, |_, _, _| {});
+    let sizes = |index, config: &mut satpep::EndpointConfig| {
+        config.mtu = if index == 0 { 1280 } else { 576 };
+        config.capacity_is_fixed = true;
+    };
+    let mut world = World::with_each(hop, 1, sizes, |_, _, _| {});
     world.connect();
     let start = world.time.now();
     let id = world.send(0, 0, 10_000_000);
@@ -64,7 +67,7 @@ fn even_the_thinnest_return_link_is_no_outage() {
 #[test]
 fn an_upload_on_the_thin_link_and_the_download_beside_it_get_nearly_all_of_theirs() {
     const UPLOAD: u64 = 30_000;
-    let mut world = World::new(thin(1e-3, 1), 1);
+    let mut world = World::fixed(thin(1e-3, 1), 1);
     world.connect();
     let start = world.time.now();
     let (up, down) = (world.send(1, 0, UPLOAD), world.send(0, 0, 10_000_000));

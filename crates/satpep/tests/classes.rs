@@ -7,7 +7,7 @@ use units::{Duration, Rate};
 const ENDLESS: u64 = 1 << 40;
 
 fn connected(loss: f64, seed: u64) -> World {
-    let mut world = World::new(Hop::geo(loss, seed), 1);
+    let mut world = World::fixed(Hop::geo(loss, seed), 1);
     world.connect();
     world
 }

@@ -23,7 +23,7 @@ fn shares(world: &mut World, time: Duration) -> [f64; 2] {
 
 #[test]
 fn marks_slow_down_what_goes_to_the_peer_that_reports_them_and_nothing_else() {
-    let mut world = World::new(Hop::geo(1e-3, 5), 2);
+    let mut world = World::fixed(Hop::geo(1e-3, 5), 2);
     world.connect();
     let marks = Rc::new(Cell::new(false));
     let is_marking = Rc::clone(&marks);

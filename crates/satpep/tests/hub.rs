@@ -208,7 +208,9 @@ fn a_terminal_that_says_everything_was_lost_takes_no_more_than_its_share() {
 
 #[test]
 fn room_is_left_for_traffic_outside_the_sessions() {
-    let mut world = World::new(Hop::geo(0.0, 46), 2);
+    // There is no such traffic: an estimate would find out.
+    let fixed = |_, config: &mut satpep::EndpointConfig| config.capacity_is_fixed = true;
+    let mut world = World::with_each(Hop::geo(0.0, 46), 2, fixed, |_, _, _| {});
     world.connect();
     let now = world.time.now();
     world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(2_000_000));

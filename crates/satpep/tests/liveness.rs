@@ -152,7 +152,7 @@ fn in_an_outage_data_stops_within_one_and_a_half_round_trips_and_is_back_as_soon
 fn lost_answers_alone_stop_no_data() {
     // Three answers of ten are lost, or they come in clumps.
     for clumps in [false, true] {
-        let mut world = connected(0.0, 4);
+        let mut world = connected_with(0.0, 4, |config| config.capacity_is_fixed = true);
         let random = units::CounterRandom::new(7, 0);
         let held: RefCell<Vec<crate::world::Datagram>> = RefCell::default();
         let mut count = 0;

@@ -1,5 +1,6 @@
 //! The integration tests of the crate, as one program.
 
+mod arrivals;
 mod asymmetric;
 mod claims;
 mod classes;

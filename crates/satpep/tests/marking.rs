@@ -38,7 +38,7 @@ impl Call {
 
 #[test]
 fn a_marking_is_spent_on_its_own_data_alone_and_acknowledgements_have_that_of_what_arrived() {
-    let mut call = Call::new(World::new(Hop::geo(0.0, 3), 1));
+    let mut call = Call::new(World::fixed(Hop::geo(0.0, 3), 1));
     call.talk(Duration::from_secs(2));
     call.world.capture = Some(Vec::new());
     call.talk(Duration::from_secs(4));

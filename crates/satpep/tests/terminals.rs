@@ -85,7 +85,8 @@ fn a_hostile_a_dead_and_a_thin_terminal_take_nothing_from_the_other_197() {
         match *terminal {
             HOSTILE | DEAD => assert_eq!(troubled[terminal], 0, "terminal {terminal}"),
             THIN => assert!(share > 0.05, "the thin terminal is at {share} of its share"),
-            _ => assert!(share >= 0.98, "terminal {terminal} is at {share} of its share"),
+            // A train of eight packets is a fifteenth of what a terminal gets in that time.
+            _ => assert!(share >= 0.93, "terminal {terminal} is at {share} of its share"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Pairs of gateways that split the TCP connections whose way passes both, as data.
 
 use crate::{FlowConfig, Network, NodeId, Satpep2003, Traffic};
-use satpep::{CapacitySource, Class, CrossTrafficPolicy};
+use satpep::{CapacityMode, Class, CrossTrafficPolicy, RateConfidence};
 use std::sync::Arc;
 use units::{Bytes, Duration, Rate};
 
@@ -36,11 +36,17 @@ pub enum Transport {
 /// Settings of the satellite transport, as an operator makes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SatpepSettings {
-    /// The capacity from each node to the other; `None` is that of the slowest link between them.
-    pub capacity: [Option<Rate>; 2],
+    /// The rate that each gateway is told of the link to the other; `None` is that of the slowest link between them.
+    pub rate: [Option<Rate>; 2],
+    /// How far they trust these rates.
+    pub rate_confidence: RateConfidence,
+    /// What they do with the rates that they are told.
+    pub capacity: CapacityMode,
+    /// Whether a modem reports each change of the link's rate.
+    pub link_updates: bool,
     /// The round-trip time; `None` is that of propagation.
     pub rtt: Option<Duration>,
-    /// The share of the capacity that is used.
+    /// The share of a fixed capacity that is used.
     pub pacing_gain: f64,
     /// Receive memory; `None` is four bandwidth-delay products, at least 32 MiB.
     pub receive_memory: Option<Bytes>,
@@ -50,8 +56,6 @@ pub struct SatpepSettings {
     pub repair: bool,
     /// What repair may take of a full link beyond the share of what is lost, where that pays.
     pub repair_overhead: f64,
-    /// Where the gateways have the capacity from.
-    pub capacity_source: CapacitySource,
     /// What room cross traffic, which does not pass the pair, is given.
     pub cross_traffic: CrossTrafficPolicy,
     /// Classes of flows, with identities of their own from 1 on. Flows of no class are together in the default one.
@@ -67,6 +71,9 @@ pub struct SatpepSettings {
     /// TCP connections with hosts that a gateway may have at a time, as its descriptors allow; `None` is no limit. New connections
     /// go end to end beyond.
     pub max_connections: Option<u64>,
+    /// The longest of the times at random for which each gateway does nothing, its processor being busy with something else: a third of
+    /// all time. Zero is never.
+    pub longest_stall: Duration,
 }
 
 /// Flows that are of one class.
@@ -81,14 +88,16 @@ pub struct FlowClass {
 impl Default for SatpepSettings {
     fn default() -> Self {
         Self {
-            capacity: [None; 2],
+            rate: [None; 2],
+            rate_confidence: RateConfidence::default(),
+            capacity: CapacityMode::default(),
+            link_updates: false,
             rtt: None,
             pacing_gain: 0.99,
             receive_memory: None,
             outage_limit: None,
             repair: true,
             repair_overhead: 0.02,
-            capacity_source: CapacitySource::default(),
             cross_traffic: CrossTrafficPolicy::default(),
             classes: Vec::new(),
             bypass: Vec::new(),
@@ -96,6 +105,7 @@ impl Default for SatpepSettings {
             max_streams: None,
             report_transitions: false,
             max_connections: None,
+            longest_stall: Duration::ZERO,
         }
     }
 }

@@ -34,7 +34,7 @@ pub use gateway::{FlowClass, GatewayConfig, GatewayError, SatpepSettings, Transp
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use reader::Reader;
 pub use resolve::Scenario;
-pub use satpep::{CapacitySource, CrossTrafficPolicy};
+pub use satpep::{CapacityMode, CrossTrafficPolicy, RateConfidence};
 pub use satpep2003::{Accept, Profile, Satpep2003};
 pub use schema::{json_schema, reference};
 pub use text::QueueSize;

@@ -652,19 +652,21 @@ impl format::gateway::Satpep2003 {
 impl format::gateway::SatpepSettings {
     fn resolve(&self) -> SatpepSettings {
         let plain = SatpepSettings::default();
-        let capacity = match self.capacity.as_deref() {
+        let rate = match self.rate.as_deref() {
             Some([there, back]) => [Some(there.0), Some(back.0)],
-            _ => plain.capacity,
+            _ => plain.rate,
         };
         SatpepSettings {
-            capacity,
+            rate,
+            rate_confidence: self.rate_confidence.unwrap_or_default(),
+            capacity: self.capacity.unwrap_or_default(),
+            link_updates: self.link_updates.unwrap_or(plain.link_updates),
             rtt: self.rtt.map(|rtt| rtt.0),
             pacing_gain: self.pacing_gain.unwrap_or(plain.pacing_gain),
             receive_memory: self.receive_memory.map(|size| size.0),
             outage_limit: self.outage_limit.map(|limit| limit.0),
             repair: self.repair.unwrap_or(plain.repair),
             repair_overhead: self.repair_overhead.unwrap_or(plain.repair_overhead),
-            capacity_source: self.capacity_source.unwrap_or_default(),
             cross_traffic: self.cross_traffic.unwrap_or_default(),
             connect_timeout: self.connect_timeout.map_or(plain.connect_timeout, |limit| limit.0),
             max_streams: self.max_streams,

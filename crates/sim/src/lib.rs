@@ -27,8 +27,8 @@ pub use report::{
     TerminalReport,
 };
 pub use scenario::{
-    Application, CapacitySource, CrossTrafficPolicy, Direction, DirectionId, Distribution, FlowClass, FlowConfig,
-    FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Quantity, Random, Record,
-    SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacityMode, CrossTrafficPolicy, Direction, DirectionId, Distribution, FlowClass, FlowConfig,
+    FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Quantity, Random,
+    RateConfidence, Record, SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport,
 };
 pub use simulation::{SetupError, Simulation};

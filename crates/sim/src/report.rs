@@ -92,6 +92,8 @@ pub struct RttReport {
     pub stddev_s: f64,
     /// What half of them do not exceed, to one part in 2,048.
     pub median_s: f64,
+    /// What 95 of 100 do not exceed, as exactly.
+    pub p95_s: f64,
     /// What 99 of 100 do not exceed, as exactly.
     pub p99_s: f64,
 }
@@ -174,4 +176,6 @@ pub struct QueueSample {
     pub packets: u64,
     /// Bytes of IP packets that wait for the transmitter.
     pub bytes: Bytes,
+    /// Bytes of IP packets that the link was given until then.
+    pub offered: Bytes,
 }

@@ -254,6 +254,7 @@ impl Wire {
             at,
             packets: link.queued_packets(at),
             bytes: link.queued_bytes(at),
+            offered: Bytes::new(link.counters().offered.bytes),
         })
     }
 

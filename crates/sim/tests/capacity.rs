@@ -2,8 +2,8 @@
 
 use link::{LinkConfig, QueueLimit, Steps};
 use sim::{
-    Application, CapacitySource, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Record, Report,
-    SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Record, Report, SatpepSettings,
+    Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -100,19 +100,20 @@ fn bulk(control: &str) -> Traffic {
 
 /// What a bulk transfer gets of a link that has its full and half its rate in turns, as a share of what full packets could
 /// carry, and the queue.
-fn over_a_varying_link(rtt: Duration, capacity_source: CapacitySource) -> (f64, Duration) {
-    let transport = SatpepSettings { capacity_source, ..SatpepSettings::default() };
+fn over_a_varying_link(rtt: Duration, transport: SatpepSettings) -> (f64, Duration) {
+    let knows = (transport.capacity, transport.link_updates);
     let outcome = Experiment { rtt, varies: true, transport, others: None }.run();
     let carried = (RATE.as_bps() + HALF.as_bps()) as f64 / 2.0 * END.as_secs_f64() * PAYLOAD;
     let share = outcome.report.flows[0].bytes as f64 * 8.0 / carried;
-    println!("{capacity_source:?} at {rtt}: {share:.4} of the capacity, 95 % of queues below {}", outcome.queue);
+    println!("{knows:?} at {rtt}: {share:.4} of the capacity, 95 % of queues below {}", outcome.queue);
     (share, outcome.queue)
 }
 
 #[test]
 fn a_rate_that_is_told_is_used_without_a_queue() {
     for rtt in [Duration::from_millis(40), Duration::from_millis(550)] {
-        let (share, queue) = over_a_varying_link(rtt, CapacitySource::Reported);
+        let (share, queue) =
+            over_a_varying_link(rtt, SatpepSettings { link_updates: true, ..SatpepSettings::default() });
         assert!(share >= 0.95 && queue <= Duration::from_millis(50), "{rtt}: {share} {queue}");
     }
 }
@@ -120,31 +121,32 @@ fn a_rate_that_is_told_is_used_without_a_queue() {
 #[test]
 fn a_rate_that_varies_is_learnt() {
     for (rtt, least, longest) in [(40, 0.93, 50), (550, 0.88, 275)] {
-        let (share, queue) = over_a_varying_link(Duration::from_millis(rtt), CapacitySource::Estimated);
+        let (share, queue) = over_a_varying_link(Duration::from_millis(rtt), SatpepSettings::default());
         assert!(share >= least && queue <= Duration::from_millis(longest), "{rtt}: {share} {queue}");
     }
 }
 
 #[test]
 fn without_news_of_a_lower_rate_the_queue_is_full() {
-    let (_, queue) = over_a_varying_link(Duration::from_millis(40), CapacitySource::Configured);
+    let transport = SatpepSettings { capacity: CapacityMode::Fixed, ..SatpepSettings::default() };
+    let (_, queue) = over_a_varying_link(Duration::from_millis(40), transport);
     assert!(queue > Duration::from_millis(50), "{queue}");
 }
 
 /// Goodput of ours, and of other traffic from its tenth second on, in shares of what full packets could carry.
 fn beside(rtt: Duration, transport: SatpepSettings, others: Traffic) -> [f64; 2] {
-    let (policy, capacity_source) = (transport.cross_traffic, transport.capacity_source);
+    let (policy, capacity) = (transport.cross_traffic, transport.capacity);
     let outcome = Experiment { rtt, varies: false, transport, others: Some(others) }.run();
     let goodput = |flow: usize, seconds: f64| {
         outcome.report.flows[flow].bytes as f64 * 8.0 / seconds / (RATE.as_bps() as f64 * PAYLOAD)
     };
     let shares = [goodput(0, END.as_secs_f64()), goodput(1, END.as_secs_f64() - 10.0)];
-    println!("{policy:?}, {capacity_source:?} at {rtt}: ours and others' {shares:.3?}");
+    println!("{policy:?}, {capacity:?} at {rtt}: ours and others' {shares:.3?}");
     shares
 }
 
 fn with_policy(cross_traffic: CrossTrafficPolicy) -> SatpepSettings {
-    SatpepSettings { cross_traffic, ..SatpepSettings::default() }
+    SatpepSettings { cross_traffic, capacity: CapacityMode::Fixed, ..SatpepSettings::default() }
 }
 
 #[test]
@@ -175,11 +177,7 @@ fn traffic_of_a_constant_rate_has_what_it_sends() {
 #[test]
 fn a_pair_that_learns_is_fair_too() {
     for rtt in [40, 550] {
-        let transport = SatpepSettings {
-            cross_traffic: CrossTrafficPolicy::Fair,
-            capacity_source: CapacitySource::Estimated,
-            ..SatpepSettings::default()
-        };
+        let transport = SatpepSettings { cross_traffic: CrossTrafficPolicy::Fair, ..SatpepSettings::default() };
         for control in ["cubic", "bbr1"] {
             let [ours, others] = beside(Duration::from_millis(rtt), transport.clone(), bulk(control));
             assert!((0.4..=0.6).contains(&others) && ours >= 0.4, "{control} at {rtt} ms: {ours} {others}");

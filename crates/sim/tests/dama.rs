@@ -175,10 +175,8 @@ fn a_window_follows_the_allocation() {
 
 #[test]
 fn the_transport_s_pace_follows_the_allocation() {
-    let text = FOLLOWING.replace(
-        "transport = \"tcp\"\ntcp = \"cross\"\nfollow_allocation = true",
-        "satpep = { capacity_source = \"reported\" }",
-    );
+    let text = FOLLOWING
+        .replace("transport = \"tcp\"\ntcp = \"cross\"\nfollow_allocation = true", "satpep = { link_updates = true }");
     assert!(text != FOLLOWING);
     follow_the_allocation(&text);
 }

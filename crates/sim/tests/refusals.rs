@@ -108,11 +108,11 @@ fn a_transport_needs_a_rate_that_its_links_or_its_pair_give() {
     let world = World::new(LinkConfig { rate: None, ..link() });
     let nodes = [world.near, world.far];
     let error = world.pair_refusal(nodes, satpep());
-    assert_eq!(error, "gateway `pep`: the links from `near` to `far` have no rate: give the pair its capacity");
+    assert_eq!(error, "gateway `pep`: the links from `near` to `far` have no rate: give the pair its `rate`");
     let error = world.pair_refusal(nodes, Transport::Satpep2003(Box::default()));
     assert!(error.ends_with("have no rate to divide"), "{error}");
-    let capacity = [Some(Rate::from_bps(1_000_000)); 2];
-    let transport = SatpepSettings { capacity, ..SatpepSettings::default() };
+    let rate = [Some(Rate::from_bps(1_000_000)); 2];
+    let transport = SatpepSettings { rate, ..SatpepSettings::default() };
     let pair = GatewayConfig::new("pep", nodes, Transport::Satpep(transport));
     let flows = vec![world.flow("file", world.server)];
     assert!(Simulation::with_gateways(world.network.clone(), flows, vec![pair], Settings::default()).is_ok());

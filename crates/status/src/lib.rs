@@ -7,22 +7,24 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `snapshot.rs` | the gateway |
+//! | `capacity.rs` | what is believed of the link's capacity |
 //! | `link.rs` | the link state and the modem |
 //! | `satellite.rs` | the counters of the satellite link |
 //! | `peer.rs` | a peer, and why it is not up |
 //! | `stream.rs` | a relayed connection |
 
+mod capacity;
 mod link;
 mod peer;
 mod satellite;
 mod snapshot;
 mod stream;
 
+pub use capacity::Capacity;
 pub use link::{Link, Modem, UpdateCounts};
 pub use peer::{Peer, PeerState, Survey, Trouble};
 pub use relay::engine::{Counters, StallCause};
 pub use relay::link_state::Source;
 pub use satellite::{CrossLayer, Memory, Satellite};
-pub use satpep::CapacitySource;
 pub use snapshot::{Draining, LogCounts, Privileges, Snapshot};
 pub use stream::{Side, Stall, Stream};

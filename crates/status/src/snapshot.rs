@@ -1,11 +1,11 @@
 //! A gateway at one moment.
 
+use crate::capacity::Capacity;
 use crate::link::{Link, Modem, UpdateCounts};
 use crate::peer::Peer;
 use crate::satellite::Satellite;
 use crate::stream::Stream;
 use relay::engine::Counters;
-use satpep::CapacitySource;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,11 +30,11 @@ pub struct Snapshot {
     pub public_key: String,
     /// `satpep` or `tcp`.
     pub transport: Cow<'static, str>,
-    /// Transmit capacity of the link: configured, estimated or reported.
+    /// Transmit capacity of the link, as it is believed to be.
     pub rate_bps: u64,
-    /// Where [`Self::rate_bps`] is from, by the configuration.
+    /// Why it is believed to be so.
     #[serde(default)]
-    pub capacity_source: CapacitySource,
+    pub capacity: Capacity,
     /// The link state: reported or configured.
     pub link: Link,
     /// Outcomes of link updates, by source.

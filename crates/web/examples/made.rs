@@ -1,7 +1,7 @@
 //! The page of a made gateway, to look at and to measure: `cargo run --release -p bentpipe-web --example made [PORT [PEERS [STREAMS]]]`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a program of its own")]
 
-use status::{CapacitySource, Link, Modem, Peer, PeerState, Snapshot, Source, Stall, StallCause, Stream, Trouble};
+use status::{Capacity, Link, Modem, Peer, PeerState, Snapshot, Source, Stall, StallCause, Stream, Trouble};
 use std::net::TcpListener;
 use web::{Access, Detail, Server};
 
@@ -34,7 +34,7 @@ impl Hub {
         let state = Snapshot {
             name: "hub".into(),
             transport: "satpep".into(),
-            capacity_source: CapacitySource::Reported,
+            capacity: Capacity { basis: "reported".into(), ..Capacity::default() },
             modem: Some(Modem { address: Some(([10, 0, 0, 1], 854).into()), link_is_up: true, ..Modem::default() }),
             peers: (0..peers).map(peer).collect(),
             ..Snapshot::default()

@@ -2,12 +2,12 @@
 
 use crate::events::Events;
 use crate::history::{History, Span};
-use crate::point::Point;
+use crate::point::{Point, capacity_kind};
 use crate::rows::{self, Moved, Table, View};
 use crate::source::Detail;
 use crate::without::{Losses, Without};
 use serde_json::{Value, json};
-use status::{CapacitySource, Modem, PeerState, Snapshot};
+use status::{Modem, PeerState, Snapshot};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -113,6 +113,7 @@ impl Board {
             },
             "capacity_bps": now.rate_bps,
             "capacity_source": capacity_source(now),
+            "capacity": now.capacity,
             "cross_traffic_bps": now.cross_traffic_bps,
             "sent_ip_bytes": now.satellite.sent_ip_bytes,
             "received_ip_bytes": now.satellite.received_ip_bytes,
@@ -140,10 +141,7 @@ impl Board {
 
 /// Where the capacity in use is from: `estimated`, or the link state's source.
 fn capacity_source(now: &Snapshot) -> &'static str {
-    match now.capacity_source {
-        CapacitySource::Estimated => "estimated",
-        CapacitySource::Configured | CapacitySource::Reported => now.link.source.name(),
-    }
+    if capacity_kind(now) == "estimated" { "estimated" } else { now.link.source.name() }
 }
 
 /// What the modem says.

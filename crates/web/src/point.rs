@@ -1,6 +1,6 @@
 //! One point of the history: what happened between two samples.
 
-use status::{CapacitySource, Peer, PeerState, Snapshot, Source};
+use status::{Peer, PeerState, Snapshot, Source};
 use std::collections::BTreeMap;
 
 /// The values of one point, in the order of [`FIELDS`]. What is not known is NaN, null in JSON.
@@ -88,11 +88,11 @@ impl Point {
 }
 
 /// Where the capacity in use is from: `reported` only while a source does report the link.
-fn capacity_kind(now: &Snapshot) -> &'static str {
-    match now.capacity_source {
-        CapacitySource::Estimated => "estimated",
-        CapacitySource::Reported if now.link.source != Source::Configured => "reported",
-        CapacitySource::Reported | CapacitySource::Configured => "configured",
+pub(crate) fn capacity_kind(now: &Snapshot) -> &'static str {
+    match &*now.capacity.basis {
+        "prior" | "fixed" | "reported" | "" if now.link.source != Source::Configured => "reported",
+        "prior" | "fixed" | "" => "configured",
+        _ => "estimated",
     }
 }
 
@@ -142,16 +142,17 @@ mod tests {
 
     #[test]
     fn capacity_is_told_by_its_source() {
-        let mut now =
-            Snapshot { rate_bps: 6_000_000, capacity_source: CapacitySource::Reported, ..Snapshot::default() };
+        let mut now = Snapshot { rate_bps: 6_000_000, ..Snapshot::default() };
+        now.capacity.basis = "prior".into();
         let known = |now: &Snapshot| {
             let point = Point::between(&Snapshot::default(), now, 1.0);
             ["configured_bps", "estimated_bps", "reported_bps"].map(|name| value(&point, name) == 6e6)
         };
         assert_eq!(known(&now), [true, false, false], "nothing is reported yet");
         now.link.source = Source::Dlep;
+        now.capacity.basis = "reported".into();
         assert_eq!(known(&now), [false, false, true]);
-        now.capacity_source = CapacitySource::Estimated;
+        now.capacity.basis = "queue".into();
         assert_eq!(known(&now), [false, true, false]);
     }
 

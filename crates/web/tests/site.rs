@@ -1,7 +1,7 @@
 //! A server with a made gateway behind it.
 
 use serde_json::Value;
-use status::{CapacitySource, Link, Peer, PeerState, Snapshot, Stream};
+use status::{Capacity, Link, Peer, PeerState, Snapshot, Stream};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ pub fn state() -> Snapshot {
         name: "gw".into(),
         transport: "satpep".into(),
         rate_bps: 6_000_000,
-        capacity_source: CapacitySource::Estimated,
+        capacity: Capacity { basis: "queue".into(), ..Capacity::default() },
         cross_traffic_bps: 500_000,
         link: Link { rate_bps: 6_000_000, receive_rate_bps: 6_000_000, rtt_s: 0.55, ..Link::default() },
         peers: (1..3).map(peer).collect(),

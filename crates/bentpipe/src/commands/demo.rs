@@ -10,9 +10,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
 use lab::transfer::{Checksum, has_congestion_control};
-use lab::{
-    CapacitySource, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Transport, Workload,
-};
+use lab::{CapacityMode, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Transport, Workload};
 use results::listing::{Listing, count, figure, text};
 use serde::Serialize;
 use std::fs::{self, File};
@@ -290,7 +288,8 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         family: family(ipv6),
         clear: false,
         show_logs,
-        capacity_source: CapacitySource::Configured,
+        capacity: CapacityMode::default(),
+        link_updates: false,
         transport: Transport::Satpep,
         congestion_control: None,
         target_queue: None,

@@ -2,7 +2,7 @@
 
 use crate::setup::loss;
 use crate::{Error, Setup};
-use lab::{CapacitySource, Direction, Experiment, LinkParameters, Satellite, Workload};
+use lab::{CapacityMode, Direction, Experiment, LinkParameters, Satellite, Workload};
 use link::{LinkConfig, LossModel, Steps, TimedGilbertElliott};
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
@@ -37,8 +37,15 @@ pub(super) enum Kind {
     Latecomer {
         after: Duration,
     },
-    /// The link has its rate and half of it in turns; where the gateways know that from.
-    Varying(CapacitySource),
+    /// The link has its rate and half of it in turns.
+    Varying(Knowledge),
+}
+
+/// How gateways learn of a rate that varies.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Knowledge {
+    Estimated,
+    Reported,
 }
 
 enum Losses {
@@ -74,10 +81,10 @@ pub(super) fn all() -> Vec<Case> {
         Case { flows: 20, kind: late(), ..case("20 + 1 flows, 1e-4", 0.96, Up, 600_000, Losses::Random(1e-4)) },
         Case { flows: 20, kind: late(), ..case("20 + 1 flows, 1e-3", 0.96, Up, 600_000, Losses::Random(1e-3)) },
         Case { flows: 20, kind: late(), ..case("20 + 1 flows, 1e-2", 0.96, Up, 600_000, Losses::Random(1e-2)) },
-        steps("rate in steps, 40 ms, estimated", 0.93, CapacitySource::Estimated).over([6, 6], 40),
-        steps("rate in steps, 40 ms, reported", 0.95, CapacitySource::Reported).over([6, 6], 40),
-        steps("rate in steps, 550 ms, estimated", 0.88, CapacitySource::Estimated),
-        steps("rate in steps, 550 ms, reported", 0.95, CapacitySource::Reported),
+        steps("rate in steps, 40 ms, estimated", 0.93, Knowledge::Estimated).over([6, 6], 40),
+        steps("rate in steps, 40 ms, reported", 0.95, Knowledge::Reported).over([6, 6], 40),
+        steps("rate in steps, 550 ms, estimated", 0.88, Knowledge::Estimated),
+        steps("rate in steps, 550 ms, reported", 0.95, Knowledge::Reported),
     ]
 }
 
@@ -86,8 +93,8 @@ fn case(name: &'static str, target: f64, direction: Direction, size: u64, losses
     Case { name, target, direction, size, flows: 1, kind, mbit: 6, back_mbit: 6, rtt_ms: 550, losses }
 }
 
-fn steps(name: &'static str, target: f64, capacity_source: CapacitySource) -> Case {
-    Case { kind: Kind::Varying(capacity_source), ..case(name, target, Direction::Up, 36_000_000, Losses::Random(0.0)) }
+fn steps(name: &'static str, target: f64, knowledge: Knowledge) -> Case {
+    Case { kind: Kind::Varying(knowledge), ..case(name, target, Direction::Up, 36_000_000, Losses::Random(0.0)) }
 }
 
 impl Case {
@@ -153,8 +160,9 @@ impl Case {
         let link = LinkParameters { rate: self.rate(), rtt: self.rtt(), loss: loss(self.loss())?, ..base.link };
         let workload = Workload { direction: self.direction, size: Bytes::new(self.size), ..base.workload.clone() };
         let mut gateways = base.gateways.clone();
-        if let Kind::Varying(capacity_source) = self.kind {
-            gateways.capacity_source = capacity_source;
+        // The estimate begins with what is reported: what is reported is to be seen here alone.
+        if let Kind::Varying(Knowledge::Reported) = self.kind {
+            (gateways.capacity, gateways.link_updates) = (CapacityMode::Fixed, true);
         }
         Ok(Experiment { link, satellite: Some(self.satellite()?), flows: self.flows, workload, gateways, ..base })
     }

@@ -3,10 +3,11 @@
 use super::cases::{Case, FIRST, Kind, WATCHED};
 use super::figures::{Figures, latecomer_share, varying_share};
 use crate::Error;
+use crate::hosts::linux;
 use lab::{Direction, Experiment};
 use link::{LinkConfig, QueueLimit};
 use sim::{
-    Application, CapacitySource, FlowConfig, FlowSample, GatewayConfig, Network, Record, SatpepSettings, Settings,
+    Application, CapacityMode, FlowConfig, FlowSample, GatewayConfig, Network, Record, SatpepSettings, Settings,
     Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
@@ -124,7 +125,7 @@ fn scenario(
     network.add_link("client's", client, near, lan.clone(), lan.clone()).map_err(Error::failed)?;
     network.add_link("satellite", near, far, there, back).map_err(Error::failed)?;
     network.add_link("server's", far, server, lan.clone(), lan).map_err(Error::failed)?;
-    let host = Arc::new(host()?);
+    let host = Arc::new(linux()?);
     let flow = |number: usize, at| FlowConfig {
         name: format!("flow {number}"),
         from: client,
@@ -148,21 +149,13 @@ fn scenario(
     if let Kind::Latecomer { after } = case.kind {
         flows.push(flow(case.flows, BEGIN + after));
     }
-    let capacity_source = experiment.gateways.capacity_source;
-    let mut transport = SatpepSettings { capacity_source, ..SatpepSettings::default() };
+    let (capacity, link_updates) = (experiment.gateways.capacity, experiment.gateways.link_updates);
+    let mut transport = SatpepSettings { capacity, link_updates, ..SatpepSettings::default() };
     match without {
         Some(Mechanism::Repair) => transport.repair = false,
         Some(Mechanism::RepairOverhead) => transport.repair_overhead = 0.0,
-        Some(Mechanism::Estimation) => transport.capacity_source = CapacitySource::Configured,
+        Some(Mechanism::Estimation) => transport.capacity = CapacityMode::Fixed,
         None => {}
     }
     Ok((network, flows, GatewayConfig::new("pair", [near, far], Transport::Satpep(transport))))
-}
-
-/// A host as Linux makes them, with buffers that a fast link can fill.
-fn host() -> Result<tcp::Config, Error> {
-    let control = tcp::ControlKind::by_name("cubic").ok_or_else(|| Error::failed("there is no CUBIC"))?;
-    let receive_buffer = tcp::ReceiveBuffer { size: Bytes::new(128 << 10), share: 1.0, most: Bytes::new(128 << 20) };
-    let send_buffer = Bytes::new(128 << 20);
-    Ok(tcp::Config { control, receive_buffer, send_buffer, ..tcp::Config::new(tcp::Profile::Linux) })
 }

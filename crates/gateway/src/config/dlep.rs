@@ -31,7 +31,7 @@ mod tests {
     use super::super::tests::{faults, minimal};
 
     fn with(dlep: &str) -> String {
-        minimal().replace("[link]", "[link]\ncapacity_source = \"reported\"") + "[dlep]\n" + dlep
+        minimal() + "[dlep]\n" + dlep
     }
 
     #[test]
@@ -56,7 +56,5 @@ mod tests {
             assert!(faults.iter().any(|fault| fault.contains(&expected)), "{faults:?}");
         }
         assert!(faults(&with(""))[0].contains("dlep.interface is missing"));
-        let unheard = minimal() + "[dlep]\ninterface = \"modem0\"\n";
-        assert!(faults(&unheard)[0].contains("dlep has no effect"), "{:?}", faults(&unheard));
     }
 }

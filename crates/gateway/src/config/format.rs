@@ -6,7 +6,7 @@ pub use super::text::{
 };
 
 use document::{Format, Interval, PositiveRate, Section, Size, Time};
-use satpep::{CapacitySource, Cipher, CrossTrafficPolicy, Mode, Priority};
+use satpep::{CapacityMode, Cipher, CrossTrafficPolicy, Mode, Priority, RateConfidence};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -167,6 +167,9 @@ pub struct Gateway {
     /// Idle time after which a host is probed.
     #[schemars(extend("x-least" = "10s", "x-most" = "24h", "default" = "2h"))]
     pub host_keepalive: Option<Interval>,
+    /// Directory of what is remembered between runs: the capacity, as it was measured. Where it is missing, nothing is.
+    #[schemars(extend("default" = "/var/lib/bentpipe"))]
+    pub state_directory: Option<Path>,
 }
 
 /// The satellite transport.
@@ -195,22 +198,28 @@ pub enum Accept {
 pub struct Link {
     /// The interface of the satellite link; cross traffic is measured there.
     pub interface: Option<Interface>,
-    /// Transmit capacity, counted as IP packets.
+    /// Transmit capacity, counted as IP packets, as far as it is known: the estimate begins there.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
-    pub rate: PositiveRate,
-    /// Source of the link's capacity.
-    #[schemars(extend("default" = "configured"))]
-    pub capacity_source: Option<CapacitySource>,
+    pub rate: Option<PositiveRate>,
+    /// How far `rate` is to be trusted: used at once (sure), half of it until the link has answered (guess), or only to size buffers
+    /// (none).
+    #[schemars(extend("default" = "sure"))]
+    pub rate_confidence: Option<RateConfidence>,
+    /// Whether the capacity is estimated, or is `rate`, or what link updates report, by force (fixed).
+    #[schemars(extend("default" = "estimated"))]
+    pub capacity: Option<CapacityMode>,
     /// Policy for cross traffic on the interface.
     #[schemars(extend("default" = "subtract"))]
     pub cross_traffic: Option<CrossTrafficPolicy>,
-    /// Receive capacity: sizes the receive memory. By default `rate`.
+    /// Receive capacity: sizes the receive memory. By default `rate`, or 50Mbit/s without it.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
     pub receive_rate: Option<PositiveRate>,
-    /// Link updates of lower rates are rejected. By default a hundredth of the lower of rate and receive_rate.
+    /// Link updates of lower rates are rejected. By default a hundredth of the lower of rate and receive_rate, or 1kbit/s without
+    /// rate.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
     pub min_rate: Option<PositiveRate>,
-    /// Link updates of higher rates are rejected. By default ten times the higher of rate and receive_rate.
+    /// Link updates of higher rates are rejected, and the estimate goes no higher. By default updates go up to ten times the higher of
+    /// rate and receive_rate, or 100Gbit/s without rate, and the estimate up to sixteen times what it begins with.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
     pub max_rate: Option<PositiveRate>,
     /// Expected round-trip time.
@@ -242,12 +251,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link of this rate and round-trip time.
-    pub fn new(rate: PositiveRate, rtt: Interval) -> Self {
+    /// A link of this rate, as far as it is known, and round-trip time.
+    pub fn new(rate: Option<PositiveRate>, rtt: Interval) -> Self {
         Self {
             interface: None,
             rate,
-            capacity_source: None,
+            rate_confidence: None,
+            capacity: None,
             cross_traffic: None,
             receive_rate: None,
             min_rate: None,

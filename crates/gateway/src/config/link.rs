@@ -2,11 +2,10 @@
 
 use super::dscp::DscpPolicy;
 use super::format;
-use super::updates::UpdateSettings;
 use super::{Choice, Link};
 use document::Document;
 use relay::link_state::PlausibleRange;
-use satpep::CapacitySource;
+use satpep::CapacityMode;
 use satpep::dscp::Dscp;
 use units::{Duration, Rate};
 
@@ -17,24 +16,26 @@ const KEEPALIVE: Duration = Duration::from_secs(100);
 const BELOW: u64 = 100;
 /// And up to the higher of them times this.
 const ABOVE: u64 = 10;
+/// What is plausible of a link of which nothing is known.
+const ANY: PlausibleRange = PlausibleRange { min: Rate::from_bps(1000), max: Rate::from_bps(100_000_000_000) };
+/// A link of which nothing is known is thought to receive this: the least receive memory carries it over any satellite.
+const RECEIVES: Rate = Rate::from_bps(50_000_000);
 
 /// The link, if nothing in its section is wrong.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> {
     let written: Option<format::Link> = document.typed(&["link"]);
     choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "receive_memory", "repair", "repair_overhead"]);
     let written = written?;
-    if choice.is_tcp && written.capacity_source == Some(CapacitySource::Estimated) {
-        let problem =
-            " = \"estimated\" has no effect with transport = \"tcp\": its congestion control finds the capacity";
-        document.fault(&["link", "capacity_source"], problem);
-    }
+    check_capacity(document, choice, &written);
     let plausible = plausible(document, &written);
     Some(Link {
         interface: written.interface.map(|interface| interface.0),
-        rate: written.rate.0,
-        capacity_source: written.capacity_source.unwrap_or_default(),
+        rate: written.rate.map(|rate| rate.0),
+        rate_confidence: written.rate_confidence.unwrap_or_default(),
+        capacity: written.capacity.unwrap_or_default(),
+        ceiling: written.max_rate.map(|rate| rate.0),
         cross_traffic: written.cross_traffic.unwrap_or_default(),
-        receive_rate: written.receive_rate.unwrap_or(written.rate).0,
+        receive_rate: written.receive_rate.or(written.rate).map_or(RECEIVES, |rate| rate.0),
         plausible,
         rtt: written.rtt.0,
         mtu: written.mtu.unwrap_or(1500),
@@ -50,12 +51,18 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
 
 /// The rates that are accepted of link updates, around the configured ones unless they are given.
 fn plausible(document: &mut Document<'_>, written: &format::Link) -> PlausibleRange {
-    let rates = [written.rate.0, written.receive_rate.unwrap_or(written.rate).0];
-    let [low, high] = [rates[0].min(rates[1]), rates[0].max(rates[1])].map(Rate::as_bps);
+    let default = written.rate.map_or(ANY, |rate| {
+        let receive_rate = written.receive_rate.unwrap_or(rate);
+        let [low, high] = [rate.0.min(receive_rate.0), rate.0.max(receive_rate.0)].map(Rate::as_bps);
+        PlausibleRange { min: Rate::from_bps((low / BELOW).max(1000)), max: Rate::from_bps(high.saturating_mul(ABOVE)) }
+    });
     let range = PlausibleRange {
-        min: written.min_rate.map_or(Rate::from_bps((low / BELOW).max(1000)), |rate| rate.0),
-        max: written.max_rate.map_or(Rate::from_bps(high.saturating_mul(ABOVE)), |rate| rate.0),
+        min: written.min_rate.map_or(default.min, |rate| rate.0),
+        max: written.max_rate.map_or(default.max, |rate| rate.0),
     };
+    if let Some(rate) = written.rate.map(|rate| rate.0).filter(|rate| range.min <= range.max && *rate > range.max) {
+        document.fault(&["link", "rate"], &format!(" is at odds: rate is {rate}, max_rate is {}", range.max));
+    }
     for (key, is_given) in [("min_rate", written.min_rate.is_some()), ("max_rate", written.max_rate.is_some())] {
         if is_given && range.min > range.max {
             let problem = format!(" is at odds: min_rate is {}, max_rate is {}", range.min, range.max);
@@ -74,25 +81,76 @@ impl From<format::DscpPolicyEntry> for DscpPolicy {
     }
 }
 
-/// A reported capacity needs a reporter, and a reporter a link that uses its updates.
-pub(super) fn check_capacity_source(
-    document: &mut Document<'_>,
-    link: Option<&Link>,
-    updates: Option<&UpdateSettings>,
-) {
-    let (Some(link), Some(updates)) = (link, updates) else { return };
-    let has_modem = document.node(&["dlep"]).is_some();
-    match link.capacity_source {
-        CapacitySource::Reported if !updates.is_used() && !has_modem => {
-            let problem = " = \"reported\" needs a reporter: [dlep], or [updates] socket or http";
-            document.fault(&["link", "capacity_source"], problem);
+/// What needs a rate has to have one.
+fn check_capacity(document: &mut Document<'_>, choice: Choice, written: &format::Link) {
+    if choice.is_tcp {
+        for key in ["capacity", "rate_confidence"] {
+            if document.node(&["link", key]).is_some() {
+                let problem = " has no effect with transport = \"tcp\": its congestion control finds the capacity";
+                document.fault(&["link", key], problem);
+            }
         }
-        CapacitySource::Configured if updates.is_used() || has_modem => {
-            let section = if updates.is_used() { "updates" } else { "dlep" };
-            let problem =
-                " has no effect with link.capacity_source = \"configured\": expected \"reported\", \"estimated\"";
-            document.fault(&[section], problem);
+    }
+    if written.rate.is_some() {
+        return;
+    }
+    if choice.is_tcp {
+        document.fault(&["link"], " needs rate, such as \"6Mbit/s\", with transport = \"tcp\": it sizes buffers");
+    }
+    if written.capacity == Some(CapacityMode::Fixed) {
+        document.fault(&["link", "capacity"], " = \"fixed\" needs link.rate, such as \"6Mbit/s\"");
+    }
+    if written.rate_confidence.is_some() {
+        document.fault(&["link", "rate_confidence"], " has no effect without link.rate");
+    }
+}
+
+impl Link {
+    /// The rate that buffers are sized by, and that is shown of a link of which nothing is known.
+    pub fn nominal_rate(&self) -> Rate {
+        self.rate.unwrap_or(satpep::Prior::UNKNOWN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::super::tests::{faults, minimal};
+    use satpep::{CapacityMode, RateConfidence};
+    use units::Rate;
+
+    /// The least file, with these lines in `[link]` instead of the rate.
+    fn with(lines: &str) -> String {
+        let text = minimal();
+        let rate = text.lines().find(|line| line.starts_with("rate = ")).expect("a rate");
+        text.replace(rate, lines)
+    }
+
+    #[test]
+    fn a_link_needs_no_rate() {
+        let link = parse(&with(""), "gateway.toml").expect("valid").link;
+        assert_eq!((link.rate, link.capacity, link.receive_rate), (None, CapacityMode::Estimated, super::RECEIVES));
+        assert_eq!(link.plausible, super::ANY);
+        let link = parse(&with("rate = \"6Mbit/s\"\nrate_confidence = \"guess\"\nmax_rate = \"8Mbit/s\""), "x")
+            .expect("valid")
+            .link;
+        assert_eq!((link.rate_confidence, link.ceiling), (RateConfidence::Guess, Some(Rate::from_bps(8_000_000))));
+    }
+
+    #[test]
+    fn what_needs_a_rate_says_so() {
+        for (lines, expected) in [
+            ("capacity = \"fixed\"", "link.capacity = \"fixed\" needs link.rate"),
+            ("rate_confidence = \"guess\"", "link.rate_confidence has no effect without link.rate"),
+            (
+                "rate = \"6Mbit/s\"\nmax_rate = \"5Mbit/s\"",
+                "link.rate is at odds: rate is 6Mbit/s, max_rate is 5Mbit/s",
+            ),
+            ("rate = \"6Mbit/s\"\ncapacity = \"learnt\"", "link.capacity = \"learnt\": expected"),
+            ("rate = \"6Mbit/s\"\ncapacity_source = \"estimated\"", "link.capacity_source: unknown key"),
+        ] {
+            let faults = faults(&with(lines));
+            assert!(faults.len() == 1 && faults[0].contains(expected), "{expected}\n{faults:#?}");
         }
-        _ => {}
     }
 }

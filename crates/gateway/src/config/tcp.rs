@@ -61,7 +61,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Li
         fast_open: written.fast_open.unwrap_or(true),
         warm_connections: written.warm_connections.unwrap_or(8).into(),
         target_queue: written.target_queue.map_or(TARGET_QUEUE, |queue| queue.0),
-        send_buffer: written.send_buffer.map_or_else(|| three_bdp(link.rate, link.rtt), |size| size.0),
+        send_buffer: written.send_buffer.map_or_else(|| three_bdp(link.nominal_rate(), link.rtt), |size| size.0),
         receive_buffer: written.receive_buffer.map_or_else(|| three_bdp(link.receive_rate, link.rtt), |size| size.0),
     })
 }
@@ -160,8 +160,8 @@ mod tests {
             assert!(faults[0].starts_with(&format!("gateway.toml:{expected}")), "{expected}\n{faults:#?}");
             assert_eq!(faults.len(), 1, "{faults:#?}");
         }
-        let estimated = with("transport = \"tcp\"", "").replace("rtt =", "capacity_source = \"estimated\"\nrtt =");
-        assert!(faults(&estimated)[0].contains("link.capacity_source = \"estimated\" has no effect with transport"));
+        let fixed = with("transport = \"tcp\"", "").replace("rtt =", "capacity = \"fixed\"\nrtt =");
+        assert!(faults(&fixed)[0].contains("link.capacity has no effect with transport"), "{:?}", faults(&fixed));
         let satpep = with("transport = \"tcp\"", "").replace("rtt =", "cross_traffic = \"fair\"\nrepair = true\nrtt =");
         let faults = faults(&satpep);
         assert!(

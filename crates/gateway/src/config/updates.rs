@@ -36,19 +36,18 @@ pub(super) fn read(document: &mut Document<'_>) -> Option<UpdateSettings> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parse;
     use super::super::tests::{faults, minimal};
-    use super::super::{CapacitySource, parse};
     use super::*;
     use units::Rate;
 
     fn with(updates: &str) -> String {
-        minimal().replace("[link]", "[link]\ncapacity_source = \"reported\"") + "[updates]\n" + updates
+        minimal() + "[updates]\n" + updates
     }
 
     #[test]
     fn rates_are_plausible_around_the_configured_ones() {
         let settings = parse(&with("socket = \"/run/updates\"\n"), "gateway.toml").unwrap();
-        assert_eq!(settings.link.capacity_source, CapacitySource::Reported);
         assert_eq!(settings.link.plausible.min, Rate::from_bps(60_000));
         assert_eq!(settings.link.plausible.max, Rate::from_bps(60_000_000));
         assert_eq!(settings.updates.max_validity, Duration::from_secs(60));
@@ -77,15 +76,5 @@ mod tests {
         }
         let odd = faults(&minimal().replace("[link]", "[link]\nmin_rate = \"2Mbit/s\"\nmax_rate = \"1Mbit/s\""));
         assert!(odd[0].contains("link.min_rate is at odds: min_rate is 2Mbit/s, max_rate is 1Mbit/s"), "{odd:?}");
-    }
-
-    #[test]
-    fn a_reported_capacity_needs_a_reporter_and_a_reporter_a_link_that_uses_it() {
-        let nobody = minimal().replace("[link]", "[link]\ncapacity_source = \"reported\"");
-        assert!(faults(&nobody)[0].contains("capacity_source = \"reported\" needs"), "{:?}", faults(&nobody));
-        let unheard = minimal() + "[updates]\nsocket = \"/run/updates\"\n";
-        assert!(faults(&unheard)[0].contains("updates has no effect"), "{:?}", faults(&unheard));
-        let refined = unheard.replace("[link]", "[link]\ncapacity_source = \"estimated\"");
-        assert_eq!(parse(&refined, "x").unwrap().link.capacity_source, CapacitySource::Estimated);
     }
 }

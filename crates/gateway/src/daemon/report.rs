@@ -1,6 +1,5 @@
 //! The state of a running gateway, as `bentpipe gateway status` shows it.
 
-use crate::config::CapacitySource;
 use crate::connection_log::ConnectionLog;
 use crate::drain::Drain;
 use crate::handle::Extent;
@@ -22,7 +21,6 @@ pub(super) struct Facts<'a> {
     pub(super) reloads: u64,
     pub(super) predecessor: Option<u32>,
     pub(super) drain: Option<Drain>,
-    pub(super) capacity_source: CapacitySource,
     pub(super) link_state: LinkState,
     pub(super) link_updates: [UpdateCounts; 2],
     pub(super) modem: Option<Modem>,
@@ -38,6 +36,7 @@ pub(super) fn snapshot<T: SatelliteTransport>(
     relays: &Relays<T>,
 ) -> Snapshot {
     let (transport, engine) = (relays.transport(), &relays.engine);
+    let capacity = transport.capacity(now);
     let streams = match extent {
         Extent::Sample { has_streams: false } => Vec::new(),
         _ => engine.connections().map(|(_, connection)| stream(now, connection, relays)).collect(),
@@ -51,8 +50,8 @@ pub(super) fn snapshot<T: SatelliteTransport>(
         reloads: facts.reloads,
         public_key: facts.public_key.clone(),
         transport: T::NAME.into(),
-        rate_bps: transport.capacity().as_bps(),
-        capacity_source: facts.capacity_source,
+        rate_bps: capacity.rate_bps,
+        capacity,
         link: Link::new(&facts.link_state, now),
         link_updates: facts.link_updates,
         modem: facts.modem.clone(),

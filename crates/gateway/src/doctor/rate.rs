@@ -21,7 +21,7 @@ const REFUSAL: &str = "survey_refused";
 
 /// The most that measuring sends to each of the peers, and about how long it takes for each.
 pub fn cost(settings: &Settings) -> (Bytes, Duration) {
-    let (bytes, time) = satpep::survey_cost(settings.link.rate);
+    let (bytes, time) = satpep::survey_cost(settings.link.nominal_rate());
     (bytes, time + settings.link.rtt * PARTS)
 }
 

@@ -48,7 +48,7 @@ impl Drop for LinkUpdates {
 fn configured(settings: &Settings) -> LinkState {
     let link = &settings.link;
     LinkState {
-        rate: link.rate,
+        rate: link.nominal_rate(),
         receive_rate: link.receive_rate,
         rtt: link.rtt,
         source: Source::Configured,
@@ -184,7 +184,7 @@ mod tests {
     fn service(socket: &Path, http: SocketAddr) -> (LinkUpdates, mpsc::Receiver<()>) {
         let key = satpep::PrivateKey::from_random([7; 32]);
         let text = format!(
-            "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\ncapacity_source = \"reported\"\n\
+            "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n\
              [updates]\nsocket = \"{}\"\nhttp = \"{http}\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
             key.to_base64(),
             socket.display(),

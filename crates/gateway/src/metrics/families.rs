@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use relay::engine::{ClassAccount, StallCause};
-use status::{Peer, PeerState, Satellite, Snapshot};
+use status::{Capacity, Peer, PeerState, Satellite, Snapshot};
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
@@ -79,6 +79,16 @@ struct ClassCause {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Direction {
     direction: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfBasis {
+    basis: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfEstimator {
+    state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -271,6 +281,7 @@ fn link(registry: &mut Registry, snapshot: &Snapshot) {
     let capacity = Real::default();
     capacity.set(rate(snapshot.rate_bps));
     registry.register_with_unit("capacity", "Transmit capacity of the link", per_second(), capacity);
+    estimate(registry, snapshot);
     let cross_traffic = Real::default();
     cross_traffic.set(rate(snapshot.cross_traffic_bps));
     let help = "Cross traffic on the satellite interface";
@@ -292,6 +303,36 @@ fn link(registry: &mut Registry, snapshot: &Snapshot) {
     let age = Real::default();
     age.set(report.age_s);
     registry.register_with_unit("link_state_age", "Since the last change of the link state", Unit::Seconds, age);
+}
+
+/// Why the capacity is believed to be what it is.
+fn estimate(registry: &mut Registry, snapshot: &Snapshot) {
+    let believed = &snapshot.capacity;
+    if let Some(bps) = believed.prior_bps {
+        let prior = Real::default();
+        prior.set(rate(bps));
+        registry.register_with_unit("capacity_prior", "Transmit capacity as configured", per_second(), prior);
+    }
+    let confidence = Real::default();
+    confidence.set(believed.confidence);
+    registry.register("capacity_confidence", "How far the capacity is trusted, from 0 to 1", confidence);
+    let basis = Family::<OfBasis, Gauge>::default();
+    let changes = Family::<OfBasis, Counter>::default();
+    for one in Capacity::BASES {
+        basis.get_or_create(&OfBasis { basis: one }).set(i64::from(believed.basis == one));
+        let count = believed.changes.get(one).copied().unwrap_or_default();
+        changes.get_or_create(&OfBasis { basis: one }).inc_by(count);
+    }
+    registry.register("capacity_basis", "1 for what the capacity rests on", basis);
+    registry.register("capacity_changes", "Changes of the capacity by a tenth or more", changes);
+    let state = Family::<OfEstimator, Gauge>::default();
+    for one in Capacity::STATES {
+        state.get_or_create(&OfEstimator { state: one }).set(i64::from(believed.state == one));
+    }
+    registry.register("capacity_state", "1 for what the estimator does", state);
+    let policed = Gauge::<i64>::default();
+    policed.set(believed.policed.into());
+    registry.register("capacity_policed", "1 if a policer drops what is beyond the capacity", policed);
 }
 
 fn updates(registry: &mut Registry, snapshot: &Snapshot) {

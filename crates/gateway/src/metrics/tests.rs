@@ -22,6 +22,7 @@ fn snapshot() -> Snapshot {
     Snapshot {
         transport: "satpep".into(),
         rate_bps: 8_000_000,
+        capacity: status::Capacity::fixed(units::Rate::from_bps(8_000_000)),
         link_updates: [Source::Api, Source::Dlep].map(|source| UpdateCounts { source, accepted: 1, rejected: 0 }),
         modem: Some(Modem::default()),
         bypassed: [("rule voice".to_owned(), 3)].into(),

@@ -6,7 +6,7 @@ use super::{
     Buffered, ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
     Succession,
 };
-use crate::config::{CapacitySource, Class, DscpPolicy, Peer, Settings};
+use crate::config::{CapacityMode, Class, DscpPolicy, Peer, Settings};
 use crate::cross_traffic::CrossTrafficMeter;
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
@@ -15,7 +15,9 @@ use crate::link_state::{LinkState, Source};
 use crate::takeover::Heir;
 use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
+use crate::transport::capacity::CapacityWatch;
 use crate::transport::key_log::KeyLog;
+use crate::transport::remembered::Remembered;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
@@ -27,7 +29,7 @@ use relay::dscp::Dscp;
 use relay::engine::Transport;
 use relay::reach::Reach;
 use satpep::{
-    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, Stored,
+    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, Prior, ResetReason, Run, Stored,
     StrangerFault, StreamId, Transmit, Versions,
 };
 use status::Trouble;
@@ -46,6 +48,7 @@ const BLOCKED_PERIOD: Duration = Duration::from_millis(1);
 const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
 /// How often losses are looked at.
 const JUDGEMENT_PERIOD: Duration = Duration::from_secs(1);
+const NANOS_OF_A_SECOND: u64 = 1_000_000_000;
 /// Pieces of the receive buffer that one system call writes.
 const SLICES: usize = 64;
 
@@ -74,8 +77,13 @@ pub(crate) struct Satpep {
     cross_traffic_bps: u64,
     key_log: Option<KeyLog>,
     traces: Option<Traces>,
-    /// Whether the link's capacity is estimated.
-    estimates_capacity: bool,
+    /// The configured rate, if any, and whether it is kept by force.
+    rate: Option<Rate>,
+    is_fixed: bool,
+    capacity: CapacityWatch,
+    remembered: Remembered,
+    /// Of the peers, as text.
+    keys: Vec<String>,
 }
 
 impl std::fmt::Debug for Satpep {
@@ -112,7 +120,8 @@ impl Satpep {
         let udp = Udp::bind(settings.listen, heir.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         watch.add(&udp, Owner::Transport(0)).map_err(while_doing("watching the UDP socket"))?;
-        let (mut endpoint, peers) = endpoint(settings, run, now)?;
+        let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
+        let (mut endpoint, peers) = endpoint(settings, run, now, &remembered)?;
         if let Some(heir) = heir {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             initiate(&mut endpoint, now, settings, &peers, &heir.offer);
@@ -146,8 +155,25 @@ impl Satpep {
             cross_traffic_bps: 0,
             key_log,
             traces: traces.transpose()?,
-            estimates_capacity: settings.link.capacity_source == CapacitySource::Estimated,
+            rate: settings.link.rate,
+            is_fixed: settings.link.capacity == CapacityMode::Fixed,
+            capacity: CapacityWatch::default(),
+            remembered,
+            keys: settings.peers.iter().map(key_of).collect(),
         })
+    }
+
+    /// Logs and remembers what the capacity is believed to be, where that is news.
+    fn look_at_capacity(&mut self, now: Instant) {
+        let estimate = self.streams.endpoint.capacity_estimate(now);
+        self.capacity.look(&estimate);
+        let streams = &self.streams;
+        let up = self.keys.iter().enumerate().filter_map(|(at, key)| {
+            let id = streams.id(at);
+            let rtt = streams.endpoint.peer_stats(now, id).min_rtt?;
+            (streams.endpoint.peer_state(id) == PeerState::Up).then_some((key.as_str(), rtt))
+        });
+        self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
     }
 
     fn name(&self, id: PeerId) -> &str {
@@ -291,12 +317,8 @@ impl SatelliteTransport for Satpep {
                 return;
             }
             let endpoint = &mut self.streams.endpoint;
-            let received = self.udp.receive(|from, datagram, is_marked| {
-                if is_marked {
-                    endpoint.handle_marked_datagram(now, from, datagram);
-                } else {
-                    endpoint.handle_datagram(now, from, datagram);
-                }
+            let received = self.udp.receive(|from, datagram, arrival| {
+                endpoint.handle_datagram_with(now, from, datagram, arrival);
             });
             match received {
                 // A batch that is not full has emptied the socket; what comes later raises a new event.
@@ -309,8 +331,8 @@ impl SatelliteTransport for Satpep {
     }
 
     fn follow(&mut self, now: Instant, link: &LinkState) {
-        // An estimate is better than the configured capacity.
-        if link.source != Source::Configured || !self.estimates_capacity {
+        // An estimate is better than the configured rate, with which it has begun.
+        if link.source != Source::Configured || self.is_fixed {
             self.streams.endpoint.set_capacity(now, link.rate);
         }
     }
@@ -396,6 +418,7 @@ impl SatelliteTransport for Satpep {
             self.next_judgement = now + JUDGEMENT_PERIOD;
             self.judge_batches(now);
             self.look_at_paths(now);
+            self.look_at_capacity(now);
         }
     }
 
@@ -444,7 +467,11 @@ impl SatelliteTransport for Satpep {
 }
 
 impl Membership for Satpep {
-    fn reconfigure(&mut self, _: Instant, settings: &Settings) {
+    fn reconfigure(&mut self, now: Instant, settings: &Settings) {
+        if let Some(rate) = settings.link.rate.filter(|_| self.rate != settings.link.rate) {
+            self.streams.endpoint.set_capacity(now, rate);
+        }
+        self.rate = settings.link.rate;
         self.streams.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
         self.streams.endpoint.set_keepalive(settings.link.keepalive);
         self.streams.endpoint.set_receive_capacity(settings.link.receive_rate);
@@ -458,10 +485,12 @@ impl Membership for Satpep {
                 // The relays give places in order, and those of peers that were removed again.
                 if at == self.names.len() {
                     self.names.push(peer.name.clone());
+                    self.keys.push(key_of(peer));
                     self.paths.push(PeerPath::new(now, peer));
                 } else {
                     self.paths[at] = PeerPath::new(now, peer);
                     self.names[at].clone_from(&peer.name);
+                    self.keys[at] = key_of(peer);
                 }
             }
             Err(error) => tracing::error!(peer = peer.name, %error, "a defect: the peer could not be added"),
@@ -506,8 +535,8 @@ impl Reports for Satpep {
         self.cross_traffic_bps
     }
 
-    fn capacity(&self) -> Rate {
-        self.streams.endpoint.capacity()
+    fn capacity(&self, now: Instant) -> status::Capacity {
+        self.capacity.report(&self.streams.endpoint.capacity_estimate(now), self.rate)
     }
 
     fn satellite(&self) -> status::Satellite {
@@ -681,6 +710,11 @@ impl Transport<HostSockets> for Satpep {
 const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
 
 /// The transport's settings of a peer; `None` if there is no far gateway.
+/// The key by which a peer is remembered.
+fn key_of(peer: &Peer) -> String {
+    peer.public_key.map(|key| key.to_string()).unwrap_or_default()
+}
+
 fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     let &Peer { public_key, address, weight, cap, .. } = peer;
     Some(PeerConfig { public_key: public_key?, address, weight, cap })
@@ -722,17 +756,28 @@ fn initiate(endpoint: &mut Endpoint, now: Instant, settings: &Settings, ids: &[P
     }
 }
 
-fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
+fn endpoint(
+    settings: &Settings,
+    run: Run,
+    now: Instant,
+    remembered: &Remembered,
+) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
-    let mut config = EndpointConfig::new(settings.private_key.clone(), link.rate, link.receive_rate, link.rtt);
+    let rate = link.nominal_rate();
+    let mut config = EndpointConfig::new(settings.private_key.clone(), rate, link.receive_rate, link.rtt);
     config.run = run;
     config.mode = settings.mode;
     config.cipher = settings.cipher;
     config.export_keys = settings.debug.key_log.is_some();
     config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
-    (config.estimate_capacity, config.cross_traffic) =
-        (link.capacity_source == CapacitySource::Estimated, link.cross_traffic);
+    config.capacity_is_fixed = link.capacity == CapacityMode::Fixed;
+    let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
+    let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
+    let configured = link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate));
+    config.prior = Some(before.unwrap_or(configured));
+    config.ceiling = link.ceiling;
+    config.cross_traffic = link.cross_traffic;
     config.receive_memory = link.receive_memory;
     config.keepalive = link.keepalive;
     config.memory = Some(settings.memory);

@@ -182,7 +182,7 @@ impl TcpTransport {
             Some(config::CROSS_LAYER) => {
                 let marks = [settings.rules.crossing(), settings.rules.made()];
                 let number = random_number()? as u32;
-                Some(CrossLayer::new(marks, settings.link.rate, tcp.target_queue, number)?)
+                Some(CrossLayer::new(marks, settings.link.nominal_rate(), tcp.target_queue, number)?)
             }
             _ => None,
         };
@@ -218,7 +218,7 @@ impl TcpTransport {
             probe_timers: ProbeTimers::new(settings.link.rtt, settings.link.keepalive),
             rtt,
             leaving: None,
-            capacity: settings.link.rate,
+            capacity: settings.link.nominal_rate(),
             warm_connections: tcp.warm_connections,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
@@ -558,8 +558,8 @@ impl Succession for TcpTransport {
 }
 
 impl Reports for TcpTransport {
-    fn capacity(&self) -> Rate {
-        self.capacity
+    fn capacity(&self, _: Instant) -> status::Capacity {
+        status::Capacity::fixed(self.capacity)
     }
 
     fn cross_traffic_bps(&self) -> u64 {

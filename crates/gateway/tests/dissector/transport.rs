@@ -119,6 +119,7 @@ fn every_mode_and_cipher_is_read_with_a_key_log() {
             "bentpipe.data",
             "bentpipe.reason",
             "_ws.malformed",
+            "bentpipe.stamp",
         ];
         let read = fields(&scratch, &recording, Some(&keys), &names);
         assert_eq!(read.len(), recording.datagrams.len());
@@ -132,7 +133,8 @@ fn every_mode_and_cipher_is_read_with_a_key_log() {
         let hello: String = b"GET / HTTP/1.1\r\n".iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(all(7).filter(|data| data.replace(':', "") == hello).count() >= 2);
         assert!(all(8).any(|reason| reason == "5"), "a reset");
-        for frame in ["0x00000001", "0x00000002", "0x00000006"] {
+        assert!(all(10).any(|stamp| stamp.ends_with(" us")), "an arrival: {packets:?}");
+        for frame in ["0x00000001", "0x00000002", "0x00000006", "0x0000000e"] {
             assert!(all(5).any(|seen| seen == frame), "{frame}: {:?}", all(5).collect::<Vec<_>>());
         }
         let first = packets.iter().map(|packet| packet[3].clone()).next();

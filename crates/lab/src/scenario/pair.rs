@@ -3,7 +3,7 @@
 use super::Emulated;
 use super::flow::kernel_control;
 use crate::controls::Controls;
-use crate::{CapacitySource, Error, Family, GatewayOptions, Gateways, Topology, Transport};
+use crate::{CapacityMode, Error, Family, GatewayOptions, Gateways, Topology, Transport};
 use ::scenario::Scenario;
 use sim::{FlowConfig, GatewayConfig, Network};
 use std::path::Path;
@@ -82,7 +82,8 @@ impl Pair {
             // As the simulated gateways: nothing beside the data.
             clear: true,
             show_logs: false,
-            capacity_source: if self.follow_allocation { CapacitySource::Reported } else { CapacitySource::Configured },
+            capacity: CapacityMode::default(),
+            link_updates: self.follow_allocation,
             congestion_control: Some(self.congestion_control.clone()),
             target_queue: self.target_queue,
             max_streams: None,

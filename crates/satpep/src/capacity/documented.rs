@@ -1,11 +1,13 @@
 //! What docs/protocol.md says of arrivals, by the code.
 
-use super::arrival_requests::ArrivalRequests;
+use super::arrival_log::ArrivalLog;
 use crate::documented::limit::{Limit, limit};
+use crate::wire::arrivals::MAX_STAMPS;
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![
-        limit("ARRIVAL_REQUESTs that wait for the next ACK", ArrivalRequests::MAX),
-        limit("time after an ARRIVAL_REQUEST in which ACKs come with ARRIVAL_TIME", ArrivalRequests::INTEREST),
+        limit("stamps of an ARRIVALS", MAX_STAMPS),
+        limit("of them for packets of trains", ArrivalLog::TRAINS),
+        limit("of them for other packets than the newest", ArrivalLog::OTHERS),
     ]
 }

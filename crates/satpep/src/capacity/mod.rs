@@ -1,47 +1,73 @@
-//! What the link carries, and what of it is ours.
-//!
-//! The capacity is configured, estimated from arrivals, or reported while running; cross traffic is measured by
-//! the driver. What is left, or a fair share where that is more, sets the pace.
+//! The capacity of the link, what of it is ours, and the pace that follows.
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `mod.rs` | the pace |
-//! | `estimator.rs` | the capacity estimator |
-//! | `arrivals.rs` | one peer's reports: queueing delay on the way to it |
-//! | `arrival_requests.rs` | the arrival times that the receiver reports |
-//! | `train.rs` | short trains of packets that ask whether there is more |
+//! | `mod.rs` | the pace, of the link and of each way over it |
+//! | `report.rs` | what an acknowledgement says of arrivals |
+//! | `arrival_log.rs` | the receiver's side: what was accepted, and the arrivals that are stamped |
+//! | `path.rs`, `delays.rs` | one peer's reports: queueing delays on its clock alone |
+//! | `ways.rs` | what of a delay is the link's queue, and what a way's own |
+//! | `learner.rs` | the estimator |
+//! | `prior.rs` | what is believed before anything is measured |
+//! | `trains.rs` | packets sent faster than the link |
+//! | `stretches.rs` | a queue that grows, or stays |
+//! | `losses.rs` | where packets were lost |
+//! | `probing.rs` | rates that are tried |
+//! | `queue_test.rs` | a queue told from a longer way |
+//! | `silence.rs` | reports that do not come |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
+//! | `estimate.rs` | what is said of it outside |
+//! | `model.rs`, `table.rs` | a packet model, and how the estimator fares on it |
 
-mod arrival_requests;
-mod arrivals;
+mod arrival_log;
 mod cross_traffic;
+mod delays;
 #[cfg(test)]
 pub(crate) mod documented;
-mod estimator;
-mod train;
+mod estimate;
+mod learner;
+mod losses;
+#[cfg(test)]
+mod model;
+mod path;
+mod prior;
+mod probing;
+mod queue_test;
+pub(crate) mod report;
+mod silence;
+mod stretches;
+#[cfg(test)]
+mod table;
+mod trains;
+mod ways;
 
-pub(crate) use arrival_requests::ArrivalRequests;
-pub(crate) use arrivals::{Arrivals, Feedback, Report};
-pub(crate) use train::Progress;
+pub use arrival_log::Mark;
+pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog, Detail};
+pub use estimate::{Estimate, EstimateSource, EstimatorState};
+pub use prior::Prior;
 
 use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
-use estimator::CapacityEstimator;
-use train::Trains;
+use learner::{Learner, News};
+use report::Report;
 use units::{Bytes, Duration, Instant, Rate};
+use ways::Ways;
 
 /// The link's capacity, what others take of it, and what follows for the pace.
 pub(crate) struct Capacity {
-    /// As configured or last reported.
-    nominal: Rate,
+    /// Used by force.
+    fixed: Option<Rate>,
     gain: f64,
-    estimator: Option<CapacityEstimator>,
-    trains: Trains,
+    ceiling: Option<Rate>,
+    rtt: Duration,
+    /// What was reported last.
+    reported: Option<Rate>,
+    learner: Learner,
+    ways: Ways,
     cross_traffic: CrossTraffic,
     policy: CrossTrafficPolicy,
-    rtt: Duration,
     /// Bytes of cross traffic so far, up to `cross_traffic_at`.
     cross_traffic_bytes: u64,
     cross_traffic_at: Instant,
@@ -49,36 +75,78 @@ pub(crate) struct Capacity {
     own_bytes: u64,
 }
 
+/// Until when data is to be held back so that a queue drains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    pub(crate) link: Option<Instant>,
+    /// Data to the peer whose report it was.
+    pub(crate) peer: Option<Instant>,
+}
+
+fn rate(bytes_per_second: f64) -> Rate {
+    Rate::from_bps((bytes_per_second * 8.0) as u64)
+}
+
+fn instant(seconds: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(seconds)
+}
+
 impl Capacity {
     /// The proxied traffic keeps at least this share of the link, whatever else is on it.
     const MIN_SHARE: f64 = 0.1;
+    /// Packets of a start probe, each as long as the path carries.
+    pub(crate) const START_PROBE: u32 = 16;
+    /// A start probe would keep a slower link busy for longer.
+    const LONGEST_START_PROBE: Duration = Duration::from_millis(250);
 
     pub(crate) fn new(config: &EndpointConfig, now: Instant) -> Self {
+        let belief = config.prior.unwrap_or(Prior::Configured(config.capacity)).belief(config.rtt, config.ceiling);
         Self {
-            nominal: config.capacity,
+            fixed: config.capacity_is_fixed.then_some(config.capacity),
             gain: config.pacing_gain,
-            estimator: config.estimate_capacity.then(|| CapacityEstimator::new(config.capacity, config.rtt, now)),
-            trains: Trains::new(config.rtt, now),
+            ceiling: config.ceiling,
+            rtt: config.rtt,
+            reported: None,
+            learner: Learner::new(belief, config.rtt),
+            ways: Ways::default(),
             cross_traffic: CrossTraffic::new(config.rtt),
             policy: config.cross_traffic,
-            rtt: config.rtt,
             cross_traffic_bytes: 0,
             cross_traffic_at: now,
             own_bytes: 0,
         }
     }
 
-    /// The capacity of the link: configured, estimated or reported.
+    /// The capacity of the link.
     pub(crate) fn rate(&self) -> Rate {
-        self.estimator.as_ref().map_or(self.nominal, CapacityEstimator::estimate)
+        self.fixed.unwrap_or(rate(self.learner.rate))
     }
 
-    /// A capacity was reported: the estimate begins again from it.
-    pub(crate) fn tell(&mut self, now: Instant, rate: Rate) {
-        self.nominal = rate;
-        if self.estimator.is_some() {
-            self.estimator = Some(CapacityEstimator::new(rate, self.rtt, now));
+    /// What is believed of the capacity, and why.
+    pub(crate) fn estimate(&self, now: Instant) -> Estimate {
+        let why = match self.fixed {
+            Some(_) => EstimateSource::Fixed,
+            None => self.learner.why,
+        };
+        let confidence =
+            if self.fixed.is_some() || !self.learner.is_guess { 1.0 } else { self.learner.belief.confidence };
+        let state = match self.fixed {
+            Some(_) => EstimatorState::Track,
+            None => self.learner.state(now.as_secs_f64()),
+        };
+        Estimate { rate: self.rate(), why, confidence, state, is_policed: self.learner.probing.is_limited }
+    }
+
+    /// A capacity was reported: the estimate is that, until the link says otherwise.
+    pub(crate) fn tell(&mut self, reported: Rate) {
+        if self.fixed.is_some() {
+            self.fixed = Some(reported);
         }
+        if self.reported.replace(reported) == Some(reported) {
+            // It was said before, and the link has answered since.
+            return;
+        }
+        self.learner.tell(Prior::Configured(reported).belief(self.rtt, self.ceiling));
     }
 
     /// Cross traffic was measured at `rate`, while `flows` streams of ours had something to send.
@@ -94,70 +162,151 @@ impl Capacity {
 
     /// Bytes that have entered the link so far, others' included as far as they are known.
     pub(crate) fn position(&self, now: Instant) -> u64 {
-        self.own_bytes + if self.estimator.is_some() { self.cross_traffic_bytes(now) } else { 0 }
+        self.own_bytes + if self.fixed.is_none() { self.cross_traffic_bytes(now) } else { 0 }
     }
 
-    /// The pace: what cross traffic leaves of the capacity, more while a train is in flight.
-    pub(crate) fn pace(&self) -> Rate {
-        let capacity = self.rate();
-        let free = match self.policy {
+    /// The pace: what cross traffic leaves of the capacity, more while a train is leaving.
+    pub(crate) fn pace(&self, now: Instant) -> Rate {
+        let Some(fixed) = self.fixed else {
+            let now = now.as_secs_f64();
+            if let Some(train) = self.learner.trains.leaving_at().or(self.ways.train_leaving_at()) {
+                return rate(train);
+            }
+            return self.free_of(rate(self.learner.pace(now)));
+        };
+        self.free_of(fixed).mul_f64(self.gain)
+    }
+
+    /// What of `capacity` is ours.
+    fn free_of(&self, capacity: Rate) -> Rate {
+        match self.policy {
             CrossTrafficPolicy::Subtract => {
                 capacity.saturating_sub(self.cross_traffic.measured()).max(capacity.mul_f64(Self::MIN_SHARE))
             }
             CrossTrafficPolicy::Fair => self.cross_traffic.ours(capacity),
+        }
+    }
+
+    /// The pace to one peer, where its own way is narrower than the link.
+    pub(crate) fn peer_pace(&self, now: Instant, peer: PeerId) -> Option<Rate> {
+        self.ways.pace(now.as_secs_f64(), peer).map(rate)
+    }
+
+    /// Packet `number` of `peer` is about to leave. Whether it is one of a train; `has_waiting` says whether so many bytes wait
+    /// to be sent to the peer.
+    pub(crate) fn advance_train(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        number: PacketNumber,
+        has_waiting: impl Fn(u64) -> bool,
+    ) -> bool {
+        if self.fixed.is_some() {
+            return false;
+        }
+        let now = now.as_secs_f64();
+        let is_leaving = self.learner.trains.leaving_at().or(self.ways.train_leaving_at()).is_some();
+        let learner = self.ways.narrow(peer).unwrap_or(&mut self.learner);
+        if !is_leaving {
+            learner.begin_train_if_due(now, peer, number, has_waiting);
+        }
+        learner.trains.advance(peer, number)
+    }
+
+    /// Whether a train of full packets is worth sending before there is anything to send: nothing is known of the capacity that is
+    /// trusted, or data would soon have to wait for an answer, and the train does not keep the link busy for long. Where a rate is configured, the first data are that train: a
+    /// flock of terminals that come up at once on one carrier does not fill it with trains.
+    pub(crate) fn wants_start_probe(&self) -> bool {
+        let bytes = Bytes::new(u64::from(Self::START_PROBE) * 1500);
+        let is_doubted = self.learner.belief.confidence < 1.0 || self.learner.is_long();
+        let is_guess = self.fixed.is_none() && self.learner.is_guess;
+        is_guess && is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
+    }
+
+    /// Which peer a train is leaving to.
+    pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
+        self.learner.trains.leaving_to().or_else(|| self.ways.train_leaves_to())
+    }
+
+    /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.
+    pub(crate) fn on_sent(&mut self, now: Instant, peer: Option<PeerId>, ip_bytes: usize) {
+        self.own_bytes += ip_bytes as u64;
+        if let (Some(peer), None) = (peer, self.fixed) {
+            let position = self.position(now) as f64;
+            let now = now.as_secs_f64();
+            self.learner.on_sent(now, ip_bytes, position);
+            self.ways.on_sent(now, peer, ip_bytes);
+        }
+    }
+
+    /// Whether a train has ended that the pace has yet to make up for.
+    pub(crate) fn has_train_ended(&self) -> bool {
+        self.learner.trains.is_ahead() || self.ways.is_ahead()
+    }
+
+    /// Bytes that a train which ended lately sent ahead of the pace of a peer's narrow way, and of the link's.
+    pub(crate) fn take_peer_ahead(&mut self, now: Instant, peer: PeerId) -> [Bytes; 2] {
+        let pace = self.learner.pace(now.as_secs_f64());
+        let Some(learner) = self.ways.narrow(peer) else { return [Bytes::ZERO; 2] };
+        let ahead = learner.trains.take_ahead();
+        let share = 1.0 - pace / (Learner::TRAIN * learner.rate);
+        [ahead, ahead * share.max(0.0)].map(|bytes| Bytes::new(bytes as u64))
+    }
+
+    /// There is nothing more to send now: a train that is leaving is as long as it is.
+    pub(crate) fn on_idle(&mut self) {
+        self.learner.trains.end();
+        self.ways.on_idle();
+    }
+
+    /// Bytes that a train which ended lately sent ahead of the pace. More than a quarter of a round trip is not made up for.
+    pub(crate) fn take_ahead(&mut self) -> Bytes {
+        let ahead = self.learner.trains.take_ahead();
+        let most = self.learner.rate * (self.learner.rtt.smoothed / 4.0).max(0.04);
+        Bytes::new(ahead.min(most) as u64)
+    }
+
+    /// Updates the estimate by a peer's report.
+    pub(crate) fn on_report(&mut self, now: Instant, peer: PeerId, report: &Report) -> Holds {
+        if self.fixed.is_some() {
+            return Holds::default();
+        }
+        let seconds = now.as_secs_f64();
+        if self.learner.silence.is_silent(seconds, &self.learner.rtt) {
+            self.learner.begin_anew(seconds);
+            self.ways.begin_anew(seconds);
+        }
+        let Some((reading, noise)) = self.ways.read(seconds, peer, report, &mut self.learner) else {
+            return Holds::default();
         };
-        let surplus = if self.trains.is_running() { capacity.mul_f64(Trains::SURPLUS) } else { Rate::ZERO };
-        Rate::from_bps(free.mul_f64(self.gain).as_bps().saturating_add(surplus.as_bps()))
-    }
-
-    /// Counts a packet of ours.
-    pub(crate) fn on_sent(&mut self, bytes: usize) {
-        self.own_bytes += bytes as u64;
-    }
-
-    /// What the packet about to be sent, number `number` of `peer`, is to a train.
-    pub(crate) fn advance_train(&mut self, now: Instant, peer: PeerId, number: PacketNumber) -> Progress {
-        let position = self.position(now);
-        match &self.estimator {
-            // Reports begin with the first train.
-            Some(estimator)
-                if self.trains.is_running()
-                    || estimator.has_room_for_train(now, position)
-                    || (!estimator.is_in_touch(now) && self.trains.are_overdue(now, self.rtt * 3)) =>
-            {
-                self.trains.advance(now, peer, number, position, estimator.estimate())
-            }
-            _ => Progress::None,
+        let shared = self.ways.share_out(peer, &reading, self.learner.packets(1.0));
+        if reading.point.is_some() {
+            self.learner.is_shared = shared.has_others;
         }
-    }
-
-    /// There is nothing more to send now: a train that is leaving tells nothing.
-    pub(crate) fn on_idle(&mut self, now: Instant) {
-        if let Some(estimator) = &self.estimator {
-            let estimate = estimator.estimate();
-            self.trains.abandon(now, self.position(now), estimate);
+        self.learner.peers = self.ways.len();
+        let counts = self.ways.counts();
+        let is_own_loss = self.ways.loses_alone(peer);
+        let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
+        let (newest, largest) = (reading.newest, report.largest);
+        let news = News { newest, largest, lost, point: shared.link, noise, counts };
+        let judgement = self.learner.on_report(seconds, peer, &news);
+        if let Some(shift) = judgement.shift {
+            self.ways.shift_all(peer, shift);
         }
-    }
-
-    /// Bytes that a train which ended lately sent ahead of the pace.
-    pub(crate) fn take_surplus(&mut self) -> Bytes {
-        self.trains.take_surplus()
-    }
-
-    /// A packet of a train with an ARRIVAL_REQUEST arrived, by its peer's clock.
-    pub(crate) fn on_arrival(&mut self, peer: PeerId, number: PacketNumber, arrived: Duration) {
-        if let (Some((offered, found)), Some(estimator)) =
-            (self.trains.on_arrival(peer, number, arrived), &mut self.estimator)
-        {
-            estimator.on_train(offered, found);
-        }
-    }
-
-    /// Updates the estimate by a peer's report. Returns until when to hold data back so that a queue can drain.
-    pub(crate) fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Option<Instant> {
-        let position = self.position(now);
-        let hold = self.estimator.as_mut()?.on_feedback(now, position, feedback);
         // A queue that others keep full is not ours to drain: they would have what we gave up.
-        hold.filter(|_| self.policy == CrossTrafficPolicy::Subtract || !self.cross_traffic.has_others(self.rate()))
+        let may_hold = self.policy == CrossTrafficPolicy::Subtract || !self.cross_traffic.has_others(self.rate());
+        let link = judgement.hold_until.filter(|_| may_hold).map(instant);
+        let own = self.ways.learn(seconds, peer, report, &reading, shared.own, self.learner.rate);
+        Holds { link, peer: own.map(instant) }
+    }
+
+    /// The session with a peer is over.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.ways.forget(peer);
+    }
+
+    /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.
+    pub(crate) fn on_implausible(&mut self, peer: PeerId) {
+        self.ways.forget(peer);
     }
 }

@@ -1,10 +1,12 @@
 //! What docs/protocol.md says of handshakes and paths, by the code.
 
+use super::Endpoint;
 use super::admission::{BUSY, BY_PREFIX, STRANGERS};
 use super::cookies::COOKIE_LIFE;
 use super::handshakes::GUESSES;
 use super::path::Candidates;
 use super::peer::{KeyLimits, KeyPair, Peer};
+use crate::capacity::Capacity;
 use crate::documented::limit::{Limit, limit};
 use crate::payload::Stored;
 use crate::seal::DataKey;
@@ -25,5 +27,7 @@ pub(crate) fn limits() -> Vec<Limit> {
         limit("unproven addresses of a peer at once", Candidates::MAX),
         limit("challenges to an address", Candidates::CHALLENGES),
         limit("bytes to an unproven address for each received", Candidates::AMPLIFICATION),
+        limit("packets of a start probe", Capacity::START_PROBE),
+        limit("least time between start probes to a peer", Endpoint::<Stored>::START_PROBE_INTERVAL),
     ]
 }

@@ -1,6 +1,8 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
 use super::Endpoint;
+use super::overhead::ip_overhead;
+use crate::capacity::{AcceptedPacket, Holds, Mark};
 use crate::event::{Event, PeerId, Violation};
 use crate::packet_number::PacketNumber;
 use crate::payload::{Elided, Payload, Stored};
@@ -15,6 +17,15 @@ use peering::ResetReason;
 use std::net::SocketAddr;
 use units::Instant;
 
+/// How a datagram arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// When the host received it, if it can tell, else when it was read; by the clock of all other times.
+    pub at: Instant,
+    /// Whether it carried a congestion mark.
+    pub mark: Mark,
+}
+
 /// Answers to challenges that wait to be sent, at most.
 const MAX_PATH_OUTBOX: usize = 64;
 /// A datagram with nothing but a challenge, or an answer to one.
@@ -24,25 +35,25 @@ impl Endpoint<Stored> {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
     /// with no state kept and no answer given.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        self.on_datagram(now, from, datagram, (0, false));
+        self.handle_datagram_with(now, from, datagram, &Arrival { at: now, mark: Mark::NotCe });
     }
 
-    /// The same for a datagram that came with a congestion mark (CE of RFC 3168) in its IP header.
-    pub fn handle_marked_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        self.on_datagram(now, from, datagram, (0, true));
+    /// The same for a datagram of which more is known than that it waits to be read.
+    pub fn handle_datagram_with(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], arrival: &Arrival) {
+        self.on_datagram(now, from, datagram, (0, arrival));
     }
 }
 
 impl Endpoint<Elided> {
     /// Takes in a datagram of `size` bytes whose head is `head`.
     pub fn handle_elided(&mut self, now: Instant, from: SocketAddr, head: &mut [u8], size: usize) {
-        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), false));
+        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), &Arrival { at: now, mark: Mark::NotCe }));
     }
 }
 
 impl<P: Payload> Endpoint<P> {
-    /// Takes in a datagram that some bytes were left out of, and that came with a congestion mark or without.
-    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, bool)) {
+    /// Takes in a datagram that some bytes were left out of.
+    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, &Arrival)) {
         match (datagram.first(), datagram.len()) {
             (Some(&DATA), _) => self.on_data(now, from, datagram, how),
             (Some(&INIT), MIN_INIT..) => self.on_init(now, from, datagram),
@@ -53,7 +64,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], (elided, is_marked): (usize, bool)) {
+    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], (elided, arrival): (usize, &Arrival)) {
         let size = datagram.len() + elided;
         let Some(header) = DataHeader::read(datagram, size) else {
             self.stats.dropped.malformed += 1;
@@ -87,17 +98,16 @@ impl<P: Payload> Endpoint<P> {
             self.stats.dropped.not_authentic += 1;
             return;
         };
+        let ip_size = size + ip_overhead(&from);
         self.stats.received_packets += 1;
-        self.stats.received_ip_bytes += (size + super::overhead::ip_overhead(&from)) as u64;
+        self.stats.received_ip_bytes += ip_size as u64;
         if peer.is_unconfirmed(header.receiver) {
             self.confirm(now, id);
         }
         let elided = (size - DATA_OVERHEAD).saturating_sub(frames.len());
-        if let Some(session) = self.peers[id.index()].session.as_mut().filter(|_| is_marked) {
-            session.congestion.on_marked();
-        }
         let newest = self.peers[id.index()].session.as_ref().is_some_and(|s| number >= s.received.expected());
-        self.on_authentic(now, id, number, frames, elided);
+        let packet = AcceptedPacket { number, arrived: arrival.at, ip_size, mark: arrival.mark };
+        self.on_authentic(now, id, &packet, frames, elided);
         // The newest datagram tells where the peer may be now; an older one may have been held back by someone.
         if newest {
             self.on_newest_from(now, id, from, size);
@@ -108,12 +118,12 @@ impl<P: Payload> Endpoint<P> {
         self.refresh(now, id);
     }
 
-    fn on_authentic(&mut self, now: Instant, id: PeerId, number: PacketNumber, frames: &[u8], elided: usize) {
+    fn on_authentic(&mut self, now: Instant, id: PeerId, packet: &AcceptedPacket, frames: &[u8], elided: usize) {
         self.lend_memory(id);
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };
         session.on_heard(now);
-        match session.on_frames(now, number, frames, elided) {
+        match session.on_frames(now, packet, frames, elided) {
             Ok(()) if session.is_closed() => {
                 if !self.closing {
                     self.answer_close(now, id);
@@ -142,22 +152,25 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Updates the capacity estimate from a peer's reports of arrivals.
+    /// Updates the capacity estimate from a peer's report of arrivals.
     fn learn(&mut self, now: Instant, id: PeerId) {
-        while let Some(news) = self.peers[id.index()].session.as_mut().and_then(Session::poll_news) {
-            match news {
-                News::Arrival(number, arrived) => {
-                    self.capacity.on_arrival(id, number, arrived);
-                    self.set_pace(now);
-                }
-                News::Feedback(feedback) => {
-                    let hold = self.capacity.on_feedback(now, &feedback);
-                    self.set_pace(now);
-                    if let Some(until) = hold {
-                        self.pacer.hold(until);
-                    }
-                }
+        let Some(session) = self.peers[id.index()].session.as_mut() else { return };
+        let capacity = &mut self.capacity;
+        let learnt = session.feedback.deliver(|news| match news {
+            News::Report(report) => capacity.on_report(now, id, report),
+            News::Implausible => {
+                capacity.on_implausible(id);
+                Holds::default()
             }
+        });
+        let Some(holds) = learnt else { return };
+        self.set_pace(now);
+        self.set_way(now, id);
+        if let Some(until) = holds.link {
+            self.pacer.hold(until);
+        }
+        if let Some(until) = holds.peer {
+            self.peers[id.index()].held_until = until;
         }
     }
 
@@ -233,8 +246,11 @@ impl<P: Payload> Endpoint<P> {
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
         self.take_trace(id);
-        self.peers[id.index()].candidates.clear();
+        let peer = &mut self.peers[id.index()];
+        peer.candidates.clear();
+        (peer.way, peer.held_until) = (None, Instant::ZERO);
         if let Some(mut session) = self.peers[id.index()].session.take() {
+            self.capacity.forget(id);
             self.receive_memory.update(&mut session.credit.receive_holding, 0);
             self.send_memory.update(&mut session.credit.send_holding, 0);
             match reason {

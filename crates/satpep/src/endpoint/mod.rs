@@ -14,10 +14,13 @@
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
 //! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `unread.rs` | what is left to be read of a session that is over |
+//! | `start_probe.rs` | when a session begins with a train of padding |
+//! | `ack_load.rs` | what acknowledgements take of the link |
 //! | `output.rs` | what is sent next, at the link's pace |
 //! | `trace.rs` | traces of the sessions |
 //! | `survey.rs` | what the path to a peer carries, on request |
 
+mod ack_load;
 mod admission;
 mod brake;
 mod cookies;
@@ -32,6 +35,7 @@ mod overhead;
 mod path;
 mod peer;
 mod peers;
+mod start_probe;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -40,7 +44,9 @@ mod trace;
 pub(crate) mod trial;
 mod unread;
 
-use crate::capacity::Capacity;
+pub use input::Arrival;
+
+use crate::capacity::{Capacity, Estimate};
 use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, StreamId};
 use crate::handshake::{CookieJar, Identity};
@@ -57,6 +63,7 @@ use crate::trace::TraceEvent;
 use crate::trouble::Strangers;
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
+use ack_load::AckLoad;
 use admission::Admission;
 use peering::Class;
 use peering::ResetReason;
@@ -134,6 +141,9 @@ pub struct Endpoint<P: Payload = Stored> {
     /// Peers with nothing to send at once but an acknowledgement, and how often such may leave.
     acknowledging: VecDeque<PeerId>,
     ack_pacer: Pacer,
+    ack_load: AckLoad,
+    /// No other start probe begins before.
+    start_probe_until: Instant,
     /// Peers that would use idle capacity.
     idle: VecDeque<PeerId>,
     /// Peers with something to code or decode, a little in each turn of the driver's loop.
@@ -232,6 +242,8 @@ impl<P: Payload> Endpoint<P> {
             urgent: VecDeque::new(),
             acknowledging: VecDeque::new(),
             ack_pacer: Pacer::new(config.capacity),
+            ack_load: AckLoad::default(),
+            start_probe_until: Instant::ZERO,
             idle: VecDeque::new(),
             working: VecDeque::new(),
             outbox: VecDeque::new(),
@@ -264,16 +276,21 @@ impl<P: Payload> Endpoint<P> {
 
     /// The link's capacity has changed, for instance by a report of the modem.
     pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
-        self.capacity.tell(now, capacity);
+        self.capacity.tell(capacity);
         self.set_pace(now);
         if self.config.trace {
             self.peers.ids().into_iter().for_each(|id| self.collect_trace(now, id));
         }
     }
 
-    /// The capacity of the link: configured, estimated or reported.
+    /// The capacity of the link, as it is believed to be.
     pub fn capacity(&self) -> Rate {
         self.capacity.rate()
+    }
+
+    /// What is believed of the link's capacity, and why.
+    pub fn capacity_estimate(&self, now: Instant) -> Estimate {
+        self.capacity.estimate(now)
     }
 
     /// Cross traffic was measured at this rate on the link: it is given room.
@@ -284,11 +301,27 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn set_pace(&mut self, now: Instant) {
-        self.pacer.set_rate(now, self.capacity.pace());
-        self.ack_pacer.set_rate(now, self.pacer.rate().mul_f64(ACK_SHARE));
-        let surplus = self.capacity.take_surplus();
-        if surplus > Bytes::ZERO {
-            self.pacer.make_up(now, surplus);
+        self.pacer.set_rate(now, self.capacity.pace(now));
+        self.ack_pacer.set_rate(now, self.capacity.rate().mul_f64(ACK_SHARE));
+        let ahead = self.capacity.take_ahead();
+        if ahead > Bytes::ZERO {
+            self.pacer.make_up(now, ahead);
+        }
+    }
+
+    /// Follows what a peer's own way over the link carries.
+    fn set_way(&mut self, now: Instant, id: PeerId) {
+        let peer = &mut self.peers[id.index()];
+        let Some(rate) = self.capacity.peer_pace(now, id) else {
+            peer.way = None;
+            return;
+        };
+        let way = peer.way.get_or_insert_with(|| Pacer::new(rate));
+        way.set_rate(now, rate);
+        let [ahead, ahead_of_link] = self.capacity.take_peer_ahead(now, id);
+        if ahead > Bytes::ZERO {
+            way.make_up(now, ahead);
+            self.pacer.make_up(now, ahead_of_link);
         }
     }
 
@@ -537,6 +570,7 @@ impl<P: Payload> Endpoint<P> {
             let receive = self.receive_memory.allowance(&session.credit.receive_holding);
             let send = self.send_memory.allowance(&session.credit.send_holding);
             session.credit.set_pools(receive, send);
+            session.credit.set_unsent_cap(self.capacity.rate());
         }
     }
 
@@ -547,9 +581,11 @@ impl<P: Payload> Endpoint<P> {
         }
         let peer = &mut self.peers[id.index()];
         let within_cap = peer.is_within_cap(now);
+        let mut came_up = false;
         if let Some(session) = &mut peer.session {
             session.charge(&mut self.receive_memory, &mut self.send_memory);
             while let Some(event) = session.poll_event() {
+                came_up |= matches!(event, Event::PeerUp(_));
                 self.events.push_back(event);
             }
             if session.has_urgent() && !std::mem::replace(&mut peer.urgent_queued, true) {
@@ -563,6 +599,10 @@ impl<P: Payload> Endpoint<P> {
                 self.idle.push_back(id);
             }
         }
+        if came_up {
+            self.consider_start_probe(now, id);
+        }
+        let peer = &mut self.peers[id.index()];
         if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {
             self.scheduler.activate(id, peer.scheduler_entry(now));
         }

@@ -4,8 +4,8 @@ use super::overhead::ip_overhead;
 use super::peer::Peer;
 use super::peers::Peers;
 use super::{Endpoint, Transmit};
-use crate::capacity::Progress;
 use crate::event::PeerId;
+use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Place, Sparse};
 use crate::seal::Sealing;
@@ -49,9 +49,10 @@ impl<P: Payload> Peer<P> {
         Flow { place: &mut self.place, busy, weight: self.config.weight, sparse }
     }
 
-    /// Whether the peer's own cap, if it has one, and marks on the path to it let data go now.
+    /// Whether the peer's own cap, if it has one, its own way, if that is narrow, and marks on it let data go now.
     pub(super) fn is_within_cap(&self, now: Instant) -> bool {
-        self.cap.as_ref().is_none_or(|cap| cap.is_ready(now)) && self.brake.is_ready(now)
+        let is_ready = |pacer: &Option<Pacer>| pacer.as_ref().is_none_or(|pacer| pacer.is_ready(now));
+        is_ready(&self.cap) && is_ready(&self.way) && self.held_until <= now && self.brake.is_ready(now)
     }
 }
 
@@ -130,14 +131,17 @@ impl<P: Payload> Endpoint<P> {
             let peer = &mut self.peers[id.index()];
             peer.ack_queued = false;
             let data_too = data_too && peer.is_within_cap(now);
-            let Some(session) = peer.session.as_ref().filter(|session| session.owes_ack(now)) else { continue };
+            let Some(session) = peer.session.as_mut().filter(|session| session.owes_ack(now)) else { continue };
+            session.detail = self.ack_load.detail(now, self.capacity.rate());
             let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
             if peer.can_seal()
                 && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX)
             {
                 let transmit = self.sent(now, Some(id), transmit);
                 if urgency == Urgency::Now {
-                    self.ack_pacer.on_sent(now, transmit.size + ip_overhead(&transmit.to));
+                    let ip_bytes = transmit.size + ip_overhead(&transmit.to);
+                    self.ack_pacer.on_sent(now, ip_bytes);
+                    self.ack_load.on_sent(ip_bytes);
                 }
                 return Some(transmit);
             }
@@ -149,14 +153,16 @@ impl<P: Payload> Endpoint<P> {
         if !self.pacer.is_ready(now) {
             return None;
         }
-        while let Some(id) = self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) {
+        self.set_pace(now);
+        while let Some(id) = self.next_peer(now) {
             if let Some(transmit) = self.transmit_probe(now, id, buffer) {
                 return Some(transmit);
             }
             if let Some(transmit) = self.transmit_batch(now, id, buffer) {
                 return Some(transmit);
             }
-            // Only what credits do not allow yet is left: it comes back with the next credit.
+            // Only what credits do not allow yet is left: it comes back with the next credit. A train does not wait for it.
+            self.capacity.on_idle();
             self.scheduler.charge(self.peers[id.index()].scheduler_entry(now), self.config.quantum());
         }
         let transmit = self.transmit_idle(now, buffer);
@@ -166,6 +172,19 @@ impl<P: Payload> Endpoint<P> {
         transmit
     }
 
+    /// The peer to send to next: a train is not interrupted by others.
+    fn next_peer(&mut self, now: Instant) -> Option<PeerId> {
+        if let Some(id) = self.capacity.train_leaves_to() {
+            let goes_on = self.peers.get_mut(id.index()).is_some_and(|peer| peer.scheduler_entry(now).busy);
+            if goes_on {
+                return Some(id);
+            }
+            self.capacity.on_idle();
+            self.set_pace(now);
+        }
+        self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now })
+    }
+
     /// Datagrams of one size and marking to one peer, as many as the pace, the peer's quantum and the buffer allow.
     fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
         let at = self.advance_train(now, id);
@@ -173,7 +192,7 @@ impl<P: Payload> Endpoint<P> {
         let mut transmit = self.sent(now, Some(id), first);
         let segment_size = transmit.segment_size;
         while self.pacer.may_go_on(now) && buffer.len() - transmit.size >= segment_size {
-            if self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) != Some(id) {
+            if self.next_peer(now) != Some(id) {
                 break;
             }
             let session = self.peers[id.index()].session.as_mut();
@@ -206,21 +225,22 @@ impl<P: Payload> Endpoint<P> {
         Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp }))
     }
 
-    /// Adds an ARRIVAL_REQUEST to the packet about to leave for a peer if a train begins or ends with it. Returns the time and how many bytes
-    /// have entered the link.
+    /// Marks the packet about to leave for a peer if it is one of a train. Returns the time and how many bytes have entered the link.
     fn advance_train(&mut self, now: Instant, id: PeerId) -> (Instant, u64) {
         let at = (now, self.capacity.position(now));
-        if let Some(session) = self.peers[id.index()].session.as_mut()
-            && self.capacity.advance_train(now, id, session.next_number()) == Progress::RequestArrivalTime
-        {
-            session.request_arrival_time();
+        let Some(session) = self.peers[id.index()].session.as_mut() else { return at };
+        if self.capacity.advance_train(now, id, session.next_number(), |bytes| session.has_waiting(bytes)) {
+            session.mark_next_as_train();
             self.set_pace(now);
+            self.set_way(now, id);
+        } else {
+            session.start_probe.cancel();
         }
         at
     }
 
     fn transmit_idle(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
-        self.capacity.on_idle(now);
+        self.capacity.on_idle();
         self.set_pace(now);
         let at = (now, self.capacity.position(now));
         while let Some(id) = self.idle.pop_front() {
@@ -249,13 +269,20 @@ impl<P: Payload> Endpoint<P> {
         let ip_bytes = transmit.size + ip_overhead(&transmit.to);
         self.stats.sent_packets += 1;
         self.stats.sent_ip_bytes += ip_bytes as u64;
-        self.capacity.on_sent(ip_bytes);
+        let asks = id.filter(|id| self.peers[id.index()].session.as_ref().is_some_and(Session::asked_latest));
+        self.capacity.on_sent(now, asks, ip_bytes);
         self.pacer.on_sent(now, ip_bytes);
+        if self.capacity.has_train_ended() {
+            self.set_pace(now);
+            if let Some(id) = id {
+                self.set_way(now, id);
+            }
+        }
         if let Some(id) = id {
             let peer = &mut self.peers[id.index()];
             self.scheduler.charge(peer.scheduler_entry(now), ip_bytes);
-            if let Some(cap) = &mut peer.cap {
-                cap.on_sent(now, ip_bytes);
+            for pacer in [&mut peer.cap, &mut peer.way].into_iter().flatten() {
+                pacer.on_sent(now, ip_bytes);
             }
             if let Some(session) = &peer.session {
                 peer.brake.on_sent(now, ip_bytes, session.rtt(), self.pacer.rate());

@@ -62,6 +62,9 @@ pub(super) struct Peer<P: Payload> {
     /// The largest MAX_DATA that a handshake of ours advertised.
     pub(super) advertised_credit: Credit,
     pub(super) cap: Option<Pacer>,
+    /// What its own way over the link carries, where that is less than the link does; and until when its queue drains.
+    pub(super) way: Option<Pacer>,
+    pub(super) held_until: Instant,
     pub(super) brake: Brake,
     pub(super) place: Place,
     pub(super) urgent_queued: bool,
@@ -73,6 +76,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) attempts_left: u32,
     /// The peer was removed, and is notified of that until then.
     pub(super) leaves_at: Option<Instant>,
+    /// When a start probe was last sent to it.
+    pub(super) start_probe_at: Option<Instant>,
     /// It has left; another peer may have its place.
     pub(super) is_vacant: bool,
 }
@@ -201,6 +206,8 @@ impl<P: Payload> Peer<P> {
             address: config.address,
             candidates: Candidates::default(),
             cap: config.cap.map(Pacer::new),
+            way: None,
+            held_until: Instant::ZERO,
             brake: Brake::new(),
             config,
             session: None,
@@ -234,6 +241,7 @@ impl<P: Payload> Peer<P> {
             timer: None,
             attempts_left: 0,
             leaves_at: None,
+            start_probe_at: None,
             is_vacant: false,
         }
     }
@@ -305,7 +313,8 @@ impl<P: Payload> Peer<P> {
         let waits = |session: &Session<P>| session.has_paced(now) || session.has_idle(now);
         let capped = match session {
             Some(session) if !self.is_within_cap(now) && waits(session) => {
-                self.cap.as_ref().map_or(Instant::ZERO, Pacer::next).max(self.brake.next())
+                let next = |pacer: &Option<Pacer>| pacer.as_ref().map_or(Instant::ZERO, Pacer::next);
+                next(&self.cap).max(next(&self.way)).max(self.held_until).max(self.brake.next())
             }
             _ => Instant::FAR_FUTURE,
         };

@@ -4,6 +4,7 @@ use super::*;
 use crate::packet_number::PacketNumber;
 use crate::seal::Sealing as _;
 use crate::stream::{StreamNumber, StreamOffset};
+use crate::wire::arrivals::Counters;
 use crate::wire::frame::Writer;
 use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};
 use crate::{PeerConfig, PrivateKey, ResetReason};
@@ -118,6 +119,27 @@ fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
         let opened = events(&mut pair.ends[1]).into_iter().any(|event| matches!(event, Event::Opened(_)));
         assert!(opened);
     }
+}
+
+#[test]
+fn a_report_of_more_than_was_sent_is_counted_and_the_session_goes_on() {
+    let mut pair = Pair::new();
+    for packets in [1 << 29, 5] {
+        let counters = Counters { packets, bytes: 1 << 29, ce: None };
+        let mut datagram =
+            pair.sealed(|writer| assert!(writer.arrivals(&counters, &[(PacketNumber::new(1 << 40), 7)])));
+        pair.ends[0].handle_datagram(pair.now, address(1), &mut datagram);
+    }
+    let stats = pair.ends[0].peer_stats(pair.now, PeerId(0));
+    assert_eq!((stats.implausible_reports, stats.congestion_reported), (2, 0));
+    pair.run(30);
+    assert_eq!(pair.ends[0].stats().violations, 0);
+    assert!(pair.ends.iter().all(|end| end.peer_state(PeerId(0)) == PeerState::Up));
+    assert_eq!(
+        pair.ends[0].peer_stats(pair.now, PeerId(0)).implausible_reports,
+        2,
+        "what the peer says itself is true"
+    );
 }
 
 /// Has the end send `count` datagrams that nobody sees.

@@ -18,7 +18,7 @@ use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
 use crate::stream::Advertised;
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 pub(crate) struct FlowControl {
     /// Receive memory of the session: what it may hold beside others now.
@@ -61,8 +61,6 @@ impl FlowControl {
     const MIN_WINDOW: u64 = 64 * 1024;
 
     pub(crate) fn new(config: &EndpointConfig, parameters: &TransportParameters, now: Instant) -> Self {
-        // A tenth of a second of the link, so that it never waits for the driver to read more.
-        let unsent_cap = config.capacity.bytes_in(Duration::from_millis(100)).as_u64();
         Self {
             pool: config.receive_pool(),
             receive_holding: Holding::default(),
@@ -79,7 +77,7 @@ impl FlowControl {
             sent: 0,
             send_pool: config.send_pool(),
             send_buffered: 0,
-            unsent_cap: unsent_cap.clamp(128 * 1024, 2 << 20),
+            unsent_cap: Self::unsent_cap(config.capacity),
             round: 1,
             active: 0,
             active_before: 0,
@@ -97,6 +95,17 @@ impl FlowControl {
     /// Sets what the session may hold now: of what it receives, and of what it sends. What was granted stays so.
     pub(crate) fn set_pools(&mut self, receive: u64, send: u64) {
         (self.pool, self.send_pool) = (receive, send);
+    }
+
+    /// The most unsent data of one stream: a tenth of a second of a link of `capacity`, so that it never waits for the driver to read
+    /// more.
+    fn unsent_cap(capacity: Rate) -> u64 {
+        capacity.bytes_in(Duration::from_millis(100)).as_u64().clamp(128 * 1024, 2 << 20)
+    }
+
+    /// The link is thought to carry `capacity` now.
+    pub(crate) fn set_unsent_cap(&mut self, capacity: Rate) {
+        self.unsent_cap = Self::unsent_cap(capacity);
     }
 
     /// Bytes that the peer may have us hold.

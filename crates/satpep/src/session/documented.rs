@@ -1,6 +1,5 @@
 //! What docs/protocol.md says of sessions, by the code.
 
-use super::congestion::Congestion;
 use super::drain::Drain;
 use super::farewell::Farewell;
 use super::keepalive::Keepalive;
@@ -11,7 +10,6 @@ use crate::documented::limit::{Limit, limit};
 pub(crate) fn limits() -> Vec<Limit> {
     vec![
         limit("STOP_WAITING is sent when it rose by", LossRecovery::STOP_WAITING_STEP),
-        limit("ACKs that repeat a CE_COUNT", Congestion::REPORTS),
         limit("first interval of the keep-alive", Keepalive::FIRST),
         limit("least interval of the keep-alive", Keepalive::MIN),
         limit("first PING while streams are open", Liveness::FIRST_ASKED),

@@ -2,8 +2,8 @@
 
 use super::Session;
 use super::path::PathState;
-use super::recovery::LossRecovery;
 use super::table::Accepted;
+use crate::capacity::{AcceptedPacket, Detail};
 use crate::credit::Credit;
 use crate::event::{Event, Violation};
 use crate::packet_number::PacketNumber;
@@ -19,12 +19,14 @@ impl<P: Payload> Session<P> {
     pub(crate) fn on_frames(
         &mut self,
         now: Instant,
-        number: PacketNumber,
+        packet: &AcceptedPacket,
         frames: &[u8],
         elided: usize,
     ) -> Result<(), Violation> {
+        let number = packet.number;
         let mut reader = Reader::<P>::with_elided(frames, elided);
-        let (mut ack_eliciting, mut acks, mut recovered) = (false, 0, 0);
+        let (mut ack_eliciting, mut is_train) = (false, false);
+        let [mut acks, mut recovered, mut arrivals] = [0; 3];
         let credit_before = self.credit.available();
         if let Some(trace) = &mut self.trace {
             trace.on_received(now, number, frames.len() + elided);
@@ -32,11 +34,13 @@ impl<P: Payload> Session<P> {
         while let Some(frame) = reader.next()? {
             acks += u32::from(matches!(frame, Frame::Ack(_)));
             recovered += u32::from(matches!(frame, Frame::Recovered(_)));
+            arrivals += u32::from(matches!(frame, Frame::Arrivals(_)));
             // What one costs to look at is bounded; so must be their number.
-            if acks > 1 || recovered > 1 {
+            if acks > 1 || recovered > 1 || arrivals > 1 {
                 return Err(Violation::RepeatedAck);
             }
             ack_eliciting |= frame.is_ack_eliciting();
+            is_train |= matches!(frame, Frame::Train);
             self.on_frame(now, number, frame)?;
         }
         self.stats.skipped_frames += reader.skipped();
@@ -45,20 +49,21 @@ impl<P: Payload> Session<P> {
             self.decoder.remember(number, frames, elided);
         }
         self.received.record(now, number, ack_eliciting, self.ack_delay());
+        self.arrivals.on_packet(packet, ack_eliciting, is_train);
+        if self.arrivals.is_full() && self.detail >= Detail::Trains {
+            self.received.acknowledge_by(now);
+        }
+        self.feedback.on_packet_end(&self.recovery.sent_packets);
         self.credit.on_packet(now, self.recovery.rtt.smoothed());
         Ok(())
     }
 
     fn on_frame(&mut self, now: Instant, number: PacketNumber, frame: Frame<'_>) -> Result<(), Violation> {
         match frame {
-            Frame::Ping => {}
-            Frame::ArrivalRequest => self.feedback.requests.on_request(now, number),
-            Frame::CeCount { packets } => {
-                self.congestion.on_report(packets, self.recovery.sent_packets.next_number() - PacketNumber::ZERO)
-            }
-            Frame::ArrivalTime { number, micros } => {
-                let LossRecovery { sent_packets, rtt, .. } = &self.recovery;
-                self.feedback.on_arrival_time(now, (number, micros), sent_packets, rtt);
+            Frame::Ping | Frame::Train => {}
+            Frame::Arrivals(arrivals) => {
+                let marked = self.feedback.on_arrivals(now, number, &arrivals, &mut self.recovery.sent_packets);
+                self.congestion.on_report(marked.unwrap_or(0));
             }
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
@@ -225,7 +230,10 @@ impl<P: Payload> Session<P> {
     pub(super) fn on_outcomes(&mut self, now: Instant, mut outcomes: Vec<PacketOutcome>) {
         for packet in outcomes.drain(..) {
             self.stats.lost_packets += u64::from(!packet.is_acknowledged());
-            self.feedback.on_outcome(&packet);
+            // What is lost of a search for the largest size says nothing of the rate.
+            if !packet.frames.iter().any(|frame| matches!(frame, SentFrame::MtuProbe(_))) {
+                self.feedback.on_outcome(&packet);
+            }
             if let Some(trace) = &mut self.trace {
                 trace.on_outcome(now, &packet);
             }

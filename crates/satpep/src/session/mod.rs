@@ -16,8 +16,9 @@
 //! | `recovery.rs` | what was acknowledged and lost |
 //! | `liveness.rs`, `keepalive.rs` | whether the peer is there |
 //! | `path.rs` | whether the path carries packets of the size in use |
-//! | `feedback.rs` | arrival times, for the capacity estimator |
-//! | `congestion.rs` | congestion marks |
+//! | `feedback.rs` | what the peer reports of arrivals, for the capacity estimator |
+//! | `congestion.rs` | congestion marks that the peer reports |
+//! | `start_probe.rs` | a train at the start of a session that has nothing to send |
 //! | `dscps.rs` | how packets are marked |
 //! | `repairs.rs` | when repair symbols are made and sent |
 //! | `coding.rs` | making them, and recovering with the peer's, in steps |
@@ -43,6 +44,7 @@ mod output;
 mod path;
 mod recovery;
 mod repairs;
+mod start_probe;
 mod streams;
 mod table;
 mod timers;
@@ -50,6 +52,7 @@ mod trace;
 #[cfg(test)]
 mod violations;
 
+use crate::capacity::{ArrivalLog, Detail};
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, StreamId};
 use crate::handshake::TransportParameters;
@@ -70,6 +73,7 @@ use units::{Duration, Instant, Rate};
 pub(crate) use drain::Drain;
 pub(crate) use feedback::News;
 pub(crate) use output::{Filled, Urgency};
+use start_probe::StartProbe;
 
 pub(crate) struct Session<P: Payload> {
     peer: PeerId,
@@ -81,11 +85,15 @@ pub(crate) struct Session<P: Payload> {
     classes: classes::Classes,
     pub(crate) credit: credit::FlowControl,
     pub(crate) received: Received,
+    /// What is reported of arrivals, and in what detail.
+    arrivals: ArrivalLog,
+    pub(crate) detail: Detail,
     pub(crate) recovery: recovery::LossRecovery,
     liveness: liveness::Liveness,
     path: path::Path,
     pub(crate) feedback: feedback::ArrivalFeedback,
     pub(crate) congestion: congestion::Congestion,
+    pub(crate) start_probe: StartProbe,
     dscps: dscps::Dscps,
     repairs: repairs::Repairs,
     decoder: Decoder<P>,
@@ -117,11 +125,14 @@ impl<P: Payload> Session<P> {
             classes: classes::Classes::new(config.quantum()),
             credit: credit::FlowControl::new(config, parameters, now),
             received: Received::new(),
+            arrivals: ArrivalLog::new(),
+            detail: Detail::default(),
             recovery: recovery::LossRecovery::new(config),
             liveness: liveness::Liveness::new(config, initiates, now),
             path: path::Path::new(config.mtu, config.is_thin(), now),
             feedback: feedback::ArrivalFeedback::default(),
             congestion: congestion::Congestion::default(),
+            start_probe: StartProbe::default(),
             dscps: dscps::Dscps::default(),
             repairs: repairs::Repairs::new(config),
             decoder: Decoder::new((2 * config.receive_bdp()).min(64 << 20)),
@@ -165,19 +176,29 @@ impl<P: Payload> Session<P> {
         self.classes.busy_streams()
     }
 
-    /// News of arrivals.
-    pub(crate) fn poll_news(&mut self) -> Option<News> {
-        self.feedback.poll_news()
-    }
-
     /// The number of the next packet.
     pub(crate) fn next_number(&self) -> PacketNumber {
         self.recovery.sent_packets.next_number()
     }
 
-    /// Asks when the next packet arrives.
-    pub(crate) fn request_arrival_time(&mut self) {
-        self.feedback.is_request_due = true;
+    /// The next packet belongs to a train.
+    pub(crate) fn mark_next_as_train(&mut self) {
+        self.feedback.is_train_due = true;
+    }
+
+    /// Whether so many bytes of streams, or of a start probe, wait to be sent.
+    pub(crate) fn has_waiting(&self, bytes: u64) -> bool {
+        let mut waiting = self.start_probe.waiting();
+        waiting >= bytes
+            || self.streams.iter().any(|(_, stream)| {
+                waiting += if stream.is_aborted() { 0 } else { stream.send.unsent() };
+                waiting >= bytes
+            })
+    }
+
+    /// Whether the latest packet asks to be acknowledged.
+    pub(crate) fn asked_latest(&self) -> bool {
+        self.recovery.sent_packets.asked_latest()
     }
 
     fn id(&self, key: StreamKey) -> StreamId {
@@ -341,10 +362,10 @@ impl<P: Payload> Session<P> {
     }
 
     pub(crate) fn stats(&self, now: Instant) -> PeerStats {
-        let [congestion_received, congestion_reported] = self.congestion.counts();
         PeerStats {
-            congestion_received,
-            congestion_reported,
+            congestion_received: self.arrivals.marked(),
+            congestion_reported: self.congestion.reported(),
+            implausible_reports: self.feedback.implausible(),
             receive_buffered: self.credit.held(),
             send_buffered: self.credit.send_buffered(),
             streams: self.streams.len() as u64,

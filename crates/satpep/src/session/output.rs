@@ -1,6 +1,7 @@
 //! Filling a packet: what goes first, and what waits for the link's pace.
 
 use super::Session;
+use crate::capacity::Detail;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
@@ -58,7 +59,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether something waits for the link's pace.
     pub(crate) fn has_paced(&self, now: Instant) -> bool {
-        !self.is_stalled() && (!self.classes.is_empty() || self.has_probe(now))
+        !self.is_stalled() && (!self.classes.is_empty() || self.has_probe(now) || self.start_probe.is_due())
     }
 
     /// Whether a stream waits that may pass others.
@@ -90,15 +91,17 @@ impl<P: Payload> Session<P> {
         let number = self.recovery.sent_packets.next_number();
         let mut writer = Writer::new(space);
         if let Some(survey) = &mut self.feedback.survey {
-            if survey.asks(ip_size.into()) {
-                writer.arrival_request();
-            }
+            self.feedback.is_train_due |= survey.asks(ip_size.into());
             survey.on_sent(now, number, ip_size.into());
         }
+        let is_train = self.put_train_mark(&mut writer);
         writer.ping();
         writer.pad::<P>();
         let overhead = usize::from(ip_size) - writer.len();
-        self.record((now, position), &writer, overhead, Dscp::default(), SentFrames::from_slice(&[SentFrame::Sample]))
+        let frames = SentFrames::from_slice(&[SentFrame::Sample]);
+        let filled = self.record((now, position), &writer, overhead, Dscp::default(), frames);
+        self.note_train(is_train);
+        filled
     }
 
     /// Writes what is due into `space`; `None` if nothing is. `overhead` is what sealing and headers add to make an IP
@@ -116,6 +119,7 @@ impl<P: Payload> Session<P> {
         let mut frames = SentFrames::new();
         let mut dscp = self.put_ack(now, &mut writer, &mut frames);
         self.put_control(now, &mut writer, &mut frames);
+        let is_train = self.put_train_mark(&mut writer);
         match urgency {
             _ if self.is_stalled() => {}
             Urgency::Now => {}
@@ -125,6 +129,9 @@ impl<P: Payload> Session<P> {
                 } else {
                     self.put_stream_data(now, &mut writer, &mut frames)
                 };
+                if of_data.is_none() && is_train {
+                    self.put_start_probe(&mut writer, &mut frames);
+                }
                 dscp = of_data.or(dscp);
             }
             Urgency::Idle => {
@@ -136,7 +143,33 @@ impl<P: Payload> Session<P> {
         if writer.is_empty() {
             return None;
         }
-        Some(self.record((now, position), &writer, overhead, dscp.unwrap_or_default(), frames))
+        if is_train && frames.is_empty() {
+            frames.push(SentFrame::Ping);
+        }
+        let filled = self.record((now, position), &writer, overhead, dscp.unwrap_or_default(), frames);
+        self.note_train(is_train);
+        Some(filled)
+    }
+
+    /// Fills the packet with padding if it is one of a start probe.
+    fn put_start_probe(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.start_probe.is_due() && writer.ping() {
+            writer.pad::<P>();
+            self.start_probe.on_sent();
+            frames.push(SentFrame::Sample);
+        }
+    }
+
+    /// Writes that the packet belongs to a train, if it does.
+    fn put_train_mark(&mut self, writer: &mut Writer<'_>) -> bool {
+        std::mem::take(&mut self.feedback.is_train_due) && writer.train()
+    }
+
+    /// The packet that was recorded just now belongs to a train, or not.
+    fn note_train(&mut self, is_train: bool) {
+        if is_train {
+            self.recovery.sent_packets.mark_train();
+        }
     }
 
     /// How a packet that is filled now, with data if the link's pace allows them, would be marked for these.
@@ -187,16 +220,11 @@ impl<P: Payload> Session<P> {
         // the peer would otherwise never learn to have arrived.
         if due || self.farewell.is_due() || (self.liveness.is_ping_due() && self.is_stalled()) {
             writer.recovered(self.received.recovered());
-            if let Some(newest) = self.received.newest() {
-                for (number, micros) in self.feedback.requests.take(now, newest) {
-                    writer.arrival_time(number, micros);
-                }
-            }
+            self.put_arrivals(writer);
             let (ranges, delay_us) = self.received.report(now);
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
                 dscp = self.dscps.take_for_ack();
-                self.congestion.report(writer);
             }
             self.repeat_credits(writer, frames);
         }
@@ -206,6 +234,15 @@ impl<P: Payload> Session<P> {
             self.recovery.on_stop_waiting_sent(lowest);
         }
         dscp
+    }
+
+    /// What has arrived, before an acknowledgement. Where there is no space for all stamps, the newest packet's will do.
+    fn put_arrivals(&mut self, writer: &mut Writer<'_>) {
+        let counters = self.arrivals.counters();
+        let mut put = |detail| writer.arrivals(&counters, &self.arrivals.stamps(detail));
+        if put(self.detail) || put(Detail::Newest) {
+            self.arrivals.on_stamped();
+        }
     }
 
     fn put_control(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
@@ -229,10 +266,6 @@ impl<P: Payload> Session<P> {
                 break;
             }
             self.streams.on_control_sent();
-        }
-        if self.feedback.is_request_due && writer.arrival_request() {
-            self.feedback.is_request_due = false;
-            frames.push(SentFrame::Ping);
         }
         if self.liveness.is_ping_due() && (!frames.is_empty() || writer.ping()) {
             self.liveness.on_ping_sent();

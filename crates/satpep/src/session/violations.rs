@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Violation;
+use crate::capacity::{AcceptedPacket, Mark};
 use crate::credit::Credit;
 use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
@@ -39,13 +40,17 @@ fn session() -> Session<Stored> {
     Session::new(&config, PeerId(0), 1, &parameters, (false, true), now())
 }
 
+fn accepted(number: u64) -> AcceptedPacket {
+    AcceptedPacket { number: PacketNumber::new(number), arrived: now(), ip_size: 1000, mark: Mark::NotCe }
+}
+
 /// Hands in one packet of what `write` writes.
 fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Violation> {
     let mut buffer = [0; 1400];
     let mut writer = Writer::new(&mut buffer);
     write(&mut writer);
     let length = writer.len();
-    session.on_frames(now(), PacketNumber::new(number), &buffer[..length], 0)
+    session.on_frames(now(), &accepted(number), &buffer[..length], 0)
 }
 
 fn data(stream: u64, offset: u64, length: usize, fin: bool) -> impl FnOnce(&mut Writer<'_>) {
@@ -144,19 +149,39 @@ fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
 #[test]
 fn frames_that_do_not_parse_break_the_session() {
     for frames in [&[0x02][..], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0], &[0x40, 0x40, 2, 9]] {
-        assert_eq!(
-            session().on_frames(now(), PacketNumber::new(0), frames, 0),
-            Err(Violation::Malformed),
-            "{frames:?}"
-        );
+        assert_eq!(session().on_frames(now(), &accepted(0), frames, 0), Err(Violation::Malformed), "{frames:?}");
     }
+}
+
+#[test]
+fn reports_of_arrivals_that_are_none_or_two_break_the_session() {
+    for frames in [&[0x0e, 1, 1][..], &[0x0e, 1, 1, 1, 41, 1, 1], &[0x0e, 1, 1, 1, 2, 0, 1, 1, 1]] {
+        assert_eq!(session().on_frames(now(), &accepted(0), frames, 0), Err(Violation::Malformed), "{frames:?}");
+    }
+    let twice = [0x0e, 0, 0, 0, 0, 0x0e, 0, 0, 0, 0];
+    assert_eq!(session().on_frames(now(), &accepted(0), &twice, 0), Err(Violation::RepeatedAck));
+}
+
+#[test]
+fn a_peer_that_marks_all_packets_as_those_of_trains_gets_no_more_than_an_acknowledgement_for_each_32() {
+    let mut session = session();
+    let (mut space, mut count, mut bytes) = ([0; 1400], 0, 0);
+    for number in 0..3200 {
+        receive(&mut session, number, |writer| assert!(writer.train() && writer.ping())).expect("sound");
+        if session.owes_ack(now()) {
+            let filled = session.fill(now(), 0, &mut space, 53, Urgency::Now).expect("an acknowledgement");
+            (count, bytes) = (count + 1, bytes + filled.length);
+        }
+    }
+    assert_eq!(count, 100);
+    assert!(bytes / count <= 250, "{bytes}");
 }
 
 #[test]
 fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     for (frames, kind) in [(&[0x3f][..], 0x3f), (&[0x30, 4, 1, 2, 3, 4], 0x30), (&[0x20], 0x20), (&[0x40, 1], 1)] {
         assert_eq!(
-            session().on_frames(now(), PacketNumber::new(0), frames, 0),
+            session().on_frames(now(), &accepted(0), frames, 0),
             Err(Violation::UnknownFrame(kind)),
             "{frames:?}"
         );
@@ -165,7 +190,7 @@ fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     let mut session = session();
     // Stream data, a frame of type 0x41, stream data.
     let frames = [0x0a, 0, 0, 2, 7, 7, 0x40, 0x41, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
-    assert_eq!(session.on_frames(now(), PacketNumber::new(0), &frames, 0), Ok(()));
+    assert_eq!(session.on_frames(now(), &accepted(0), &frames, 0), Ok(()));
     assert_eq!((session.stats(now()).skipped_frames, session.credit.held()), (1, 3));
 }
 

@@ -9,6 +9,7 @@
 //!
 //! A type is a variable-length integer in its shortest form, so that those below 0x40 take one byte.
 
+use super::arrivals::{self, ArrivalsFrame, Counters};
 use super::varint;
 use crate::credit::Credit;
 use crate::event::Violation;
@@ -40,10 +41,10 @@ const REPAIR: u8 = 0x0c;
 /// Their numbers are QUIC's.
 const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
-const ARRIVAL_REQUEST: u8 = 0x0d;
-const ARRIVAL_TIME: u8 = 0x0e;
-/// How many packets came with a congestion mark.
-const CE_COUNT: u8 = 0x0f;
+/// The packet belongs to a train.
+const TRAIN: u8 = 0x0d;
+/// What has arrived, and when.
+const ARRIVALS: u8 = 0x0e;
 /// Packets that did not arrive and whose stream frames were recovered.
 const RECOVERED: u8 = 0x12;
 /// No more streams, please. It is sent to those only whose epoch says that they know it.
@@ -81,12 +82,10 @@ pub(crate) enum Frame<'a> {
     Drain,
     /// The sender has opened this many streams in the session, and opens no more.
     Opened { streams: u64 },
-    /// Asks when this packet arrives, and for a while when others do.
-    ArrivalRequest,
-    /// When a packet arrived: the lowest 30 bits of the microseconds of the receiver's clock.
-    ArrivalTime { number: PacketNumber, micros: u32 },
-    /// How many packets of the session have arrived with a congestion mark (RFC 3168).
-    CeCount { packets: u64 },
+    /// The packet belongs to a train: asks when it arrives.
+    Train,
+    /// How much the receiver has accepted, and when some of it arrived.
+    Arrivals(ArrivalsFrame<'a>),
     /// About the path that it came on.
     Path(PathFrame),
     /// Which packets were lost, but for their stream frames, which repair symbols recovered; newest first.
@@ -100,11 +99,8 @@ pub(crate) enum Frame<'a> {
 impl Frame<'_> {
     /// Whether the packet that carries it wants to be acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
-        use Frame::{Ack, ArrivalTime, CeCount, Close, Path, Recovered, StopWaiting};
-        !matches!(
-            self,
-            Ack(_) | ArrivalTime { .. } | StopWaiting { .. } | Close | CeCount { .. } | Path(_) | Recovered(_)
-        )
+        use Frame::{Ack, Arrivals, Close, Path, Recovered, StopWaiting};
+        !matches!(self, Ack(_) | Arrivals(_) | StopWaiting { .. } | Close | Path(_) | Recovered(_))
     }
 }
 
@@ -286,9 +282,8 @@ impl<'a, P: Payload> Reader<'a, P> {
             CLOSE => Frame::Close,
             DRAIN => Frame::Drain,
             OPENED => Frame::Opened { streams: self.integer()? },
-            ARRIVAL_REQUEST => Frame::ArrivalRequest,
-            CE_COUNT => Frame::CeCount { packets: self.integer()? },
-            ARRIVAL_TIME => Frame::ArrivalTime { number: self.packet_number()?, micros: self.micros()? },
+            TRAIN => Frame::Train,
+            ARRIVALS => Frame::Arrivals(ArrivalsFrame::read(&mut self.input).ok_or(Malformed::Fields)?),
             REPAIR => Frame::Repair(RepairFrame {
                 back: self.integer()?,
                 count: self.integer()?,
@@ -371,10 +366,6 @@ impl<'a, P: Payload> Reader<'a, P> {
         Ok(u64::from_be_bytes(*token))
     }
 
-    fn micros(&mut self) -> Result<u32, Malformed> {
-        u32::try_from(self.integer()?).ok().filter(|micros| *micros < 1 << 30).ok_or(Malformed::Fields)
-    }
-
     fn integer(&mut self) -> Result<u64, Malformed> {
         varint::read(&mut self.input).ok_or(Malformed::Fields)
     }
@@ -448,16 +439,17 @@ impl<'a> Writer<'a> {
         self.put(PING, &[])
     }
 
-    pub(crate) fn arrival_request(&mut self) -> bool {
-        self.put(ARRIVAL_REQUEST, &[])
+    /// Says that the packet belongs to a train.
+    pub(crate) fn train(&mut self) -> bool {
+        self.put(TRAIN, &[])
     }
 
-    pub(crate) fn ce_count(&mut self, count: u64) -> bool {
-        self.put(CE_COUNT, &[count])
-    }
-
-    pub(crate) fn arrival_time(&mut self, number: PacketNumber, micros: u32) -> bool {
-        self.put(ARRIVAL_TIME, &[number.get(), u64::from(micros)])
+    /// Writes what has arrived: packets and the microseconds of their arrival, which do not fall. It takes at most half of the space
+    /// that is left, so that the acknowledgement it goes with always follows.
+    pub(crate) fn arrivals(&mut self, counters: &Counters, stamps: &[(PacketNumber, u64)]) -> bool {
+        let fields = arrivals::fields(counters, stamps);
+        let length = 1 + fields.iter().map(|field| varint::len(*field)).sum::<usize>();
+        length <= self.room() / 2 && self.put(ARRIVALS, &fields)
     }
 
     pub(crate) fn stop_waiting(&mut self, lowest: PacketNumber) -> bool {
@@ -647,6 +639,8 @@ mod tests {
     use crate::Stored;
     use proptest::prelude::*;
 
+    const COUNTERS: Counters = Counters { packets: 1000, bytes: 1_400_000, ce: Some(3) };
+
     fn written(space: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let mut buffer = vec![0xee; space];
         let mut writer = Writer::new(&mut buffer);
@@ -661,8 +655,8 @@ mod tests {
         let bytes = written(200, |writer| {
             assert!(writer.ping());
             assert!(writer.stop_waiting(PacketNumber::new(77)));
-            assert!(writer.arrival_request());
-            assert!(writer.arrival_time(PacketNumber::new(70_000), (1 << 30) - 1));
+            assert!(writer.train());
+            assert!(writer.arrivals(&COUNTERS, &[(PacketNumber::new(70_000), (1 << 30) - 1)]));
             assert!(writer.max_data(Credit::new(1 << 40)));
             assert!(writer.max_stream_data(StreamNumber::new(5), StreamOffset::new(9000)));
             assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, StreamOffset::new(100)));
@@ -679,11 +673,10 @@ mod tests {
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.next(), Ok(Some(Frame::Ping)));
         assert_eq!(reader.next(), Ok(Some(Frame::StopWaiting { lowest: PacketNumber::new(77) })));
-        assert_eq!(reader.next(), Ok(Some(Frame::ArrivalRequest)));
-        assert_eq!(
-            reader.next(),
-            Ok(Some(Frame::ArrivalTime { number: PacketNumber::new(70_000), micros: (1 << 30) - 1 }))
-        );
+        assert_eq!(reader.next(), Ok(Some(Frame::Train)));
+        let Ok(Some(Frame::Arrivals(arrivals))) = reader.next() else { panic!("no arrivals") };
+        assert_eq!((arrivals.counters, arrivals.first_micros), (COUNTERS, (1 << 30) - 1));
+        assert_eq!(arrivals.stamps().collect::<Vec<_>>(), [(PacketNumber::new(70_000), units::Duration::ZERO)]);
         assert_eq!(reader.next(), Ok(Some(Frame::MaxData { limit: Credit::new(1 << 40) })));
         assert_eq!(
             reader.next(),
@@ -809,6 +802,9 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut reader = Reader::new(&bytes);
             while let Ok(Some(frame)) = reader.next() {
+                if let Frame::Arrivals(arrivals) = &frame {
+                    prop_assert!(arrivals.stamps().count() <= arrivals::MAX_STAMPS);
+                }
                 if let Frame::Ack(ack) = frame {
                     prop_assert!(ack.ranges().all(|range| !range.is_empty()));
                 }

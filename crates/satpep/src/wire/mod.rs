@@ -1,5 +1,6 @@
 //! What travels between gateways: datagrams and the frames inside them.
 
+pub(crate) mod arrivals;
 pub(crate) mod frame;
 pub(crate) mod packet;
 pub(crate) mod varint;

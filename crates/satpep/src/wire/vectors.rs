@@ -3,6 +3,7 @@
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-satpep vectors` rewrites them.
 
+use super::arrivals::Counters;
 use super::frame::{Frame, Malformed, PathFrame, Reader, RepairFrame, Writer};
 use super::packet::{DATA_HEADER, DataHeader, TAG, noise_message};
 use super::varint;
@@ -50,11 +51,14 @@ fn describe(frame: &Frame<'_>) -> Value {
         Frame::Close => json!({"frame": "CLOSE"}),
         Frame::Drain => json!({"frame": "DRAIN"}),
         Frame::Opened { streams } => json!({"frame": "OPENED", "count": streams}),
-        Frame::ArrivalRequest => json!({"frame": "ARRIVAL_REQUEST"}),
-        Frame::ArrivalTime { number, micros } => {
-            json!({"frame": "ARRIVAL_TIME", "number": number.get(), "micros": micros})
+        Frame::Train => json!({"frame": "TRAIN"}),
+        Frame::Arrivals(arrivals) => {
+            let stamps = arrivals.stamps().map(|(number, after)| [number.get(), after.as_nanos() / 1000]);
+            json!({
+                "frame": "ARRIVALS", "packets": arrivals.counters.packets, "bytes": arrivals.counters.bytes, "ce": arrivals.counters.ce,
+                "first_micros": arrivals.first_micros, "stamps": stamps.collect::<Vec<_>>(),
+            })
         }
-        Frame::CeCount { packets } => json!({"frame": "CE_COUNT", "count": packets}),
         Frame::Path(PathFrame::Challenge(token)) => json!({"frame": "PATH_CHALLENGE", "token": token}),
         Frame::Path(PathFrame::Response(token)) => json!({"frame": "PATH_RESPONSE", "token": token}),
         Frame::Recovered(recovered) => json!({"frame": "RECOVERED", "ranges": ranges(&mut recovered.ranges())}),
@@ -75,6 +79,15 @@ fn frames() -> Vec<Vec<u8>> {
     };
     let symbol = &[1, 2, 3, 4, 5, 6];
     let repair = RepairFrame { back: 40, count: 20, stride: 2, repair_symbols: 3, index: 1, symbol, elided: 0 };
+    let counters = Counters { packets: (1 << 30) + 64_000, bytes: 90_000_000, ce: Some(9) };
+    // Of reordered packets, across a turn of the counter of times.
+    let stamps = [
+        (70_000, (1 << 30) - 400),
+        (70_012, (1 << 30) + 23_600),
+        (70_004, (1 << 30) + 23_606),
+        (70_020, (1 << 30) + 40_000),
+    ]
+    .map(|(number, micros)| (PacketNumber::new(number), micros));
     let mut filling = [0; 11];
     stream(&mut Writer::new(&mut filling), false);
     vec![
@@ -90,9 +103,10 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.close())),
         written(|writer| assert!(writer.drain())),
         written(|writer| assert!(writer.opened(12))),
-        written(|writer| assert!(writer.arrival_request())),
-        written(|writer| assert!(writer.arrival_time(PacketNumber::new(70_000), (1 << 30) - 1))),
-        written(|writer| assert!(writer.ce_count(9))),
+        written(|writer| assert!(writer.train())),
+        written(|writer| assert!(writer.arrivals(&counters, &stamps))),
+        written(|writer| assert!(writer.arrivals(&Counters { ce: None, ..counters }, &stamps[3..]))),
+        written(|writer| assert!(writer.arrivals(&Counters { ce: None, ..counters }, &[]))),
         written(|writer| assert!(writer.path(PathFrame::Challenge(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.path(PathFrame::Response(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)))),
@@ -105,8 +119,19 @@ fn frames() -> Vec<Vec<u8>> {
 
 /// What the code makes of what no frame is.
 fn refused() -> Value {
-    let cases: [&[u8]; 7] =
-        [&[0x1f], &[0x20], &[0x30, 1, 2], &[0x80, 0, 0x40, 0, 0], &[0x40, 1], &[0x40, 0x40, 2, 9], &[0x08, 0]];
+    let cases: [&[u8]; 10] = [
+        &[0x1f],
+        &[0x20],
+        &[0x30, 1, 2],
+        &[0x80, 0, 0x40, 0, 0],
+        &[0x40, 1],
+        &[0x40, 0x40, 2, 9],
+        &[0x08, 0],
+        // ARRIVALS with 41 stamps, with a number below 0, and with a CE count of version 3.
+        &[0x0e, 1, 1, 1, 41, 1, 1],
+        &[0x0e, 1, 1, 1, 2, 0, 1, 1, 1],
+        &[0x0f, 9],
+    ];
     let refused = cases.map(|frames| {
         let error: Malformed = Reader::new(frames).next().expect_err("refused");
         json!({"frames": hex(frames), "violation": Violation::from(error).to_string()})
@@ -196,10 +221,10 @@ fn handshakes() -> Value {
     let range = |oldest, newest| Versions::new(oldest, newest).expect("a range");
     let (encrypted, clear) = ((Mode::Encrypted, Cipher::Aes128Gcm), (Mode::Clear, Cipher::ChaCha20Poly1305));
     json!([
-        handshake("plain", encrypted, [range(3, 3); 2], None),
-        handshake("in clear", clear, [range(3, 3); 2], None),
-        handshake("padded, after a clock challenge", encrypted, [range(3, 3); 2], Some(300)),
-        handshake("of two versions", encrypted, [range(3, 4), range(3, 3)], None),
+        handshake("plain", encrypted, [range(4, 4); 2], None),
+        handshake("in clear", clear, [range(4, 4); 2], None),
+        handshake("padded, after a clock challenge", encrypted, [range(4, 4); 2], Some(300)),
+        handshake("of two versions", encrypted, [range(4, 5), range(4, 4)], None),
     ])
 }
 
@@ -207,7 +232,7 @@ fn handshakes() -> Value {
 fn replies() -> Value {
     let init = bytes(&handshakes()[0]["init"]);
     let [near, far] = [1, 2].map(key);
-    let versions = Versions::new(4, 5).expect("a range");
+    let versions = Versions::new(5, 6).expect("a range");
     let random = || SecureRandom::new([7; 32]);
     let acquaintance = Acquaintance::new(&far, &near.public_key()).expect("a secret");
     let challenge = Notice::Challenge { echo: [9; 16], unix_time: 1_700_000_000_000_000_000 };
@@ -220,8 +245,8 @@ fn replies() -> Value {
         "notices": [
             notice("clock challenge", &challenge),
             notice("other mode", &Notice::OtherMode),
-            notice("versions 4 to 5", &Notice::OtherVersions(versions)),
-            {"name": "versions 4 to 5, unproven", "notice": hex(&unproven)},
+            notice("versions 5 to 6", &Notice::OtherVersions(versions)),
+            {"name": "versions 5 to 6, unproven", "notice": hex(&unproven)},
         ],
     })
 }
@@ -235,7 +260,7 @@ fn packets() -> Value {
         (Mode::Clear, Cipher::Aes128Gcm),
         (Mode::Clear, Cipher::ChaCha20Poly1305),
     ] {
-        let suite = Suite { version: 3, mode, cipher };
+        let suite = Suite { version: 4, mode, cipher };
         let (secret, number) = ([5; 32], (7u64 << 32) + 258);
         let frames = written(|writer| {
             assert!(writer.ping());
@@ -246,7 +271,7 @@ fn packets() -> Value {
         packet[DATA_HEADER..DATA_HEADER + frames.len()].copy_from_slice(&frames);
         DataKey::derive(&secret, suite).seal(PacketNumber::new(number), &mut packet, 0);
         packets.push(json!({
-            "mode": mode_name(mode), "cipher": cipher_name(cipher), "version": 3, "secret": hex(&secret),
+            "mode": mode_name(mode), "cipher": cipher_name(cipher), "version": 4, "secret": hex(&secret),
             "key": hex(&suite.key(&secret)), "receiver": 0x2222_0005, "number": number, "frames": hex(&frames),
             "packet": hex(&packet),
         }));
@@ -311,7 +336,7 @@ fn vectors_of_packets_open_and_name_their_frames() {
         let mode = if vector["mode"] == "clear" { Mode::Clear } else { Mode::Encrypted };
         let cipher = if vector["cipher"] == "aes-128-gcm" { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 };
         let secret: [u8; 32] = bytes(&vector["secret"]).try_into().expect("32 bytes");
-        let key = DataKey::derive(&secret, Suite { version: 3, mode, cipher });
+        let key = DataKey::derive(&secret, Suite { version: 4, mode, cipher });
         let (mut packet, number) = (bytes(&vector["packet"]), vector["number"].as_u64().expect("a number"));
         let header = DataHeader::read(&packet, packet.len()).expect("a header");
         assert_eq!(

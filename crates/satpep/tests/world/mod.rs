@@ -2,7 +2,10 @@
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
 use satpep::dscp::Dscp;
-use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit, routing};
+use satpep::{
+    Arrival, Endpoint, EndpointConfig, Event, Mark, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit,
+    routing,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -159,6 +162,11 @@ impl World {
         Self::with(hop, terminals, |_| {})
     }
 
+    /// A hub and terminals that keep their rates by force: what is looked at is not how they are estimated.
+    pub fn fixed(hop: Hop, terminals: usize) -> Self {
+        Self::with(hop, terminals, |config| config.capacity_is_fixed = true)
+    }
+
     /// A hub and terminals whose settings `adjust` may change.
     pub fn with(hop: Hop, terminals: usize, adjust: impl Fn(&mut EndpointConfig) + 'static) -> Self {
         Self::with_each(hop, terminals, move |_, config| adjust(config), |_, _, _| {})
@@ -213,6 +221,8 @@ impl World {
             if hub { (self.hop.rate, self.hop.return_rate) } else { (self.hop.return_rate, self.hop.rate) };
         let out = if hub { out } else { Rate::from_bps(out.as_bps() / terminals as u64) };
         let mut config = EndpointConfig::new(key(index), out, back, self.hop.rtt);
+        // Terminals are assigned their parts of the return link.
+        config.ceiling = (!hub).then_some(out);
         (self.adjust_endpoint)(index, &mut config);
         config.run = run;
         let unix_time = (1 << 50) + number * (1 << 40) + self.time.now().as_nanos();
@@ -402,10 +412,9 @@ impl World {
             };
             let gateway = &mut self.gateways[index];
             if !self.outage && !self.unreachable.contains(&index) {
-                match datagram.marked {
-                    true => gateway.endpoint.handle_marked_datagram(now, datagram.from, &mut datagram.bytes),
-                    false => gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes),
-                }
+                let mark = if datagram.marked { Mark::Ce } else { Mark::NotCe };
+                let arrival = Arrival { at: now, mark };
+                gateway.endpoint.handle_datagram_with(now, datagram.from, &mut datagram.bytes, &arrival);
                 gateway.users(now);
                 self.set_due(index);
             }

@@ -1,7 +1,7 @@
 //! Pairs of gateways, and their transports.
 
 use document::{Interval, Name, PositiveRate, Size};
-use satpep::{CapacitySource, CrossTrafficPolicy, Priority};
+use satpep::{CapacityMode, CrossTrafficPolicy, Priority, RateConfidence};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -50,12 +50,24 @@ pub(crate) enum Transport {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct SatpepSettings {
-    /// The capacity from the first node to the second, and back. By default that of the slowest link between them.
+    /// The rate that the first gateway is told of the link to the second, and the second of that back. By default that of the
+    /// slowest link between them.
     #[schemars(length(min = 2, max = 2))]
-    pub(crate) capacity: Option<Vec<PositiveRate>>,
+    pub(crate) rate: Option<Vec<PositiveRate>>,
+    /// How far the gateways trust these rates: used at once (sure), half of them until the link has answered (guess), or not at
+    /// all (none).
+    #[schemars(extend("default" = "sure"))]
+    pub(crate) rate_confidence: Option<RateConfidence>,
+    /// What the gateways do with rates that they are told: estimate the capacity, beginning there (estimated), or send at them
+    /// whatever the link carries (fixed).
+    #[schemars(extend("default" = "estimated"))]
+    pub(crate) capacity: Option<CapacityMode>,
+    /// Whether a modem reports each change of the link's rate to the gateways.
+    #[schemars(extend("default" = false))]
+    pub(crate) link_updates: Option<bool>,
     /// The round-trip time. By default that of propagation.
     pub(crate) rtt: Option<Interval>,
-    /// Sending rate as a fraction of the capacity.
+    /// Sending rate as a fraction of a fixed capacity.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 0.99))]
     pub(crate) pacing_gain: Option<f64>,
     /// Receive memory. By default four bandwidth-delay products, at least 32 MiB.
@@ -69,10 +81,6 @@ pub(crate) struct SatpepSettings {
     /// Largest repair overhead on a full link: capacity for repair symbols beyond the loss rate, where that pays.
     #[schemars(range(min = 0, max = 0.5), extend("default" = 0.02))]
     pub(crate) repair_overhead: Option<f64>,
-    /// Where the gateways learn the capacity of the link: from the configuration, from reports of each change by the modem, or
-    /// by estimation from arrivals.
-    #[schemars(extend("default" = "configured"))]
-    pub(crate) capacity_source: Option<CapacitySource>,
     /// Policy for cross traffic, which does not pass the pair: subtract its measured rate from the capacity (subtract), or leave
     /// it room to grow to the share of one busy flow of the pair (fair).
     #[schemars(extend("default" = "subtract"))]

@@ -51,6 +51,8 @@ pub(crate) struct Direction {
     /// Keep packets in order when the delay falls.
     #[schemars(extend("default" = true))]
     keep_order: Option<bool>,
+    /// A policer before the queue: what exceeds its rate is dropped instead of queued.
+    policer: Option<Policer>,
     /// Queue limit of the transmitter; required if there is a rate. 1BDP is the rate times the link's own round-trip time, at
     /// least 1500 B.
     queue: Option<QueueForm>,
@@ -74,7 +76,7 @@ pub(crate) struct Opportunities {
     /// Times in milliseconds, not falling, at each of which 1500 bytes may leave.
     #[schemars(length(min = 1))]
     millis: Option<Vec<u64>>,
-    /// A file with one of these times per line. Its path is relative to the scenario's folder.
+    /// A file with one of these times per line, or with lines such as `22 x19`: 19 times 22. Its path is relative to the scenario's folder.
     file: Option<String>,
 }
 
@@ -145,6 +147,16 @@ pub(crate) struct Handover {
     /// Longest outage after a handover, during which packets are lost; each is drawn uniformly from zero to this.
     #[schemars(extend("default" = "0s"))]
     outage: Option<Time>,
+}
+
+/// A token bucket that drops what exceeds a rate.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) struct Policer {
+    /// Rate of IP packets that pass in the long run.
+    rate: PositiveRate,
+    /// What passes at once after a pause: from 1500B to 1GiB.
+    burst: Size,
 }
 
 /// The size of a queue.

@@ -52,6 +52,7 @@ impl RttStatistics {
             max_s: self.max,
             stddev_s: (self.squares / self.n as f64).sqrt(),
             median_s: self.percentile(0.5),
+            p95_s: self.percentile(0.95),
             p99_s: self.percentile(0.99),
         })
     }
@@ -69,7 +70,7 @@ mod tests {
             statistics.add(Duration::from_millis(ms));
         }
         let report = statistics.report().unwrap();
-        for (found, exact) in [(report.median_s, 0.5), (report.p99_s, 0.99)] {
+        for (found, exact) in [(report.median_s, 0.5), (report.p95_s, 0.95), (report.p99_s, 0.99)] {
             assert!(found <= exact && found > exact * (1.0 - 1.0 / 2048.0), "{found} {exact}");
         }
         let mut alike = RttStatistics::default();

@@ -11,6 +11,7 @@
 //! | `cross_traffic.rs` | what cross traffic takes of its link |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
 //! | `splices.rs` | a pair that speaks TCP |
+//! | `stalls.rs` | a gateway whose processor is busy with something else at times |
 //! | `allocation.rs` | what the carrier of a terminal allocates to the gateway beside it |
 
 mod allocation;
@@ -22,6 +23,7 @@ mod relays;
 mod session;
 mod site;
 mod splices;
+mod stalls;
 
 pub(crate) use site::Site;
 

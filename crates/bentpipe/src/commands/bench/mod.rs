@@ -8,10 +8,12 @@ use crate::output::{Failure, Output};
 use crate::text::Text;
 use clap::{Args as ClapArgs, ValueEnum};
 use experiments::limit::Mechanism;
-use experiments::{Setup, connections, echo, hub, limit, proxies, relay, stalled, throughput};
+use experiments::{Setup, capacity, connections, echo, hub, limit, proxies, relay, stalled, throughput};
+use replicas::{Interrupt, Jobs, Pool};
 use results::listing::Listing;
 use serde::Serialize;
 use serde_json::Value;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -22,6 +24,8 @@ Examples:
   bentpipe bench relay                      the same for each transport: tcp in clear and with TLS, and satpep
   bentpipe bench relay --pepsal ./pepsal    also for a PEPsal binary (IPv4)
   bentpipe bench limit --only '1 MB'        shares of the physical limit, simulated with 50 seeds and measured
+  bentpipe bench capacity --cases 'prior' --seeds 10    the capacity's estimate, simulated on all processors
+  bentpipe bench capacity --without estimation          the same with the configured rate by force
   bentpipe bench connections                up to 19,000 open connections, then 5,000 new ones a second
   bentpipe bench connections --open 500 --new-per-second 200 --seconds 2    the same, smaller
 
@@ -38,17 +42,20 @@ pub struct Args {
     /// Number of measurements of each figure
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     repeats: u16,
-    /// limit: number of seeds to simulate; 0 for none
+    /// capacity, limit: number of seeds to simulate; 0 for none (limit)
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(0..=10_000))]
-    simulated: u16,
+    seeds: u16,
+    /// capacity: number of simulations side by side [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
     /// limit: simulate only, without measurements
     #[arg(long)]
     simulate_only: bool,
-    /// limit: simulate without this mechanism, to show its contribution
+    /// capacity, limit: simulate without this mechanism, to show its contribution
     #[arg(long, value_name = "MECHANISM")]
     without: Option<Without>,
-    /// limit, connections: only rows whose names contain this text
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    /// capacity, limit, connections: only rows whose names contain this text
+    #[arg(long, visible_alias = "cases", value_name = "TEXT", default_value = "")]
     only: String,
     /// Seed of the first repeat's losses; each further repeat takes the next
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -96,6 +103,8 @@ enum Name {
     Throughput,
     /// Both satellite transports, between directly connected gateways
     Relay,
+    /// The estimate of the link's capacity, from right, wrong and no priors, over links that change
+    Capacity,
     /// Thousands of open connections, then thousands of new ones a second
     Connections,
 }
@@ -126,14 +135,24 @@ impl From<Without> for Mechanism {
 /// # Errors
 /// If the machine lacks something or a transfer fails or does not verify.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
-    start_in_private()?;
+    // Simulations need no namespaces.
+    if args.names.iter().any(|name| *name != Name::Capacity) {
+        start_in_private()?;
+    }
     kernel::process::raise_open_files()?;
     let setup = args.setup()?;
-    let mut report = Report { machine: Machine::this(), repeats: args.repeats, seed: args.seed, benches: Vec::new() };
+    let mut report = Report {
+        machine: Machine::this(),
+        repeats: args.repeats,
+        seed: args.seed,
+        benches: Vec::new(),
+        rows: Vec::new(),
+    };
     for name in &args.names {
-        report.benches.push(name.run(args, &setup)?);
+        report.benches.push(name.run(args, &setup, output)?);
         tracing::info!(bench = name.text(), "done");
     }
+    report.rows = report.benches.iter().filter_map(|bench| bench.rows.as_array()).flatten().cloned().collect();
     output.result(&report, |columns| report.text(columns))
 }
 
@@ -142,7 +161,7 @@ impl Name {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    fn run(self, args: &Args, setup: &Setup) -> Result<Bench, Failure> {
+    fn run(self, args: &Args, setup: &Setup, output: &Output) -> Result<Bench, Failure> {
         match self {
             Name::Proxies => self.bench(proxies::CLAIM, &proxies::run(setup, args.measure_kernel)?, tables::proxies),
             Name::Limit => self.bench(limit::CLAIM, &args.limit(setup)?, tables::limit),
@@ -156,6 +175,7 @@ impl Name {
                 self.bench(claim, &throughput::run(&setup)?, tables::throughput)
             }
             Name::Relay => self.bench(relay::CLAIM, &relay::run(setup, args.pepsal.as_deref())?, tables::relay),
+            Name::Capacity => self.bench(capacity::CLAIM, &args.capacity(setup, output)?, tables::capacity),
             Name::Connections => self.bench(connections::CLAIM, &args.connections(setup)?, tables::connections),
         }
     }
@@ -184,8 +204,25 @@ impl Args {
             return Err(Failure::usage("--without needs --simulate-only: gateways run with all of the transport"));
         }
         self.check_only(limit::names())?;
-        let (simulated, real, without) = (self.simulated, !self.simulate_only, self.without.map(Mechanism::from));
+        let (simulated, real, without) = (self.seeds, !self.simulate_only, self.without.map(Mechanism::from));
         Ok(limit::run(setup, &limit::Runs { simulated, real, without }, &self.only)?)
+    }
+
+    fn capacity(&self, setup: &Setup, output: &Output) -> Result<Vec<capacity::Row>, Failure> {
+        let fixed = match self.without {
+            None => false,
+            Some(Without::Estimation) => true,
+            Some(_) => return Err(Failure::usage("capacity takes no --without but estimation")),
+        };
+        if self.seeds == 0 {
+            return Err(Failure::usage("--seeds 0: capacity simulates at least one"));
+        }
+        let names: Vec<_> = capacity::names().collect();
+        self.check_only(names.iter().map(String::as_str))?;
+        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        let interrupt = Interrupt::default();
+        let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
+        Ok(capacity::run(setup, &capacity::Runs { seeds: self.seeds, fixed }, &self.only, &pool)?)
     }
 
     fn connections(&self, setup: &Setup) -> Result<Vec<connections::Row>, Failure> {
@@ -202,7 +239,7 @@ impl Args {
     }
 
     /// Refuses `--only` if it selects none of these rows.
-    fn check_only(&self, names: impl Iterator<Item = &'static str>) -> Result<(), Failure> {
+    fn check_only<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<(), Failure> {
         let names: Vec<_> = names.collect();
         match names.iter().any(|name| name.contains(&self.only)) {
             true => Ok(()),
@@ -221,6 +258,8 @@ struct Report {
     repeats: u16,
     seed: u64,
     benches: Vec<Bench>,
+    /// Those of all benches, one after the other.
+    rows: Vec<Value>,
 }
 
 #[derive(Serialize)]

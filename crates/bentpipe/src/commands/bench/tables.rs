@@ -1,6 +1,7 @@
 //! The rows of experiments as tables for people.
 
-use experiments::{connections, echo, hub, limit, proxies, relay, stalled, throughput};
+use experiments::{capacity, connections, echo, hub, limit, proxies, relay, stalled, throughput};
+use lab::Direction;
 use lab::load::Tally;
 use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::fmt::Display;
@@ -73,6 +74,47 @@ pub(super) fn limit(rows: &[limit::Row]) -> Listing {
             both(|figures| figures.jain_index),
             both(|figures| figures.latecomer),
             both(|figures| figures.queue_ms.map(|ms| ms / 1e3)),
+        ]);
+    }
+    listing
+}
+
+/// Each figure beside its target.
+pub(super) fn capacity(rows: &[capacity::Row]) -> Listing {
+    let mut listing = Listing::new([
+        text("case"),
+        text("way"),
+        count("seeds"),
+        index("share"),
+        index("least"),
+        index("target"),
+        share("overhead"),
+        time("queue p95"),
+        text("others"),
+        text("misses"),
+    ]);
+    for row in rows {
+        let figures = &row.simulated;
+        let others = [
+            ("Jain", figures.jain_index),
+            ("back RTT", figures.back_rtt),
+            ("into outage", figures.sent_into_outage),
+            ("requests s", figures.requests_s),
+            ("policed", figures.policed),
+        ];
+        let others: Vec<_> =
+            others.into_iter().filter_map(|(name, value)| Some(format!("{name} {:.3}", value?))).collect();
+        listing.add([
+            row.case.as_str().into(),
+            if row.direction == Direction::Up { "up" } else { "down" }.into(),
+            row.seeds.to_string().into(),
+            figures.share.into(),
+            row.least_share.into(),
+            row.target.into(),
+            (figures.overhead - 1.0).into(),
+            figures.queue_p95_s.into(),
+            others.join(", ").into(),
+            row.missed.join(", ").into(),
         ]);
     }
     listing

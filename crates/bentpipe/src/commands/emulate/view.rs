@@ -108,12 +108,13 @@ fn terminals(terminals: &[TerminalReport]) -> Listing {
 /// A row of the report: what it counts, and a direction's count.
 type Count = (&'static str, fn(&DirectionReport) -> u64);
 
-const COUNTS: [Count; 9] = [
+const COUNTS: [Count; 10] = [
     ("offered", |direction| direction.offered.packets),
     ("delivered", |direction| direction.delivered.packets),
     ("lost on the link", |direction| direction.dropped.loss.packets),
     ("queue full", |direction| direction.dropped.queue_full.packets),
     ("queue delay", |direction| direction.dropped.queue_delay.packets),
+    ("policer", |direction| direction.dropped.policed.packets),
     ("duplicated", |direction| direction.duplicated.packets),
     ("held back", |direction| direction.reordered.packets),
     ("in transit at the end", |direction| direction.in_transit_packets),

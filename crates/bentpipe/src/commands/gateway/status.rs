@@ -3,7 +3,7 @@
 use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
-    Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
+    Capacity, Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
 };
 use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use units::{Bytes, Duration, Quantity, Rate};
 /// The status for people: what one looks for first stands first. It keeps within `columns`.
 pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
     let lines = [
+        Some(capacity(&status.capacity)),
         status.draining.as_ref().map(draining),
         Some(reduced(&status.privileges)),
         link(&status.link),
@@ -115,6 +116,28 @@ fn reduced(privileges: &Privileges) -> String {
     )
 }
 
+/// What is believed of the link's capacity, why, and how sure that is.
+fn capacity(believed: &Capacity) -> String {
+    let basis = match &*believed.basis {
+        "fixed" => return format!("capacity {}, fixed", Rate::from_bps(believed.rate_bps)),
+        "prior" if believed.prior_bps.is_some() => "as configured",
+        "prior" => "of which nothing is known",
+        "reported" => "as reported",
+        "trains" => "by trains of packets",
+        "queue" => "by the queue",
+        "trial" => "by a trial",
+        "losses" => "by losses beyond it",
+        other => other,
+    };
+    let state = match &*believed.state {
+        "guess" => format!(", not measured yet, trusted to {:.0} %", believed.confidence * 100.0),
+        "silent" => ", no reports from the peers".to_owned(),
+        _ if believed.policed => ", beyond which a policer drops".to_owned(),
+        _ => String::new(),
+    };
+    format!("capacity {} {basis}{state}", Rate::from_bps(believed.rate_bps))
+}
+
 /// Why a peer is not up.
 fn trouble(peer: &Peer) -> Option<String> {
     Some(format!("{} is not up: {}", peer.name, peer.trouble.as_ref()?.says))
@@ -212,7 +235,12 @@ mod tests {
     fn state() -> Value {
         json!({
             "name": "hub", "pid": 7, "predecessor": null, "draining": null, "uptime_s": 60.0, "public_key": "k",
-            "transport": "satpep", "rate_bps": 8_000_000, "link_updates": [
+            "transport": "satpep", "rate_bps": 8_000_000,
+            "capacity": {
+                "rate_bps": 8_000_000, "prior_bps": 6_000_000, "basis": "trains", "state": "track", "confidence": 1.0,
+                "policed": false, "changes": {"queue": 2},
+            },
+            "link_updates": [
                 {"source": "api", "accepted": 0, "rejected": 0}, {"source": "dlep", "accepted": 1, "rejected": 0}
             ],
             "link": {"rate_bps": 8_000_000, "receive_rate_bps": 2_000_000, "rtt_s": 0.55, "source": "dlep", "age_s": 3.0},
@@ -246,6 +274,7 @@ mod tests {
         for expected in [
             "connections: 1 open, 0 accepted, 9 connected, 2 finished, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
+            "capacity 8Mbit/s by trains of packets\n",
             "1000 packets sent (1.5MB), 10 received (4kB); 2 not sent by the system; dropped: 5 replayed\n",
             "memory: 1MB granted to peers, 2kB held until acknowledged, 64MB each\n",
             "of sent, %",

@@ -149,12 +149,20 @@ fn series_line(history: &History, width: u16, name: &str, value: &str, of: Value
 /// The capacity and where it is from, the link state, the modem, cross traffic.
 fn capacity(latest: &Snapshot) -> String {
     let link = &latest.link;
-    let source = match latest.capacity_source {
-        gateway::config::CapacitySource::Configured => "configured",
-        gateway::config::CapacitySource::Estimated => "estimated",
-        gateway::config::CapacitySource::Reported => "reported",
+    let believed = &latest.capacity;
+    let basis = match &*believed.basis {
+        "prior" if believed.prior_bps.is_some() => "configured".to_owned(),
+        "prior" => "assumed".to_owned(),
+        "reported" | "fixed" => believed.basis.to_string(),
+        measured => format!("by {measured}"),
     };
-    let mut text = format!("link {} {source}", rate(latest.rate_bps as f64));
+    let mut text = format!("link {} {basis}", rate(latest.rate_bps as f64));
+    match &*believed.state {
+        "guess" => text += &format!(", a guess ({:.0} % sure)", believed.confidence * 100.0),
+        "silent" => text += ", no reports",
+        _ if believed.policed => text += ", policed",
+        _ => {}
+    }
     if link.source != Source::Configured {
         // What is reported may be below what is in use, or the same.
         let reported = if link.rate_bps == latest.rate_bps { String::new() } else { rate(link.rate_bps as f64) + " " };

@@ -23,7 +23,10 @@ fn state(seconds: u64) -> Value {
     };
     json!({
         "name": "hub", "pid": 7, "predecessor": null, "draining": null, "uptime_s": seconds as f64, "public_key": "k",
-        "transport": "satpep", "rate_bps": 8_000_000, "capacity_source": "reported",
+        "transport": "satpep", "rate_bps": 8_000_000, "capacity": {
+            "rate_bps": 8_000_000, "prior_bps": 6_000_000, "basis": "reported", "state": "track", "confidence": 1.0,
+            "policed": false, "changes": {},
+        },
         "link": {"rate_bps": 8_000_000, "receive_rate_bps": 2_000_000, "rtt_s": 0.55, "source": "dlep", "age_s": 3.0},
         "link_updates": [{"source": "api", "accepted": 0, "rejected": 0}, {"source": "dlep", "accepted": 1, "rejected": 0}],
         "modem": null, "cross_traffic_bps": 1_000_000,

@@ -19,11 +19,11 @@ use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
 use crate::split::{END_TIMERS, Split, port, split_of};
 use crate::wire::{Path, Wire};
 use crate::{
-    CapacitySource, FlowConfig, GatewayConfig, GatewayError, NodeId, SatpepSettings, SessionReport, StreamReport,
+    CapacityMode, FlowConfig, GatewayConfig, GatewayError, NodeId, SatpepSettings, SessionReport, StreamReport,
     TransitionReport,
 };
 use side::{Place, Side};
-use units::{Duration, Instant};
+use units::{CounterRandom, Duration, Instant};
 
 /// A pair at work.
 #[derive(Debug)]
@@ -73,7 +73,8 @@ impl Relays {
                 routes.push((Route { node, path: path(node, host)?, to, timer }, is_near));
             }
             let place = Place { number, nodes: [node, other], satellite, ahead: begun.since(Instant::ZERO) };
-            sides.push(Side::new(place, (endpoint, peer), routes, config, transport, &splits, network));
+            let stalls = CounterRandom::new(seed, number as u64);
+            sides.push(Side::new(place, (endpoint, peer, stalls), routes, config, transport, &splits, network));
         }
         let past = |split: &Split| {
             let [first, second] = [split.first, 1 - split.first].map(|side| config.nodes[side]);
@@ -184,9 +185,8 @@ fn connect(
         let links = || path.iter().map(|direction| &network.directions()[direction.index()].config);
         delays[side] = links().fold(Duration::ZERO, |sum, link| sum + link.delay);
         let slowest = path.iter().filter_map(|direction| network.highest_rate(*direction)).min();
-        let rate = transport.capacity[side].or(slowest).ok_or_else(|| {
-            config
-                .error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its capacity"))
+        let rate = transport.rate[side].or(slowest).ok_or_else(|| {
+            config.error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its `rate`"))
         })?;
         capacity.push(rate);
     }
@@ -198,7 +198,8 @@ fn connect(
         endpoint.receive_memory = transport.receive_memory;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
         (endpoint.repair, endpoint.repair_overhead) = (transport.repair, transport.repair_overhead);
-        endpoint.estimate_capacity = transport.capacity_source == CapacitySource::Estimated;
+        endpoint.capacity_is_fixed = transport.capacity == CapacityMode::Fixed;
+        endpoint.prior = Some(transport.rate_confidence.prior(endpoint.capacity));
         endpoint.cross_traffic = transport.cross_traffic;
         endpoint.max_streams = transport.max_streams.unwrap_or(endpoint.max_streams);
     })

@@ -7,19 +7,21 @@ use crate::gateway::cross_traffic::CrossTrafficMeter;
 use crate::gateway::half::Route;
 use crate::gateway::modem::Modem;
 use crate::gateway::session::{BUFFER, address};
+use crate::gateway::stalls::Stalls;
 use crate::heads::DatagramId;
 use crate::packet::{Body, Parcel};
 use crate::split::Split;
 use crate::wire::Wire;
-use crate::{CapacitySource, GatewayConfig, Network, NodeId, SatpepSettings, SessionReport, TransitionReport};
+use crate::{GatewayConfig, Network, NodeId, SatpepSettings, SessionReport, TransitionReport};
 use relay::classes::{Class, Conditions};
 use relay::connection::{Event, State};
 use relay::engine::{self, Engine, Notice, PeerSettings, Relayed};
 use relay::routes::Routes;
 use satpep::{Elided, Endpoint, PeerId, ResetReason};
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use streams::Streams;
-use units::{Duration, Instant, Rate};
+use units::{CounterRandom, Duration, Instant, Rate};
 
 /// The place of the other gateway among an engine's peers.
 const PEER: usize = 0;
@@ -56,6 +58,10 @@ pub(super) struct Side {
     modem: Modem,
     /// The carrier on the path, if the rate follows that.
     allocation: Option<CarrierAllocation>,
+    stalls: Stalls,
+    /// Datagrams that came in a stall, and when it ends, if anything waits for that.
+    held: VecDeque<DatagramId>,
+    wakes: Instant,
     buffer: Vec<u8>,
     transitions: Vec<Transition>,
 }
@@ -83,7 +89,7 @@ pub(super) struct FlowState {
 impl Side {
     pub(super) fn new(
         place: Place,
-        (endpoint, id): (Endpoint<Elided>, PeerId),
+        (endpoint, id, stalls): (Endpoint<Elided>, PeerId, CounterRandom),
         routes: Vec<(Route, bool)>,
         config: &GatewayConfig,
         transport: &SatpepSettings,
@@ -93,7 +99,7 @@ impl Side {
         let [node, other] = place.nodes;
         let path = network.path(node, other).expect("the session's path was found");
         let first = *path.first().expect("the session's path was found");
-        let is_reported = transport.capacity_source == CapacitySource::Reported;
+        let is_reported = transport.link_updates;
         let cross_traffic = CrossTrafficMeter::new(first, endpoint.stats().sent_ip_bytes);
         let satellite = Satellite { streams: Streams::new(endpoint, vec![id], false), ahead: place.ahead };
         let hosts = SimulatedHosts::new(config.terrestrial.clone(), routes, transport.max_connections);
@@ -107,6 +113,9 @@ impl Side {
             modem: Modem::new(if is_reported { path } else { Vec::new() }),
             cross_traffic,
             node_name: network.node_name(node).to_owned(),
+            stalls: Stalls::new(transport.longest_stall, stalls),
+            held: VecDeque::new(),
+            wakes: Instant::FAR_FUTURE,
             place,
             buffer: vec![0; BUFFER],
             transitions: Vec::new(),
@@ -150,15 +159,39 @@ impl Side {
     }
 
     pub(super) fn handle_datagram(&mut self, wire: &mut Wire, id: DatagramId) {
-        let (now, from) = (self.now(wire), address(1 - self.place.number));
-        if let Some((head, size)) = wire.heads.take(id) {
-            self.engine.transport.streams.endpoint.handle_elided(now, from, head, size);
+        self.held.push_back(id);
+        if !self.is_stalled(wire) {
+            self.take_held(wire);
             self.flush(wire);
         }
     }
 
+    /// Handles the datagrams that have come.
+    fn take_held(&mut self, wire: &mut Wire) {
+        let (now, from) = (self.now(wire), address(1 - self.place.number));
+        while let Some(id) = self.held.pop_front() {
+            if let Some((head, size)) = wire.heads.take(id) {
+                self.engine.transport.streams.endpoint.handle_elided(now, from, head, size);
+            }
+        }
+    }
+
+    /// Whether the gateway is in a stall. Then it is woken at the end.
+    fn is_stalled(&mut self, wire: &mut Wire) -> bool {
+        self.wakes = self.stalls.end(wire.now).unwrap_or(Instant::FAR_FUTURE);
+        let is_stalled = self.wakes < Instant::FAR_FUTURE;
+        if is_stalled {
+            wire.arm(self.place.satellite.timer, self.wakes);
+        }
+        is_stalled
+    }
+
     /// The gateway's own timer was due. Returns when it is due next.
     pub(super) fn handle_timeout(&mut self, wire: &mut Wire) -> Instant {
+        if self.is_stalled(wire) {
+            return self.wakes;
+        }
+        self.take_held(wire);
         let now = self.now(wire);
         self.endpoint().handle_timeout(now);
         self.engine.handle_timeout(wire.now);
@@ -254,6 +287,10 @@ impl Side {
 
     /// Does all there is to do now, and sends what comes of it.
     pub(super) fn flush(&mut self, wire: &mut Wire) {
+        if self.is_stalled(wire) {
+            // The kernel's TCP goes on.
+            return self.engine.hosts.transmit(wire);
+        }
         self.engine.serve_waiting(wire.now);
         loop {
             while let Some(event) = self.engine.transport.poll_event(wire.now) {

@@ -322,7 +322,7 @@ fn settings(
     let link = format::Link {
         interface: Some(Interface("sat".to_owned())),
         receive_rate: Some(PositiveRate(rates[1 - side])),
-        ..format::Link::new(PositiveRate(rates[side]), Interval(rtt))
+        ..format::Link::new(Some(PositiveRate(rates[side])), Interval(rtt))
     };
     let intercept =
         format::Intercept { interfaces: Some(vec![Interface("lan".to_owned())]), ..format::Intercept::default() };

@@ -1,0 +1,278 @@
+//! The cases: what the operator believed of the link, what the link does, and what is claimed.
+
+use super::targets::Targets;
+use link::Policer;
+use units::{Bytes, Duration, Instant, Rate};
+
+/// When the transfers begin.
+pub(super) const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
+/// How long after that what is to happen to the link happens.
+const SETTLED: Duration = Duration::from_secs(4);
+/// Payload of a full packet over its length.
+pub(super) const PAYLOAD: f64 = 1448.0 / 1500.0;
+/// The rate of requests and UDP beside a transfer is that of the link, divided by this.
+pub(super) const UDP_PART: u64 = 3;
+
+/// Transfers over a link.
+#[derive(Clone)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) targets: Targets,
+    /// Each flow's.
+    pub(super) size: u64,
+    pub(super) flows: usize,
+    /// The link's, at first.
+    pub(super) rate: Rate,
+    pub(super) rtt: Duration,
+    pub(super) queue: Queue,
+    pub(super) loss: f64,
+    pub(super) prior: Prior,
+    pub(super) link: Nature,
+    pub(super) beside: Beside,
+    /// Whether both gateways stall for up to 10 ms at random.
+    pub(super) stalls: bool,
+    /// The most seeds that are simulated: runs of hours are few.
+    pub(super) most_seeds: u16,
+}
+
+/// What waits before the link.
+#[derive(Clone, Copy)]
+pub(super) enum Queue {
+    /// So many bandwidth-delay products.
+    Products(f64),
+    Packets(u64),
+}
+
+/// What the gateway that sends was told of the link's rate.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Prior {
+    /// So many times the rate that it has at first.
+    Times(f64),
+    Nothing,
+}
+
+/// What is particular about a link.
+#[derive(Clone, Copy)]
+pub(super) enum Nature {
+    Plain,
+    /// It has its rate and a share of it in turns.
+    Turns {
+        share: f64,
+        each: Duration,
+    },
+    /// It has a share of its rate for a while.
+    Fade {
+        share: f64,
+        lasts: Duration,
+    },
+    /// It loses everything for a while, both ways.
+    Outage {
+        lasts: Duration,
+    },
+    /// Its round trip changes.
+    Detour {
+        rtt: Duration,
+    },
+    /// Some packets are late.
+    Reordering {
+        probability: f64,
+        late: Duration,
+    },
+    Policed(Policer),
+    /// What comes back comes in bunches.
+    Bunches {
+        each: Duration,
+    },
+    /// As recorded of Starlink.
+    Starlink,
+}
+
+/// What else is on the link.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Beside {
+    Nothing,
+    /// Requests of 20 kB through the gateways, one after the other.
+    Requests,
+    /// A TCP that does not pass the gateways, without end; it has begun before, and is to have its fair share.
+    Tcp(&'static str),
+    /// UDP that does not pass the gateways, at a third of the rate.
+    Udp,
+}
+
+/// All cases, in the order in which they are measured.
+pub(super) fn all() -> Vec<Case> {
+    [priors(), short(), many(), changes(), ways(), hosts(), neighbours(), recorded()].concat()
+}
+
+const MB: u64 = 1_000_000;
+
+/// 10 MB over 6 Mbit/s and 550 ms with one packet in a thousand lost, a queue of one BDP, and the right rate configured.
+fn case(name: impl Into<String>, targets: Targets) -> Case {
+    Case {
+        name: name.into(),
+        targets,
+        size: 10 * MB,
+        flows: 1,
+        rate: Rate::from_bps(6_000_000),
+        rtt: Duration::from_millis(550),
+        queue: Queue::Products(1.0),
+        loss: 1e-3,
+        prior: Prior::Times(1.0),
+        link: Nature::Plain,
+        beside: Beside::Nothing,
+        stalls: false,
+        most_seeds: u16::MAX,
+    }
+}
+
+fn priors() -> Vec<Case> {
+    let prior = |name: &str, prior, targets| Case { prior, ..case(name, targets) };
+    vec![
+        case("prior right", Targets::share(0.982).overhead(5.0).queue(20.0)),
+        prior("prior x 2", Prior::Times(2.0), Targets::share(0.97).overhead(6.0)),
+        prior("prior x 10", Prior::Times(10.0), Targets::share(0.90).overhead(10.0)),
+        prior("prior x 0.5", Prior::Times(0.5), Targets::share(0.96)),
+        prior("prior x 0.1", Prior::Times(0.1), Targets::share(0.88)),
+        prior("no prior", Prior::Nothing, Targets::share(0.90)),
+    ]
+}
+
+fn short() -> Vec<Case> {
+    let short = |name: &str, prior, share| Case { size: MB, prior, ..case(name, Targets::share(share)) };
+    vec![
+        short("1 MB, prior right", Prior::Times(1.0), 0.985),
+        short("1 MB, prior x 2", Prior::Times(2.0), 0.93),
+        short("1 MB, no prior", Prior::Nothing, 0.70),
+    ]
+}
+
+fn many() -> Vec<Case> {
+    let fair = Targets { jain_index: Some(0.995), ..Targets::share(0.98) };
+    vec![
+        Case { size: 2 * MB, flows: 20, ..case("20 x 2 MB", fair) },
+        Case { size: 50_000, flows: 200, loss: 1e-2, ..case("200 x 50 kB, 1e-2", Targets::share(0.97)) },
+        Case { size: 200 * MB, ..case("250 Mbit/s, 600 ms, 200 MB", Targets::share(0.96)) }.over(250, 600),
+    ]
+}
+
+fn changes() -> Vec<Case> {
+    let turns = Nature::Turns { share: 0.3, each: Duration::from_secs(15) };
+    let fade = Nature::Fade { share: 0.3, lasts: Duration::from_secs(10) };
+    let back = |targets, rtt| Targets { back_rtt: Some(rtt), ..targets };
+    let outage = |seconds| {
+        let targets = Targets { sent_into_outage: Some(0.03), ..back(Targets::share(0.98), 1.5) };
+        let link = Nature::Outage { lasts: Duration::from_secs(seconds) };
+        Case { link, ..case(format!("outage of {seconds} s"), targets) }
+    };
+    let detour = |name: &str, millis, share| Case {
+        link: Nature::Detour { rtt: Duration::from_millis(millis) },
+        ..case(name, Targets::share(share))
+    };
+    vec![
+        Case {
+            link: turns,
+            size: 230 * MB,
+            loss: 5e-3,
+            ..case("50 Mbit/s, 40 ms, 100 and 30 % in turns", Targets::share(0.95).queue(30.0))
+        }
+        .over(50, 40),
+        Case { link: fade, ..case("30 % for 10 s", back(Targets::share(0.94).overhead(10.0), 3.0)) },
+        outage(5),
+        outage(60),
+        detour("RTT 40 to 550 ms", 550, 0.96).over(6, 40),
+        detour("RTT 550 to 40 ms", 40, 0.98),
+    ]
+}
+
+fn ways() -> Vec<Case> {
+    let late = |name: &str, probability, millis, share| {
+        let link = Nature::Reordering { probability, late: Duration::from_millis(millis) };
+        Case { link, ..case(name, Targets::share(share)) }
+    };
+    let queue = |name: &str, products, targets| Case { queue: Queue::Products(products), ..case(name, targets) };
+    let mut all = vec![
+        late("5 % late by 100 ms", 0.05, 100, 0.97),
+        late("1 % late by 20 ms", 0.01, 20, 0.98),
+        queue("queue of 0.1 BDP", 0.1, Targets::share(0.96)),
+        queue("queue of 5 BDP", 5.0, Targets::share(0.98).queue(50.0)),
+        Case { loss: 0.05, ..case("losses of 5 %", Targets::share(0.94)) },
+    ];
+    for burst in [30_000, 64_000] {
+        for (prior, times) in [("right", 1.0), ("x 2", 2.0), ("x 0.5", 0.5)] {
+            let link = Nature::Policed(Policer { rate: Rate::from_bps(4_000_000), burst: Bytes::new(burst) });
+            let name = format!("policer, {} kB, prior {prior}", burst / 1000);
+            let targets = Targets { policed: Some(0.05), ..Targets::share(0.94) };
+            // Right is the policer's rate.
+            all.push(Case { link, prior: Prior::Times(times * 4.0 / 6.0), ..case(name, targets) });
+        }
+    }
+    all
+}
+
+fn hosts() -> Vec<Case> {
+    let bunches = Nature::Bunches { each: Duration::from_millis(30) };
+    vec![
+        Case { stalls: true, ..case("ends stall for up to 10 ms", Targets::share(0.975)) },
+        Case { link: bunches, ..case("ACKs in bunches of 30 ms", Targets::share(0.975)) },
+        Case {
+            beside: Beside::Requests,
+            ..case("beside requests of 20 kB", Targets { requests_s: Some(0.04), ..Targets::share(0.95) })
+        },
+    ]
+}
+
+fn neighbours() -> Vec<Case> {
+    let beside = |name: &str, beside| Case { beside, size: 20 * MB, ..case(name, Targets::share(0.46)) };
+    vec![
+        beside("fair beside CUBIC", Beside::Tcp("cubic")),
+        beside("fair beside BBR", Beside::Tcp("bbr1")),
+        Case { targets: Targets::share(0.83), ..beside("fair beside UDP at a third", Beside::Udp) },
+    ]
+}
+
+fn recorded() -> Vec<Case> {
+    // What the authors of the trace use.
+    let starlink = |name: &str, size| Case {
+        link: Nature::Starlink,
+        size,
+        queue: Queue::Packets(500),
+        loss: 2e-3,
+        ..case(name, Targets::share(0.93).queue(30.0)).over_rate(Rate::from_bps(48_740_000), 24)
+    };
+    vec![starlink("Starlink, 2 min", 650 * MB), Case { most_seeds: 1, ..starlink("Starlink, 1 h", 21_000 * MB) }]
+}
+
+impl Case {
+    fn over(self, mbit: u64, rtt_ms: u64) -> Self {
+        self.over_rate(Rate::from_bps(mbit * 1_000_000), rtt_ms)
+    }
+
+    fn over_rate(self, rate: Rate, rtt_ms: u64) -> Self {
+        Self { rate, rtt: Duration::from_millis(rtt_ms), ..self }
+    }
+
+    /// When the link begins and ceases to be worse, if it does both.
+    pub(super) fn bad_times(&self) -> Option<[Instant; 2]> {
+        match self.link {
+            Nature::Fade { lasts, .. } | Nature::Outage { lasts } => Some([self.changes(), self.changes() + lasts]),
+            _ => None,
+        }
+    }
+
+    /// When what happens to the link happens.
+    pub(super) fn changes(&self) -> Instant {
+        BEGIN + SETTLED
+    }
+
+    pub(super) fn payload(&self) -> u64 {
+        self.size * self.flows as u64
+    }
+
+    /// The rate that the gateway is told, if any.
+    pub(super) fn told(&self) -> Option<Rate> {
+        match self.prior {
+            Prior::Times(times) => Some(self.rate.mul_f64(times)),
+            Prior::Nothing => None,
+        }
+    }
+}

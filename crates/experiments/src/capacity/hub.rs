@@ -1,0 +1,115 @@
+//! A hub and its terminals in virtual time: one forward carrier, a way of its own to each terminal, and clocks that differ.
+
+mod clock;
+mod world;
+
+use super::figures::Figures;
+use super::targets::Targets;
+use crate::Error;
+use units::{Duration, Rate};
+use world::{Tally, World};
+
+/// Terminals that each read from the hub what the link carries.
+#[derive(Clone)]
+pub(super) struct HubCase {
+    pub(super) name: String,
+    pub(super) targets: Targets,
+    pub(super) terminals: usize,
+    pub(super) trouble: Trouble,
+}
+
+/// What happens for a while.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Trouble {
+    Nothing,
+    /// The way to the first terminal carries this share of its part of the carrier.
+    OneFades(f64),
+    /// The ways to all do.
+    AllFade(f64),
+    /// The clock of the first terminal shows delays that are not there.
+    OneLies,
+}
+
+/// The carrier.
+const RATE: Rate = Rate::from_bps(6_000_000);
+const RTT: Duration = Duration::from_millis(550);
+const LOSS: f64 = 1e-3;
+/// Data flow from here on, and are counted until trouble comes, while it lasts, and after it.
+const BEGIN: Duration = Duration::from_secs(5);
+const PHASE: Duration = Duration::from_secs(20);
+/// After each change the hub has so long.
+const SETTLES: Duration = Duration::from_millis(3 * 550);
+
+pub(super) fn all() -> Vec<HubCase> {
+    let case = |terminals, name: &str, trouble, share| {
+        let targets = Targets { jain_index: Some(0.995), ..Targets::share(share) };
+        HubCase { name: format!("hub of {terminals}{name}"), targets, terminals, trouble }
+    };
+    vec![
+        case(2, "", Trouble::Nothing, 0.95),
+        case(50, "", Trouble::Nothing, 0.95),
+        case(2, ", one fades to 10 %", Trouble::OneFades(0.1), 0.95),
+        case(10, ", one fades to 10 %", Trouble::OneFades(0.1), 0.95),
+        case(2, ", all fade to 50 %", Trouble::AllFade(0.5), 0.95),
+        case(10, ", all fade to 50 %", Trouble::AllFade(0.5), 0.95),
+        case(2, ", one lies", Trouble::OneLies, 0.95),
+        case(10, ", one lies", Trouble::OneLies, 0.95),
+    ]
+}
+
+impl HubCase {
+    /// What the way to a terminal carries while there is trouble.
+    fn own_rate(&self, terminal: usize) -> Rate {
+        let part = Rate::from_bps(RATE.as_bps() / self.terminals as u64);
+        match self.trouble {
+            Trouble::OneFades(share) if terminal == 0 => part.mul_f64(share),
+            Trouble::AllFade(share) => part.mul_f64(share),
+            _ => RATE,
+        }
+    }
+
+    /// What all terminals can be sent, in trouble or not.
+    fn limit(&self, in_trouble: bool) -> Rate {
+        let ways: u64 = (0..self.terminals).map(|terminal| self.own_rate(terminal).as_bps()).sum();
+        if in_trouble { RATE.min(Rate::from_bps(ways)) } else { RATE }
+    }
+
+    /// Runs it once.
+    pub(super) fn run(&self, fixed: bool, seed: u64) -> Result<Figures, Error> {
+        let mut world = World::new(self, fixed, seed)?;
+        let starts = [BEGIN, BEGIN + PHASE, BEGIN + PHASE * 2];
+        let mut shares = Vec::new();
+        let mut fairness = 1.0f64;
+        for (phase, start) in starts.into_iter().enumerate() {
+            let before = world.run_until(start + SETTLES)?;
+            let after = world.run_until(start + PHASE)?;
+            let carried: Vec<_> =
+                after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect();
+            let limit = self.limit(phase == 1);
+            shares.push(share(carried.iter().sum(), limit, PHASE.saturating_sub(SETTLES)));
+            // Who has a way of its own that is narrow has less by that; who lies has what it has.
+            let is_apart = matches!(self.trouble, Trouble::OneFades(_) | Trouble::OneLies);
+            let others = if phase == 1 && is_apart { &carried[1..] } else { &carried[..] };
+            let others: Vec<_> = others.iter().map(|bytes| *bytes as f64).collect();
+            fairness = fairness.min(lab::measure::jain_index(&others));
+        }
+        let Tally { received, offered, queues } = world.run_until(BEGIN + PHASE * 3)?;
+        Ok(Figures {
+            share: shares.into_iter().fold(f64::INFINITY, f64::min),
+            overhead: offered as f64 / received.iter().sum::<u64>() as f64,
+            queue_p95_s: Some(p95(queues)),
+            jain_index: Some(fairness),
+            ..Figures::default()
+        })
+    }
+}
+
+fn share(bytes: u64, limit: Rate, time: Duration) -> f64 {
+    let payload = limit.as_bps() as f64 * super::cases::PAYLOAD * (1.0 - LOSS);
+    bytes as f64 * 8.0 / time.as_secs_f64() / payload
+}
+
+fn p95(mut queues: Vec<Duration>) -> f64 {
+    queues.sort_unstable();
+    queues.get(queues.len() * 95 / 100).map_or(0.0, |queue| queue.as_secs_f64())
+}

@@ -1,0 +1,147 @@
+//! The estimate of the link's capacity: from priors that are right, wrong or missing, over links that change, mislead and are shared.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `cases.rs`, `targets.rs` | what is measured, and what is claimed of it |
+//! | `links.rs`, `starlink.rs` | the links of a case, and the least time in which they carry its data |
+//! | `simulated.rs`, `watch.rs`, `figures.rs` | one run, and what is seen of it |
+//! | `hub/` | a hub and its terminals |
+
+mod cases;
+mod figures;
+mod hub;
+mod links;
+mod simulated;
+mod starlink;
+mod targets;
+mod watch;
+
+pub use figures::Figures;
+pub use targets::Targets;
+
+use crate::{Error, Setup};
+use cases::Case;
+use hub::HubCase;
+use lab::Direction;
+use replicas::Pool;
+use serde::Serialize;
+
+/// What is claimed.
+pub const CLAIM: &str =
+    "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds)";
+
+/// What is measured of each row.
+#[derive(Debug, Clone, Copy)]
+pub struct Runs {
+    /// How many seeds are simulated.
+    pub seeds: u16,
+    /// Whether the configured rate is kept by force, without the estimator.
+    pub fixed: bool,
+}
+
+/// The result of one row.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub case: String,
+    /// The data's direction.
+    pub direction: Direction,
+    /// How many seeds were simulated.
+    pub seeds: u16,
+    /// The least that is claimed of the share.
+    pub target: f64,
+    /// The means over the seeds.
+    #[serde(flatten)]
+    pub simulated: Figures,
+    /// The least share of a seed.
+    pub least_share: f64,
+    /// All that is claimed.
+    pub targets: Targets,
+    /// The figures that miss their target.
+    pub missed: Vec<&'static str>,
+    /// The medians over the repeats for real.
+    pub real: Option<Figures>,
+}
+
+/// What is run for a row.
+enum Subject {
+    Path(Box<Case>, Direction),
+    Hub(HubCase),
+}
+
+/// The names of the cases.
+pub fn names() -> impl Iterator<Item = String> {
+    let paths = cases::all().into_iter().map(|case| case.name);
+    paths.chain(hub::all().into_iter().map(|case| case.name))
+}
+
+/// Measures each case whose name contains `only`, both ways, on all of the pool's jobs.
+///
+/// # Errors
+/// If a simulation cannot be.
+pub fn run(setup: &Setup, runs: &Runs, only: &str, pool: &Pool) -> Result<Vec<Row>, Error> {
+    let subjects = subjects(runs, only);
+    let seeds = |row: usize| setup.seeds(subjects[row].seeds(runs)).map(move |seed| (row, seed));
+    let all: Vec<_> = (0..subjects.len()).flat_map(seeds).collect();
+    let figures = pool.runs("capacity", all.len(), |number| {
+        let (row, seed) = all[number];
+        let subject = &subjects[row];
+        let figures = match subject {
+            Subject::Path(case, direction) => simulated::run(case, *direction, runs.fixed, seed),
+            Subject::Hub(case) => case.run(runs.fixed, seed),
+        };
+        figures.map_err(|error| Error::failed(format!("{}, simulated with seed {seed}: {error}", subject.name())))
+    })?;
+    let mut figures = figures.into_iter();
+    let rows = subjects.iter().map(|subject| {
+        let seeds = subject.seeds(runs);
+        let of_seeds: Vec<_> = figures.by_ref().take(usize::from(seeds)).collect();
+        row(subject, seeds, &of_seeds)
+    });
+    Ok(rows.collect())
+}
+
+fn subjects(runs: &Runs, only: &str) -> Vec<Subject> {
+    let cases = cases::all().into_iter().filter(|case| case.name.contains(only));
+    // A rate that is kept by force has to be there.
+    let cases = cases.filter(|case| !runs.fixed || case.told().is_some());
+    let paths =
+        cases.flat_map(|case| [Direction::Up, Direction::Down].map(|way| Subject::Path(Box::new(case.clone()), way)));
+    let hubs = hub::all().into_iter().filter(|case| case.name.contains(only)).map(Subject::Hub);
+    paths.chain(hubs).collect()
+}
+
+impl Subject {
+    fn name(&self) -> &str {
+        match self {
+            Self::Path(case, _) => &case.name,
+            Self::Hub(case) => &case.name,
+        }
+    }
+
+    fn seeds(&self, runs: &Runs) -> u16 {
+        match self {
+            Self::Path(case, _) => runs.seeds.min(case.most_seeds),
+            Self::Hub(_) => runs.seeds,
+        }
+    }
+}
+
+fn row(subject: &Subject, seeds: u16, figures: &[Figures]) -> Row {
+    let simulated = Figures::over(figures, |values| values.iter().sum::<f64>() / values.len() as f64);
+    let (targets, direction) = match subject {
+        Subject::Path(case, direction) => (case.targets, *direction),
+        Subject::Hub(case) => (case.targets, Direction::Down),
+    };
+    Row {
+        case: subject.name().to_owned(),
+        direction,
+        seeds,
+        target: targets.share,
+        simulated,
+        least_share: figures.iter().map(|run| run.share).fold(f64::INFINITY, f64::min),
+        missed: targets.missed(&simulated),
+        targets,
+        real: None,
+    }
+}

@@ -1,0 +1,53 @@
+//! A recorded link: two minutes of Starlink, from LeoCC (see the files for their source and licence). It begins again when it ends.
+
+use crate::Error;
+use link::{Opportunities, Steps};
+use std::sync::OnceLock;
+use units::{Duration, Instant, Rate};
+
+const OPPORTUNITIES: &str = include_str!("../../data/starlink.opportunities");
+const DELAYS: &str = include_str!("../../data/starlink.delays");
+
+/// When a packet may leave, and for how long it is under way then.
+pub(super) fn trace() -> Result<(Opportunities, Steps<Duration>), Error> {
+    let opportunities = opportunities();
+    let delays = Steps::parse(DELAYS).map_err(|error| Error::failed(format!("the delays of Starlink: {error}")))?;
+    let repeat = opportunities.millis.last().copied().map(Duration::from_millis);
+    Ok((opportunities.clone(), Steps { repeat, ..delays }))
+}
+
+fn opportunities() -> &'static Opportunities {
+    static READ: OnceLock<Opportunities> = OnceLock::new();
+    READ.get_or_init(|| Opportunities::parse(OPPORTUNITIES).unwrap_or_default())
+}
+
+/// What the link carries around `at`, over a tenth of a second.
+pub(super) fn rate_at(at: Instant) -> Rate {
+    const BIN: u64 = 100;
+    static BINS: OnceLock<Vec<u64>> = OnceLock::new();
+    let bins = BINS.get_or_init(|| {
+        let millis = &opportunities().millis;
+        let mut bins = vec![0; (millis.last().copied().unwrap_or_default() / BIN + 1) as usize];
+        millis.iter().for_each(|at| bins[(at / BIN) as usize] += 1);
+        bins
+    });
+    let period = opportunities().millis.last().copied().unwrap_or(1);
+    let bin = at.as_nanos() / 1_000_000 % period / BIN;
+    Rate::from_bps(bins[bin as usize] * 1500 * 8 * 1000 / BIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trace_is_two_minutes_of_49_megabits_a_second() {
+        let (opportunities, delays) = trace().expect("it can be read");
+        let last = opportunities.millis.last().copied().expect("some");
+        let mean = opportunities.millis.len() as f64 * 1500.0 * 8.0 / (last as f64 / 1e3);
+        assert!((119_000..121_000).contains(&last) && (mean - 48.7e6).abs() < 0.2e6, "{last} ms, {mean} bit/s");
+        assert!(delays.steps.iter().all(|(_, delay)| (7..=68).contains(&(delay.as_millis_f64() as u64))));
+        let rates = (0..1200).map(|tenth| rate_at(Instant::ZERO + Duration::from_millis(tenth * 100)).as_bps() as f64);
+        assert!((rates.sum::<f64>() / 1200.0 - 48.7e6).abs() < 0.3e6);
+    }
+}

@@ -1,0 +1,224 @@
+//! The capacity as it was measured before, in a file: the next run of the gateway begins with it.
+
+use satpep::{Estimate, EstimateSource, EstimatorState, Prior};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use units::{Duration, Instant, Rate};
+
+/// How often the file is written, at most; and a last time at the end.
+const WRITE_PERIOD: Duration = Duration::from_secs(600);
+/// Peers that are remembered: the latest.
+const MOST_PEERS: usize = 1024;
+/// What a file of so many peers does not exceed.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What is known of the link from before, and what is to be known afterwards.
+#[derive(Debug)]
+pub(super) struct Remembered {
+    file: PathBuf,
+    /// The rate that is configured now: what was measured under another is another link's.
+    configured: Option<Rate>,
+    peers: BTreeMap<String, Measured>,
+    is_changed: bool,
+    next_write: Option<Instant>,
+    /// Writing has failed, which has been said.
+    has_failed: bool,
+}
+
+/// The link as it was measured on the way to a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Measured {
+    rate_bps: u64,
+    rtt_us: u64,
+    /// Seconds since 1970.
+    at_unix_s: u64,
+    configured_bps: Option<u64>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    /// By public key.
+    peers: BTreeMap<String, Measured>,
+}
+
+impl Remembered {
+    /// What the gateway `name` has left in `directory`. A file that cannot be read is as good as none.
+    pub(super) fn read(directory: &Path, name: &str, configured: Option<Rate>) -> Self {
+        let file = directory.join(format!("{name}.capacity.json"));
+        let peers = match read(&file) {
+            Ok(content) if content.version == 1 => content.peers,
+            Ok(_) => BTreeMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => {
+                tracing::warn!(file = %file.display(), %error, "the remembered capacity cannot be read: it is measured anew");
+                BTreeMap::new()
+            }
+        };
+        Self { file, configured, peers, is_changed: false, next_write: None, has_failed: false }
+    }
+
+    /// What was measured last on the way to one of the peers with these keys, at `unix_s` seconds since 1970.
+    pub(super) fn prior<'k>(&self, keys: impl Iterator<Item = &'k str>, unix_s: u64) -> Option<Prior> {
+        let configured = self.configured.map(Rate::as_bps);
+        let measured = keys.filter_map(|key| self.peers.get(key));
+        let latest = measured
+            .filter(|one| one.configured_bps == configured && one.rate_bps > 0)
+            .max_by_key(|one| one.at_unix_s)?;
+        // A clock that was set back tells no age.
+        let age = unix_s.checked_sub(latest.at_unix_s).filter(|_| latest.at_unix_s > 0);
+        Some(Prior::Remembered {
+            rate: Rate::from_bps(latest.rate_bps),
+            rtt: Duration::from_micros(latest.rtt_us),
+            age: age.map_or(Duration::MAX, |seconds| Duration::from_secs(seconds.min(1 << 32))),
+        })
+    }
+
+    /// Takes note of what is believed now, with the round-trip times of the peers that are up.
+    pub(super) fn note<'k>(
+        &mut self,
+        now: Instant,
+        unix_s: u64,
+        estimate: &Estimate,
+        peers: impl Iterator<Item = (&'k str, Duration)>,
+    ) {
+        let is_measured = !matches!(estimate.state, EstimatorState::Guess | EstimatorState::Silent)
+            && !matches!(estimate.why, EstimateSource::Prior | EstimateSource::Reported | EstimateSource::Fixed);
+        if !is_measured {
+            return;
+        }
+        for (key, rtt) in peers {
+            let measured = Measured {
+                rate_bps: estimate.rate.as_bps(),
+                rtt_us: rtt.as_nanos() / 1000,
+                at_unix_s: unix_s,
+                configured_bps: self.configured.map(Rate::as_bps),
+            };
+            self.peers.insert(key.to_owned(), measured);
+            self.is_changed = true;
+        }
+        while self.peers.len() > MOST_PEERS {
+            let oldest = self.peers.iter().min_by_key(|(_, one)| one.at_unix_s).map(|(key, _)| key.clone());
+            oldest.and_then(|key| self.peers.remove(&key));
+        }
+        if *self.next_write.get_or_insert(now + WRITE_PERIOD) <= now {
+            self.next_write = Some(now + WRITE_PERIOD);
+            self.write();
+        }
+    }
+
+    /// Writes the file, whole or not at all.
+    fn write(&mut self) {
+        if !std::mem::take(&mut self.is_changed) {
+            return;
+        }
+        let content = Content { version: 1, peers: self.peers.clone() };
+        let beside = self.file.with_extension("json.new");
+        let text = serde_json::to_vec(&content).map_err(io::Error::other);
+        let written = text.and_then(|text| fs::write(&beside, text)).and_then(|()| fs::rename(&beside, &self.file));
+        match written {
+            Ok(()) => self.has_failed = false,
+            // Without the directory nothing is to be remembered.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if !std::mem::replace(&mut self.has_failed, true) => {
+                tracing::warn!(file = %self.file.display(), %error, "the capacity cannot be remembered");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl Drop for Remembered {
+    fn drop(&mut self) {
+        self.write();
+    }
+}
+
+fn read(file: &Path) -> io::Result<Content> {
+    let mut text = Vec::new();
+    File::open(file)?.take(MOST_BYTES).read_to_end(&mut text)?;
+    serde_json::from_slice(&text).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIX: Rate = Rate::from_bps(6_000_000);
+    const RTT: Duration = Duration::from_millis(550);
+
+    fn estimate(why: EstimateSource) -> Estimate {
+        Estimate { rate: SIX, why, confidence: 1.0, state: EstimatorState::Track, is_policed: false }
+    }
+
+    fn remember(directory: &Path, unix_s: u64) {
+        let mut memory = Remembered::read(directory, "gw", None);
+        let now = Instant::ZERO + Duration::from_secs(1);
+        memory.note(now, unix_s, &estimate(EstimateSource::Queue), [("hub", RTT)].into_iter());
+    }
+
+    #[test]
+    fn what_was_measured_is_known_to_the_next_run_with_its_age() {
+        let directory = tempfile::tempdir().unwrap();
+        remember(directory.path(), 1000);
+        let memory = Remembered::read(directory.path(), "gw", None);
+        let known = |unix_s| memory.prior(["other", "hub"].into_iter(), unix_s);
+        let of = |age| Some(Prior::Remembered { rate: SIX, rtt: RTT, age });
+        assert_eq!(known(1060), of(Duration::from_secs(60)));
+        assert_eq!(known(999), of(Duration::MAX), "the clock was set back");
+        assert_eq!(memory.prior(["other"].into_iter(), 1060), None);
+        let configured = Remembered::read(directory.path(), "gw", Some(SIX));
+        assert_eq!(configured.prior(["hub"].into_iter(), 1060), None, "it was measured under another configuration");
+    }
+
+    #[test]
+    fn a_clock_before_1970_tells_no_age() {
+        let directory = tempfile::tempdir().unwrap();
+        remember(directory.path(), 0);
+        let memory = Remembered::read(directory.path(), "gw", None);
+        let prior = memory.prior(["hub"].into_iter(), 5);
+        assert_eq!(prior, Some(Prior::Remembered { rate: SIX, rtt: RTT, age: Duration::MAX }));
+    }
+
+    #[test]
+    fn a_file_that_is_no_good_is_as_good_as_none_and_is_mended() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gw.capacity.json");
+        for text in ["", "{", "{\"version\":1,\"peers\":{\"hub\":{\"rate_bps\":-1}}}", "{\"version\":9,\"peers\":{}}"] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(Remembered::read(directory.path(), "gw", None).prior(["hub"].into_iter(), 1), None, "{text}");
+        }
+        remember(directory.path(), 1000);
+        assert!(Remembered::read(directory.path(), "gw", None).prior(["hub"].into_iter(), 1000).is_some());
+        remember(&directory.path().join("missing"), 1000);
+    }
+
+    #[test]
+    fn what_nobody_measured_is_not_remembered() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut memory = Remembered::read(directory.path(), "gw", None);
+        for why in [EstimateSource::Prior, EstimateSource::Reported, EstimateSource::Fixed] {
+            memory.note(Instant::ZERO, 1000, &estimate(why), [("hub", RTT)].into_iter());
+        }
+        let guess = Estimate { state: EstimatorState::Guess, ..estimate(EstimateSource::Queue) };
+        memory.note(Instant::ZERO, 1000, &guess, [("hub", RTT)].into_iter());
+        drop(memory);
+        assert!(!directory.path().join("gw.capacity.json").exists());
+    }
+
+    #[test]
+    fn it_is_written_seldom() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut memory = Remembered::read(directory.path(), "gw", None);
+        let file = directory.path().join("gw.capacity.json");
+        for second in 0..=600 {
+            assert!(!file.exists(), "{second}");
+            let now = Instant::ZERO + Duration::from_secs(second);
+            memory.note(now, 1000 + second, &estimate(EstimateSource::Trains), [("hub", RTT)].into_iter());
+        }
+        assert!(file.exists());
+    }
+}

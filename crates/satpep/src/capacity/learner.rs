@@ -1,0 +1,412 @@
+//! The estimator of a link's capacity: what it is told by trains, by a queue that grows or stays, by losses, and by rates that are tried.
+//!
+//! All of its arithmetic is in seconds and in IP bytes per second. Between a packet and the report of its arrival lies a round trip:
+//! the queue of now is computed from the queue that a report shows and from what was sent since, so that one is drained once and not
+//! once for each report.
+
+use super::delays::{Counts, Point};
+use super::estimate::{EstimateSource, EstimatorState};
+use super::losses::Losses;
+use super::prior::Belief;
+use super::probing::Probing;
+use super::queue_test::QueueTest;
+use super::report::LostPacket;
+use super::silence::Silence;
+use super::stretches::Push;
+use super::trains::{Plan, Trains};
+use crate::event::PeerId;
+use crate::packet_number::PacketNumber;
+use std::collections::VecDeque;
+use units::Duration;
+
+/// A full packet.
+pub(super) const PACKET: f64 = 1500.0;
+
+/// The estimate, and what it is based on.
+#[derive(Debug)]
+pub(super) struct Learner {
+    pub(super) belief: Belief,
+    /// Bytes per second: the estimate.
+    pub(super) rate: f64,
+    pub(super) why: EstimateSource,
+    /// No train and no queue has answered yet.
+    pub(super) is_guess: bool,
+    pub(super) rtt: RoundTrip,
+    pub(super) trains: Trains,
+    next_train: f64,
+    /// The latest points, the newest last.
+    pub(super) points: VecDeque<Point>,
+    /// The queue that the newest point shows.
+    pub(super) queue: f64,
+    newest: Option<Point>,
+    /// Bytes that have entered the link.
+    pub(super) position: f64,
+    pub(super) noise: f64,
+    /// Several peers are sent to, so that what a train finds may be its peer's own way.
+    pub(super) is_shared: bool,
+    /// How many peers there are.
+    pub(super) peers: usize,
+    /// How unevenly packets leave, as a factor.
+    pub(super) slack: f64,
+    pub(super) counts: Counts,
+    pub(super) push: Push,
+    /// Of what trains find, the share that is ours: others that are not measured have the rest.
+    pub(super) ours: f64,
+    /// What the link carried when its queue grew just after trains had found more.
+    pub(super) carried: Option<f64>,
+    pub(super) probing: Probing,
+    pub(super) test: Option<QueueTest>,
+    pub(super) silence: Silence,
+    /// When the estimate was last raised by trains, and what they had found; when a queue was last seen to grow; when the estimate was
+    /// last lowered.
+    pub(super) raised_at: f64,
+    pub(super) raised_by: Option<f64>,
+    pub(super) grown_at: f64,
+    pub(super) lowered_at: f64,
+}
+
+/// A packet: when it was sent, and how many bytes had entered the link with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) at: f64,
+    pub(super) position: f64,
+}
+
+/// What a report says.
+#[derive(Debug)]
+pub(super) struct News<'a> {
+    /// The newest packet whose arrival is reported.
+    pub(super) newest: Sent,
+    pub(super) largest: PacketNumber,
+    pub(super) lost: &'a [LostPacket],
+    pub(super) point: Option<Point>,
+    pub(super) noise: f64,
+    pub(super) counts: Counts,
+}
+
+/// What follows from a report at once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Judgement {
+    /// Data is to be held back until then.
+    pub(super) hold_until: Option<f64>,
+    /// So much of the delay is no queue, in seconds.
+    pub(super) shift: Option<f64>,
+}
+
+/// The round-trip time, smoothed, and how far it varies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RoundTrip {
+    pub(super) smoothed: f64,
+    pub(super) variation: f64,
+}
+
+impl RoundTrip {
+    fn sample(&mut self, seconds: f64) {
+        self.variation += 0.25 * ((seconds - self.smoothed).abs() - self.variation);
+        self.smoothed += 0.125 * (seconds - self.smoothed);
+    }
+}
+
+impl Learner {
+    /// A train shows up to this multiple of the rate; its queue of 21 ms fits one of a tenth of the BDP of a GEO hop.
+    pub(super) const TRAIN: f64 = 8.0;
+    /// The first train of a guess leaves this much faster: it may be ten times too low.
+    const FIRST_TRAIN: f64 = 64.0;
+    /// Its packets, and those of one where no more wait.
+    const FIRST_PACKETS: f64 = 16.0;
+    const SHORT: u32 = 8;
+    /// Of many peers, one is not sent more at once than its part of this long, or than the scheduler remembers that it owes.
+    const TURN: f64 = 0.25;
+    const OWED: f64 = 8.0;
+    /// Where too little waits for a train, it is looked for again after this long.
+    const RETRY: f64 = 0.005;
+    /// Packets of a train, at least; and the time that it takes the link. Sixteen milliseconds outlast what a host is late.
+    const TRAIN_PACKETS: f64 = 12.0;
+    const TRAIN_TIME: f64 = 0.016;
+    const LONGEST_TRAIN_TIME: f64 = 0.04;
+    /// Below this rate (20 Mbit/s) no more than so many packets, which are what an acknowledgement path of that rate can report.
+    const SLOW: f64 = 2.5e6;
+    const SLOW_PACKETS: f64 = 64.0;
+    /// What a guess may have under way until the link answers: bytes, and time at the prior's rate. A prior ten times too high costs six
+    /// per cent of 10 MB then.
+    const UNPROVEN: f64 = 512e3;
+    const UNPROVEN_ROUNDS: f64 = 0.25;
+    const UNPROVEN_PACE: f64 = 0.125;
+    /// The pace of a link that is followed: a queue that should not be there drains.
+    const FOLLOW: f64 = 0.995;
+    /// The estimate is no lower than this share of the prior.
+    const LEAST: f64 = 1.0 / 64.0;
+    /// A reported rate up to this multiple of the estimate is used without reserve.
+    const BELIEVED: f64 = 1.25;
+    const MAX_POINTS: usize = 200;
+    /// Seconds of stamps that a point needs, and packets at most: they outlast a stall of a host.
+    const POINT: f64 = 0.02;
+    const LONGEST_POINT: f64 = 0.08;
+    const POINT_PACKETS: f64 = 8.0;
+
+    pub(super) fn new(belief: Belief, rtt: Duration) -> Self {
+        let rtt = rtt.as_secs_f64();
+        Self {
+            belief,
+            rate: belief.rate,
+            why: EstimateSource::Prior,
+            is_guess: true,
+            rtt: RoundTrip { smoothed: rtt, variation: rtt / 8.0 },
+            trains: Trains::default(),
+            next_train: 0.0,
+            points: VecDeque::new(),
+            queue: 0.0,
+            newest: None,
+            position: 0.0,
+            noise: 0.0005,
+            is_shared: false,
+            peers: 1,
+            slack: 1.0,
+            counts: Counts::default(),
+            push: Push::default(),
+            ours: 1.0,
+            carried: None,
+            probing: Probing::default(),
+            test: None,
+            silence: Silence::default(),
+            raised_at: f64::NEG_INFINITY,
+            raised_by: None,
+            grown_at: f64::NEG_INFINITY,
+            lowered_at: f64::NEG_INFINITY,
+        }
+    }
+
+    /// Somebody who should know says what the capacity is.
+    pub(super) fn tell(&mut self, belief: Belief) {
+        // What is much more than was thought has to prove itself like a guess.
+        self.is_guess |= belief.rate > Self::BELIEVED * self.rate;
+        self.belief = belief;
+        self.set(belief.rate, EstimateSource::Reported);
+        self.points.clear();
+        self.trains.forget_results();
+        self.probing.abandon();
+        self.raised_by = None;
+        (self.ours, self.carried) = (1.0, None);
+    }
+
+    /// How long the link takes for so many full packets.
+    pub(super) fn packets(&self, count: f64) -> f64 {
+        count * PACKET / self.rate
+    }
+
+    /// A queue of this length is one.
+    pub(super) fn busy(&self) -> f64 {
+        (0.003f64).max(self.packets(1.5)).max(2.0 * self.noise)
+    }
+
+    /// A queue of this length is to be drained.
+    pub(super) fn high(&self) -> f64 {
+        (0.012f64).max(self.packets(5.0)).max(4.0 * self.noise)
+    }
+
+    /// The queue now, by the latest point and what has entered the link since.
+    pub(super) fn predicted_queue(&self, now: f64) -> f64 {
+        let Some(newest) = &self.newest else { return 0.0 };
+        if self.probing.drops_surplus(now, self.rtt.smoothed) {
+            return if self.queue > self.busy() { self.queue } else { 0.0 };
+        }
+        let rate = self.probing.trial_rate().unwrap_or(self.rate);
+        (newest.queue + (self.position - newest.position) / rate - (now - newest.sent)).max(0.0)
+    }
+
+    pub(super) fn state(&self, now: f64) -> EstimatorState {
+        if self.silence.is_silent(now, &self.rtt) {
+            EstimatorState::Silent
+        } else if self.is_guess {
+            EstimatorState::Guess
+        } else if self.silence.is_quiet(now, &self.rtt) {
+            EstimatorState::Quiet
+        } else {
+            self.probing.state()
+        }
+    }
+
+    /// Bytes per second to send now, a train that is leaving left out of account.
+    pub(super) fn pace(&self, now: f64) -> f64 {
+        if self.silence.is_silent(now, &self.rtt) {
+            return (self.rate * Silence::SILENT_PACE).max(PACKET / self.silence.probe_interval(&self.rtt));
+        }
+        if let Some(rate) = self.probing.experiment_rate() {
+            return rate;
+        }
+        if self.is_guess {
+            let most = Self::UNPROVEN.max(self.belief.rate * self.rtt.smoothed * Self::UNPROVEN_ROUNDS);
+            let pace = self.rate * self.belief.confidence;
+            let unproven = self.position - self.silence.reported();
+            let limit = if unproven > most { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
+            return pace.min(limit) * 0.99;
+        }
+        if self.silence.is_quiet(now, &self.rtt) {
+            return self.rate * Silence::QUIET_PACE;
+        }
+        if let Some(rate) = self.probing.trial_rate() {
+            return rate;
+        }
+        if self.test.as_ref().is_some_and(|test| now < test.until) {
+            return self.rate * QueueTest::PACE;
+        }
+        if self.push.is_on && !self.probing.is_limited && self.predicted_queue(now) < self.busy() {
+            return self.rate * (1.0 + self.push.share);
+        }
+        self.rate * Self::FOLLOW
+    }
+
+    /// The train to begin now, if it is time for one.
+    fn plan_train(&self, now: f64) -> Option<Plan> {
+        let is_free = self.trains.leaving_at().is_none() && now >= self.next_train;
+        if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.silence.is_silent(now, &self.rtt) {
+            return None;
+        }
+        if self.predicted_queue(now) > (0.004f64).max(self.packets(3.0)) {
+            return None;
+        }
+        let time = Self::TRAIN_TIME.max((12.0 * self.noise).min(Self::LONGEST_TRAIN_TIME));
+        let count = if self.is_guess {
+            Self::FIRST_PACKETS
+        } else {
+            let longest = Self::LONGEST_TRAIN_TIME * self.rate / PACKET;
+            let most = if self.rate < Self::SLOW { Self::SLOW_PACKETS } else { 512.0 };
+            let fair = (self.rate * Self::TURN / PACKET / self.peers as f64).max(Self::OWED);
+            (self.rate * time / PACKET).max(Self::TRAIN_PACKETS).min(most).min(longest).min(fair).max(4.0)
+        };
+        let multiple = if self.is_guess { Self::FIRST_TRAIN } else { Self::TRAIN };
+        Some(Plan { count: count as u32, rate: self.pace(now) * multiple })
+    }
+
+    /// Begins a train with packet `number` of `peer` if it is time for one and enough waits to be sent.
+    pub(super) fn begin_train_if_due(
+        &mut self,
+        now: f64,
+        peer: PeerId,
+        number: PacketNumber,
+        has_waiting: impl Fn(u64) -> bool,
+    ) {
+        let Some(plan) = self.plan_train(now) else { return };
+        let bytes = |count: u32| u64::from(count) * PACKET as u64;
+        if has_waiting(bytes(plan.count)) {
+            self.begin_train(now, peer, number, plan);
+        } else if self.is_guess && has_waiting(bytes(Self::SHORT)) {
+            self.begin_train(now, peer, number, Plan { count: Self::SHORT, ..plan });
+        } else {
+            // It is looked for again a little later.
+            self.next_train = now + Self::RETRY;
+        }
+    }
+
+    /// A train begins with packet `number` of `peer`.
+    fn begin_train(&mut self, now: f64, peer: PeerId, number: PacketNumber, plan: Plan) {
+        self.trains.begin(now, peer, number, plan);
+        self.next_train = now + (self.rtt.smoothed / 4.0).clamp(0.05, 0.15);
+    }
+
+    /// A packet of `ip_bytes` left, and `position` bytes have entered the link with it.
+    pub(super) fn on_sent(&mut self, now: f64, ip_bytes: usize, position: f64) {
+        self.position = position;
+        self.silence.on_sent(now, position);
+        self.probing.on_sent(now, position - ip_bytes as f64);
+        if self.trains.leaving_at().is_some() {
+            let pace = self.pace(now);
+            self.trains.on_sent(ip_bytes, pace);
+        }
+    }
+
+    /// Takes in what a report of `peer` says. Returns until when to hold data back, and what of its delay is no queue.
+    pub(super) fn on_report(&mut self, now: f64, peer: PeerId, news: &News<'_>) -> Judgement {
+        let Sent { at: sent, position } = news.newest;
+        if position > self.silence.reported() {
+            self.rtt.sample(now - sent);
+        }
+        self.silence.on_report(now, sent, position);
+        if self.trains.conclude(now, peer, news.largest, self.rtt.smoothed) {
+            self.on_trains(now);
+        }
+        let mut judgement = Judgement::default();
+        if let Some(point) = news.point {
+            self.noise = news.noise;
+            judgement.shift = self.on_point(now, point);
+        }
+        news.lost.iter().for_each(|lost| self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size)));
+        self.counts = news.counts;
+        self.on_round(now, sent, position);
+        if news.point.is_some() {
+            judgement.hold_until = self.judge_queue(now);
+        }
+        judgement
+    }
+
+    /// Seconds of stamps that a point needs.
+    pub(super) fn point_length(&self) -> f64 {
+        Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT))
+    }
+
+    /// Whether much more is in flight at the prior's rate than is sent before the link has answered.
+    pub(super) fn is_long(&self) -> bool {
+        self.belief.rate * self.rtt.smoothed > 2.0 * Self::UNPROVEN
+    }
+
+    /// Whether the queue is not known to change.
+    pub(super) fn is_steady(&self, now: f64) -> bool {
+        now - self.grown_at > 2.0 * self.rtt.smoothed
+    }
+
+    /// Takes in a point. Returns what of its delay turned out to be no queue.
+    fn on_point(&mut self, now: f64, point: Point) -> Option<f64> {
+        self.notice_jump(&point);
+        self.queue = point.queue;
+        self.newest = Some(point);
+        self.points.push_back(point);
+        if self.points.len() > Self::MAX_POINTS {
+            self.points.pop_front();
+        }
+        let shift = self.conclude_test(now, &point);
+        if shift.is_some() {
+            self.queue = 0.0;
+            self.newest = Some(Point { queue: 0.0, ..point });
+            self.points.clear();
+        }
+        if let Some(point) = self.newest {
+            self.on_stretches(now, &point);
+        }
+        shift
+    }
+
+    /// After an outage points, trains and rounds begin anew; the estimate stays.
+    pub(super) fn begin_anew(&mut self, now: f64) {
+        self.probing.ignore_losses_before(now);
+        self.silence.end();
+        self.points.clear();
+        self.newest = None;
+        self.trains.forget_results();
+        self.probing.abandon();
+        self.test = None;
+    }
+
+    /// The estimate is `rate` from now on.
+    pub(super) fn set(&mut self, rate: f64, why: EstimateSource) {
+        self.rate = rate.clamp((self.belief.rate * Self::LEAST).min(self.belief.ceiling), self.belief.ceiling);
+        self.why = why;
+    }
+
+    /// The link has answered: the prior is no longer all there is.
+    pub(super) fn end_guess(&mut self) {
+        self.is_guess = false;
+    }
+
+    /// From here on losses count, and points too.
+    pub(super) fn restart_points(&mut self) {
+        self.points.clear();
+        self.points.extend(self.newest);
+    }
+}
+
+impl Losses {
+    /// None yet, from the start of everything.
+    pub(super) fn none() -> Self {
+        Self::new(0.0)
+    }
+}

@@ -1,0 +1,114 @@
+//! One peer's reports: read into delays and points on its clock alone.
+
+use super::delays::{Counts, Delays, Point, Sample};
+use super::learner::Sent;
+use super::report::Report;
+use std::collections::VecDeque;
+
+/// What is known of the way to a peer.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    pub(super) delays: Delays,
+    /// Bytes that the peer has received, and that were lost on the way to it.
+    received: u64,
+    lost: u64,
+    /// The share of bytes that is lost on the way, of late.
+    loss: f64,
+    /// The newest packet whose arrival was reported, and how many bytes had been sent to this peer with it.
+    newest: Option<(Sent, f64)>,
+    /// When the latest points were sent, and the queue that they saw; the newest last.
+    seen: VecDeque<(f64, f64)>,
+}
+
+/// A report in the light of those before it.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) newest: Sent,
+    /// Bytes that had been sent to this peer with it.
+    pub(super) newest_own: f64,
+    pub(super) point: Option<Point>,
+}
+
+impl Path {
+    /// Points that are remembered: a peer with a queue of its own reports a second later than others what was sent at the same time.
+    const SEEN: usize = 64;
+    /// Bytes that the share of losses remembers.
+    const LOSS_MEMORY: f64 = 100e3;
+
+    /// Takes in a report, all but its trains; `None` as long as nothing was ever stamped. `is_first` says whether a stamp of a train is its first packet,
+    /// which alone of them queued behind nothing of its own; a point takes `length` seconds.
+    pub(super) fn read(
+        &mut self,
+        report: &Report,
+        (totals, clock): (&mut Counts, usize),
+        (length, is_steady): (f64, bool),
+        mut is_first: impl FnMut(&super::report::Stamp) -> bool,
+    ) -> Option<Reading> {
+        let mut latest = f64::NEG_INFINITY;
+        for stamp in &report.stamps {
+            let arrived = stamp.arrived.as_secs_f64();
+            latest = latest.max(arrived);
+            let counts = if stamp.is_train { is_first(stamp) } else { true };
+            if counts {
+                self.delays.add(Sample {
+                    sent: stamp.sent.as_secs_f64(),
+                    arrived,
+                    position: stamp.position as f64,
+                    own: stamp.own as f64,
+                });
+            }
+        }
+        if let Some(stamp) = report.stamps.iter().max_by_key(|stamp| stamp.number) {
+            self.newest =
+                Some((Sent { at: stamp.sent.as_secs_f64(), position: stamp.position as f64 }, stamp.own as f64));
+            (totals.newest, totals.clock) = (latest, clock);
+        }
+        let received = report.received_bytes.saturating_sub(self.received) as f64;
+        totals.received += received;
+        self.received = self.received.max(report.received_bytes);
+        let lost: u64 = report.lost.iter().map(|lost| u64::from(lost.ip_size)).sum();
+        self.lost += lost;
+        totals.lost += lost as f64;
+        let decided = received + lost as f64;
+        if decided > 0.0 {
+            self.loss += (decided / Self::LOSS_MEMORY).min(0.5) * (lost as f64 / decided - self.loss);
+        }
+        let point = self.delays.take(length, *totals, is_steady);
+        if let Some(point) = point {
+            if self.seen.len() == Self::SEEN {
+                self.seen.pop_front();
+            }
+            self.seen.push_back((point.sent, point.queue));
+        }
+        let (newest, newest_own) = self.newest?;
+        Some(Reading { newest, newest_own, point })
+    }
+
+    /// The queue that was seen by what was sent at about `sent`, at most `apart` seconds from it.
+    pub(super) fn queue_at(&self, sent: f64, apart: f64) -> Option<f64> {
+        let nearest = self.seen.iter().rev().min_by(|a, b| (a.0 - sent).abs().total_cmp(&(b.0 - sent).abs()))?;
+        ((nearest.0 - sent).abs() <= apart).then_some(nearest.1)
+    }
+
+    /// The share of bytes that is lost on the way, of late.
+    pub(super) fn loss(&self) -> f64 {
+        self.loss
+    }
+
+    /// The queue that was seen last.
+    pub(super) fn queue(&self) -> f64 {
+        self.seen.back().map_or(0.0, |(_, queue)| *queue)
+    }
+
+    /// So much of the delay is no queue.
+    pub(super) fn shift(&mut self, seconds: f64) {
+        self.delays.shift(seconds);
+        self.seen.iter_mut().for_each(|(_, queue)| *queue = (*queue - seconds).max(0.0));
+    }
+
+    /// After an outage.
+    pub(super) fn interrupt(&mut self) {
+        self.delays.interrupt();
+        self.seen.clear();
+    }
+}

@@ -1,0 +1,552 @@
+//! Rates that are tried: a higher one where trains find more than the estimate, a lower one where losses without a queue may be a
+//! policer's. Losses alone say nothing of the capacity; that they become fewer at a lower rate does.
+
+use super::delays::Counts;
+use super::estimate::{EstimateSource, EstimatorState};
+use super::learner::{Learner, PACKET};
+use super::losses::{Losses, Lossiness};
+use super::queue_test::Doubt;
+use super::trains::median;
+use smallvec::SmallVec;
+
+/// The first packet of something: bytes that had entered the link before it, and when it was sent.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    position: f64,
+    sent: f64,
+}
+
+/// A higher rate for a moment.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    rate: f64,
+    before: f64,
+    start: Option<Start>,
+    /// Bytes of it that are sent before it is judged, or all until then.
+    pulse: f64,
+    is_sent: bool,
+}
+
+/// A lower rate for a moment.
+#[derive(Debug, Clone, Copy)]
+struct Experiment {
+    rate: f64,
+    /// Bytes per second that arrived before it, and what was lost.
+    arrived: f64,
+    lossiness: Lossiness,
+    /// Trains were spaced out: the link has a queue, so that losses need not be a policer's.
+    is_serial: bool,
+    start: Option<Start>,
+}
+
+/// A stretch over which losses are counted.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    start: Start,
+    began: f64,
+    /// What had arrived by then.
+    counts: Counts,
+    longest_queue: f64,
+}
+
+/// What is being tried, what losses are usual, and when more may be tried.
+#[derive(Debug)]
+pub(super) struct Probing {
+    losses: Losses,
+    round: Option<Round>,
+    /// The share of packets that is lost without congestion, and over how many packets that was measured.
+    pub(super) usual: f64,
+    measured: f64,
+    /// What the latest round lost beyond that, if it was more than noise; and rounds in a row that did.
+    pub(super) excess: f64,
+    excesses: u32,
+    trial: Option<Trial>,
+    next_trial: f64,
+    failed: u32,
+    /// So much was lost lately that it may have been a policer's doing.
+    suspected_until: f64,
+    /// What is beyond the estimate is dropped without a queue.
+    pub(super) is_limited: bool,
+    /// The policer's rate is known to a hundredth; what is tried beyond it next.
+    is_exact: bool,
+    step: f64,
+    experiment: Option<Experiment>,
+    next_experiment: f64,
+    /// The first of two experiments in a row has found fewer losses.
+    found_once: bool,
+    /// Rounds count that began later than this.
+    counts_from: f64,
+    /// When a trial lost what it sent beyond the estimate.
+    overshot_at: f64,
+    /// The most that arrived in a round, in bytes per second, and when.
+    carried: f64,
+    carried_at: f64,
+    pub(super) doubt: Doubt,
+}
+
+impl Default for Probing {
+    fn default() -> Self {
+        Self {
+            losses: Losses::none(),
+            round: None,
+            usual: 0.0,
+            measured: 0.0,
+            excess: 0.0,
+            excesses: 0,
+            trial: None,
+            next_trial: f64::NEG_INFINITY,
+            failed: 0,
+            suspected_until: f64::NEG_INFINITY,
+            is_limited: false,
+            is_exact: false,
+            step: Self::CREEP,
+            experiment: None,
+            next_experiment: f64::NEG_INFINITY,
+            found_once: false,
+            counts_from: f64::NEG_INFINITY,
+            overshot_at: f64::NEG_INFINITY,
+            carried: 0.0,
+            carried_at: f64::NEG_INFINITY,
+            doubt: Doubt::default(),
+        }
+    }
+}
+
+impl Probing {
+    /// Packets that the usual loss remembers, and how many make up the first guess of it.
+    const MEMORY: f64 = 2000.0;
+    const FIRST: f64 = 1000.0;
+    /// The usual loss is believed up to here.
+    const MOST_USUAL: f64 = 0.2;
+    /// Losses beyond the usual by this share are no noise.
+    const EXCESS: f64 = 0.02;
+    /// After a failed trial the next is this long in coming, in seconds and in round trips, and twice as long after each other one.
+    const BACK_OFF: f64 = 10.0;
+    const BACK_OFF_ROUNDS: f64 = 16.0;
+    const MOST_FAILED: u32 = 5;
+    /// A trial is judged after a quarter of a round trip within these numbers of packets, an experiment after so many.
+    const TRIAL_PACKETS: [f64; 2] = [24.0, 200.0];
+    /// Where a policer was found, a trial lasts long enough to empty its bucket: seconds.
+    const BUCKET: f64 = 1.0;
+    const EXPERIMENT_PACKETS: f64 = 256.0;
+    /// A round has so many packets and lasts so long, at least.
+    const ROUND_PACKETS: f64 = 160.0;
+    const ROUND: f64 = 0.2;
+    /// So many packets are enough where this share of them is lost beyond the usual.
+    const FEW_PACKETS: f64 = 64.0;
+    const MANY: f64 = 0.2;
+    /// What is tried beyond a policer's rate as it was found: at first, and at most.
+    const CREEP: f64 = 0.01;
+    const MOST_STEP: f64 = 0.04;
+    /// An experiment's rate is this share of the estimate at least: it has to end.
+    const LEAST_RATE: f64 = 0.125;
+    /// No policer loses more than this: a prior would have to be twenty times too high.
+    const BROKEN: f64 = 0.95;
+    /// For so many seconds after many losses trials are short.
+    const SUSPECTED: f64 = 30.0;
+    /// How long what arrived in a round is remembered.
+    const CARRIED: f64 = 60.0;
+
+    /// A packet is about to leave, when `position` bytes have entered the link.
+    pub(super) fn on_sent(&mut self, now: f64, position: f64) {
+        let start = Start { position, sent: now };
+        if let Some(Experiment { start: begins @ None, .. }) = &mut self.experiment {
+            *begins = Some(start);
+            self.losses = Losses::new(position);
+        } else if let Some(Trial { start: begins @ None, .. }) = &mut self.trial {
+            *begins = Some(start);
+        }
+        if let Some(Trial { start: Some(start), pulse, is_sent, .. }) = &mut self.trial {
+            *is_sent |= position > start.position + *pulse;
+        }
+    }
+
+    pub(super) fn on_lost(&mut self, position: f64, ip_bytes: f64) {
+        self.losses.add(position, ip_bytes);
+    }
+
+    pub(super) fn state(&self) -> EstimatorState {
+        match (&self.experiment, &self.trial) {
+            (Some(_), _) => EstimatorState::Experiment,
+            (None, Some(_)) => EstimatorState::Trial,
+            (None, None) => EstimatorState::Track,
+        }
+    }
+
+    pub(super) fn trial_rate(&self) -> Option<f64> {
+        self.trial.filter(|trial| !trial.is_sent).map(|trial| trial.rate)
+    }
+
+    pub(super) fn experiment_rate(&self) -> Option<f64> {
+        self.experiment.map(|experiment| experiment.rate)
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.trial.is_some() || self.experiment.is_some()
+    }
+
+    /// Whether what was sent beyond the estimate of late was dropped, so that it queues nowhere.
+    pub(super) fn drops_surplus(&self, now: f64, rtt: f64) -> bool {
+        self.is_limited || now - self.overshot_at < 1.5 * rtt + 0.1
+    }
+
+    pub(super) fn forbids_trains(&self, now: f64, rtt: f64) -> bool {
+        self.experiment.is_some() || (self.is_limited && now < self.next_trial - 2.0 * rtt)
+    }
+
+    /// What was being tried and counted tells nothing.
+    pub(super) fn abandon(&mut self) {
+        (self.trial, self.experiment, self.round) = (None, None, None);
+    }
+
+    /// Of what was sent before `now` losses say nothing.
+    pub(super) fn ignore_losses_before(&mut self, now: f64) {
+        self.counts_from = now;
+    }
+
+    pub(super) fn end_trial(&mut self) {
+        self.trial = None;
+    }
+
+    /// More is not tried for a while.
+    fn back_off(&mut self, now: f64, rtt: f64) {
+        self.failed = (self.failed + 1).min(Self::MOST_FAILED);
+        let seconds = Self::BACK_OFF.max(Self::BACK_OFF_ROUNDS * rtt);
+        self.next_trial = now + seconds * f64::from(1u32 << self.failed);
+        self.is_exact &= self.is_limited;
+        (self.is_limited, self.step) = (true, Self::CREEP);
+    }
+}
+
+impl Learner {
+    /// A train raises the estimate by this at once; more is tried first.
+    const AT_ONCE: f64 = 1.25;
+    /// Others that are not measured are left this share of what trains find, at most.
+    const LEAST_OURS: f64 = 0.2;
+    /// Trains that were spaced out at up to this multiple of the estimate are believed to be the link's doing.
+    const SURE: f64 = 12.0;
+    /// What trains find has to differ from the estimate by.
+    const TOLERANCE: f64 = 0.06;
+
+    /// Draws what follows from the latest trains.
+    pub(super) fn on_trains(&mut self, now: f64) {
+        let since = now - (2.0 * self.rtt.smoothed).max(1.0);
+        let latest: SmallVec<[_; 8]> = self.trains.results(since).copied().collect();
+        let wanted = if self.is_guess { 1 } else { 3 };
+        if latest.len() < wanted || self.probing.experiment.is_some() {
+            return;
+        }
+        let dispersed: SmallVec<[_; 8]> = latest.iter().filter(|result| result.is_dispersed()).copied().collect();
+        self.push.is_on = dispersed.len() * 2 > latest.len();
+        if !self.push.is_on {
+            let mut lower: SmallVec<[f64; 8]> =
+                latest.iter().filter(|result| !result.is_dispersed()).map(|result| result.found).collect();
+            return self.on_lower_bound(now, median(&mut lower));
+        }
+        let mut found: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.found).collect();
+        let found = median(&mut found);
+        let mut spans: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.span).collect();
+        let noise = 1.2 * self.noise / median(&mut spans) / (dispersed.len() as f64 / 2.0).sqrt();
+        let tolerance = Self::TOLERANCE.max(noise);
+        if let Some(carried) = self.carried.take() {
+            // Trains find the link's rate, and others have a part of it.
+            self.ours = (carried / found).clamp(Self::LEAST_OURS, 1.0);
+        }
+        let rate = found * self.ours;
+        let both = |agrees: &dyn Fn(f64) -> bool| dispersed.iter().rev().take(2).all(|r| agrees(r.found * self.ours));
+        if self.is_guess {
+            self.end_guess();
+            self.points.clear();
+            self.trains.forget_results();
+            self.grown_at = now;
+            if rate > Self::AT_ONCE * self.rate {
+                self.rate *= self.belief.confidence;
+            }
+            self.raise_to(now, rate, Some(found));
+        } else if rate > self.rate * (1.0 + tolerance)
+            && now - self.lowered_at > 1.2 * self.rtt.smoothed + 0.1
+            && both(&|rate| rate > self.rate * (1.0 + tolerance / 2.0))
+        {
+            if self.probing.trial.is_none() {
+                self.raise_to(now, rate, Some(found));
+            }
+        } else if rate < self.rate * (1.0 - tolerance)
+            && now - self.raised_at > self.rtt.smoothed + 0.1
+            && self.queue > self.busy()
+            && !self.is_shared
+            && both(&|rate| rate < self.rate * (1.0 - tolerance / 2.0))
+        {
+            self.set(rate, EstimateSource::Trains);
+            self.points.clear();
+            self.trains.forget_results();
+            self.probing.trial = None;
+        }
+    }
+
+    /// Trains were not spaced out: the link carries `found` at least.
+    fn on_lower_bound(&mut self, now: f64, found: f64) {
+        if self.is_guess {
+            self.end_guess();
+            self.points.clear();
+            self.rate *= self.belief.confidence;
+            if self.belief.confidence == 1.0 {
+                // There is no haste to try more than is believed: other trains follow, and the news of what was lost.
+                return;
+            }
+        }
+        let may = self.probing.trial.is_none()
+            && now >= self.probing.next_trial
+            && self.rate < self.belief.ceiling
+            && self.probing.excess == 0.0;
+        if found > 1.1 * self.rate && may {
+            self.raise_to(now, found, None);
+        }
+    }
+
+    /// Trains say that the link carries `rate`: `found` if they were spaced out, more otherwise.
+    fn raise_to(&mut self, now: f64, rate: f64, found: Option<f64>) {
+        let rate = rate.min(self.belief.ceiling);
+        if rate <= Self::AT_ONCE * self.rate || rate <= 1.02 * self.probing.carried {
+            self.raised_by = found.filter(|_| rate > self.rate);
+            self.set(rate, EstimateSource::Trains);
+        } else if now >= self.probing.next_trial {
+            let most = match found {
+                _ if self.probing.is_limited => Self::AT_ONCE,
+                Some(_) if rate <= 4.0 * self.rate => 4.0,
+                _ => 2.0,
+            };
+            let rate = rate.min(most * self.rate);
+            // Where trains were not spaced out the link may be a policer's: what is beyond its rate is lost, and has to be short.
+            let is_sure =
+                found.is_some_and(|found| found <= Self::SURE * self.rate) && now > self.probing.suspected_until;
+            let pulse = if is_sure { f64::INFINITY } else { self.trial_length(rate) };
+            let trial = Trial { rate, before: self.rate, start: None, pulse, is_sent: false };
+            self.probing.trial = Some(trial);
+            self.raised_by = found;
+        } else {
+            return;
+        }
+        self.raised_at = now;
+        self.points.clear();
+        self.trains.forget_results();
+    }
+
+    /// Bytes by which a trial is judged.
+    fn trial_length(&self, rate: f64) -> f64 {
+        let [least, most] = Probing::TRIAL_PACKETS.map(|packets| packets * PACKET);
+        let bucket = if self.probing.is_limited { Probing::BUCKET * rate } else { 0.0 };
+        (0.25 * self.rtt.smoothed * rate).clamp(least, most).max(bucket)
+    }
+
+    /// A report came, whose newest packet was sent at `sent` and ended at `position`: judges what was lost if it is time.
+    pub(super) fn on_round(&mut self, now: f64, sent: f64, position: f64) {
+        let queue = self.queue;
+        let Some(round) = &mut self.probing.round else {
+            if self.probing.experiment.is_none() {
+                self.probing.losses = Losses::new(position);
+            }
+            let start = Start { position, sent };
+            self.probing.round = Some(Round { start, began: now, counts: self.counts, longest_queue: queue });
+            return;
+        };
+        round.longest_queue = round.longest_queue.max(queue);
+        let round = *round;
+        if let Some(experiment) = self.probing.experiment {
+            let Some(start) = experiment.start else { return };
+            if position >= start.position + Probing::EXPERIMENT_PACKETS * PACKET {
+                self.judge_experiment(now, &experiment, (start, Start { position, sent }));
+            }
+        } else if let Some(trial) = self.probing.trial {
+            let Some(start) = trial.start else { return };
+            if position < start.position && self.loses_much(&round, position) {
+                // There is too much already.
+                self.probing.trial = None;
+            } else if position >= start.position + self.trial_length(trial.rate) {
+                self.judge_trial(now, &trial, (start, Start { position, sent }));
+            }
+        } else {
+            let packets = (position - round.start.position) / PACKET;
+            let is_long =
+                now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS;
+            if is_long {
+                self.judge_round(now, &round, Start { position, sent });
+            } else if self.loses_much(&round, position) {
+                // What a policer's bucket let through at first tells nothing of its rate.
+                let middle =
+                    Start { position: (round.start.position + position) / 2.0, sent: (round.start.sent + sent) / 2.0 };
+                self.judge_round(now, &Round { start: middle, ..round }, Start { position, sent });
+            }
+        }
+    }
+
+    /// Whether so much of a round is lost that there is no need to wait for its end.
+    fn loses_much(&mut self, round: &Round, position: f64) -> bool {
+        let is_queued = round.longest_queue >= (0.012f64).max(self.packets(6.0));
+        if is_queued || position - round.start.position < Probing::FEW_PACKETS * PACKET {
+            return false;
+        }
+        let losses = &mut self.probing.losses;
+        let may_be = losses.total() > Probing::MANY * (position - round.start.position);
+        may_be && losses.between(round.start.position, position).median > Probing::MANY + self.probing.usual
+    }
+
+    /// A new round begins with what was sent after `end`.
+    fn begin_round(&mut self, now: f64, end: Start) {
+        self.probing.losses = Losses::new(end.position);
+        self.probing.round = Some(Round { start: end, began: now, counts: self.counts, longest_queue: 0.0 });
+    }
+
+    fn judge_trial(&mut self, now: f64, trial: &Trial, (start, end): (Start, Start)) {
+        let half = (start.position + end.position) / 2.0;
+        let lossiness = self.probing.losses.between(half, end.position);
+        let sent = (end.position - start.position) / (end.sent - start.sent).max(1e-3);
+        let arrived = self.received_since((start.sent + end.sent) / 2.0).unwrap_or(sent * (1.0 - lossiness.mean));
+        self.begin_round(now, end);
+        self.note_excess(lossiness);
+        self.probing.trial = None;
+        let excess = lossiness.median - self.probing.usual;
+        if excess > (0.03f64).max(0.2 * (1.0 - trial.before / trial.rate)) {
+            self.probing.back_off(now, self.rtt.smoothed);
+            self.probing.is_exact = false;
+            let rate = (arrived / (1.0 - self.probing.usual)).min(trial.rate);
+            self.set(rate * 0.99, EstimateSource::Losses);
+            (self.probing.counts_from, self.probing.overshot_at) = (now, now);
+        } else {
+            self.set(trial.rate, EstimateSource::Trial);
+            (self.probing.failed, self.probing.next_trial, self.probing.is_limited) = (0, now, false);
+        }
+    }
+
+    /// Bytes per second that arrived of what was sent since `sent`; `None` if that was too short a time ago.
+    fn received_since(&self, sent: f64) -> Option<f64> {
+        let first = self.points.iter().find(|point| point.sent >= sent)?;
+        let (before, after) = (&first.counts, &self.points.back()?.counts);
+        let took = after.since(before).filter(|took| *took >= 0.04)?;
+        Some((after.received - before.received) / took)
+    }
+
+    fn note_excess(&mut self, lossiness: Lossiness) {
+        let excess = lossiness.median - self.probing.usual;
+        self.probing.excess = if excess > Probing::EXCESS { excess } else { 0.0 };
+    }
+
+    fn judge_experiment(&mut self, now: f64, experiment: &Experiment, (start, end): (Start, Start)) {
+        let lossiness = self.probing.losses.between(start.position, end.position);
+        let (before, usual) = (experiment.lossiness, self.probing.usual);
+        self.begin_round(now, end);
+        self.note_excess(lossiness);
+        self.probing.experiment = None;
+        self.probing.counts_from = now;
+        let is_third = |now: f64, before: f64| now <= usual + (before - usual) / 3.0;
+        let has_fallen = is_third(lossiness.median, before.median) && is_third(lossiness.mean, before.mean);
+        let is_clear = before.median > Probing::MANY;
+        if has_fallen && experiment.is_serial && !is_clear && !self.probing.found_once {
+            // Losses that come and go by themselves rarely do so twice with us.
+            (self.probing.found_once, self.probing.excesses, self.probing.next_experiment) = (true, 1, now);
+            return;
+        }
+        self.probing.found_once = false;
+        if has_fallen {
+            self.set(experiment.arrived * 0.995, EstimateSource::Losses);
+            if let Some(found) = self.trains_find() {
+                self.ours = (experiment.arrived / found).clamp(Self::LEAST_OURS, 1.0);
+            }
+            self.probing.back_off(now, self.rtt.smoothed);
+        } else {
+            self.probing.usual += 0.7 * (lossiness.mean - usual);
+        }
+        self.probing.next_experiment = now + (6.0 * self.rtt.smoothed).max(4.0);
+    }
+
+    /// What trains find, if they are spaced out.
+    fn trains_find(&self) -> Option<f64> {
+        let all = self.trains.results(f64::NEG_INFINITY).count();
+        let dispersed = self.trains.results(f64::NEG_INFINITY).filter(|result| result.is_dispersed());
+        let mut found: SmallVec<[f64; 8]> = dispersed.map(|result| result.found).collect();
+        (found.len() * 2 > all).then(|| median(&mut found))
+    }
+
+    fn judge_round(&mut self, now: f64, round: &Round, end: Start) {
+        let lossiness = self.probing.losses.between(round.start.position, end.position);
+        self.begin_round(now, end);
+        if round.start.sent < self.probing.counts_from {
+            return;
+        }
+        let packets = (end.position - round.start.position) / PACKET;
+        let sent = (end.position - round.start.position) / (end.sent - round.start.sent).max(1e-3);
+        let arrived = sent * (1.0 - lossiness.mean);
+        let is_empty = round.longest_queue < (0.012f64).max(self.packets(6.0));
+        let usual = self.probing.usual;
+        let excess = lossiness.median - usual;
+        let is_old = now - self.probing.carried_at > Probing::CARRIED;
+        if (excess < Probing::EXCESS && arrived > self.probing.carried * 0.98) || is_old {
+            self.probing.carried = arrived / (1.0 - usual.min(Probing::MOST_USUAL));
+            self.probing.carried_at = now;
+        }
+        self.note_excess(lossiness);
+        if excess > Probing::MANY {
+            self.probing.suspected_until = now + Probing::SUSPECTED;
+        }
+        let noise = 2.0 * (usual.max(0.002) / packets).sqrt();
+        // What was only late is not missing among what arrived.
+        let took = self.counts.since(&round.counts);
+        let counted = took.map(|took| (self.counts.received - round.counts.received) / took);
+        let is_missing = counted.is_none_or(|counted| counted < sent * (1.0 - excess / 2.0));
+        // Where hardly anything arrives, the path is broken, or its MTU has shrunk.
+        let is_broken = lossiness.mean > Probing::BROKEN;
+        let is_more =
+            !is_broken && excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
+        if is_more && is_empty && !self.is_guess {
+            self.probing.excesses += 1;
+            let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
+            if now >= self.probing.next_experiment && is_sure {
+                let is_serial = self.trains_find().is_some();
+                let rate = arrived * if lossiness.median > Probing::MANY { 0.95 } else { 0.98 };
+                let rate = rate.max(self.rate * Probing::LEAST_RATE);
+                self.probing.experiment = Some(Experiment { rate, arrived, lossiness, is_serial, start: None });
+                (self.probing.excesses, self.probing.round) = (0, None);
+                return;
+            }
+        } else {
+            self.probing.excesses = 0;
+        }
+        if self.probing.is_limited && !self.probing.is_exact {
+            self.creep(lossiness, sent, arrived);
+        } else {
+            self.follow_usual(now, lossiness, packets, is_empty);
+        }
+        let is_full = !is_empty && !is_broken && excess > 0.03 && arrived < 0.97 * self.rate;
+        if is_full && now - self.lowered_at > self.rtt.smoothed {
+            self.set(arrived, EstimateSource::Losses);
+            (self.lowered_at, self.probing.counts_from) = (now, now);
+        }
+        if self.ours < 1.0 && is_empty {
+            self.ours = (self.ours * 1.01).min(1.0);
+        }
+    }
+
+    /// What a short trial found of a policer is not exact: a little more each round, until that is lost.
+    fn creep(&mut self, lossiness: Lossiness, sent: f64, arrived: f64) {
+        if sent < 0.95 * self.rate {
+            return;
+        }
+        if lossiness.mean - self.probing.usual > Probing::CREEP {
+            self.probing.is_exact = true;
+            self.set(arrived * 0.995, EstimateSource::Losses);
+        } else {
+            self.set(self.rate * (1.0 + self.probing.step), EstimateSource::Losses);
+            self.probing.step = (2.0 * self.probing.step).min(Probing::MOST_STEP);
+        }
+    }
+
+    /// Without a queue, and without more losses than usual, what is lost is the usual.
+    fn follow_usual(&mut self, now: f64, lossiness: Lossiness, packets: f64, is_empty: bool) {
+        let is_usual = lossiness.median - self.probing.usual <= Probing::EXCESS || now < self.probing.next_experiment;
+        if !self.is_guess && is_empty && is_usual {
+            let is_known = self.probing.measured > Probing::FIRST;
+            let weight = if is_known { (packets / Probing::MEMORY).min(0.5) } else { 0.3 };
+            self.probing.usual += weight * (lossiness.mean.min(Probing::MOST_USUAL) - self.probing.usual);
+            self.probing.measured += packets;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A delay that stays: whether a pause in sending makes it shorter tells a queue from a longer way and from a clock that was set.
+
+use super::delays::Point;
+use super::learner::Learner;
+use super::probing::Probing;
+
+/// A pause in sending, and what is expected of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QueueTest {
+    /// How long nothing is sent, and until when less is.
+    pause: f64,
+    pub(super) until: f64,
+    /// The queue before it.
+    queue: f64,
+}
+
+/// What has been made of delays so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Doubt {
+    /// The delay came at once, by this much.
+    jump: f64,
+    /// Tests in a row after which it was as long as before.
+    vain: u32,
+}
+
+impl QueueTest {
+    /// What is sent for as long again as the pause: a queue that is made shorter stays so.
+    pub(super) const PACE: f64 = 0.9;
+    const LONGEST: f64 = 0.1;
+    const SHORTEST: f64 = 0.02;
+    /// A queue is drained for a round trip and this long at most: then it is looked at again.
+    const LONGEST_DRAIN: f64 = 0.5;
+    /// A delay that fell by less than this share of the pause did not fall.
+    const FELL: f64 = 0.25;
+    /// One that came at once to this share is no queue after the first test.
+    const AT_ONCE: f64 = 0.6;
+    /// A queue beyond this many times what is high has grown, and not come by the way of a noise.
+    const VAIN: u32 = 2;
+}
+
+impl Learner {
+    /// A queue does not come faster than its bytes: notes a delay that did.
+    pub(super) fn notice_jump(&mut self, point: &Point) {
+        let step = point.queue - self.queue;
+        let bytes = self.points.back().map(|previous| point.position - previous.position);
+        let is_step = step > (0.008f64).max(4.0 * self.noise);
+        if bytes.is_some_and(|bytes| is_step && bytes / self.rate < 2.5 * step + 0.03) {
+            self.probing.doubt.jump = step;
+        } else if point.queue < self.busy() {
+            self.probing.doubt.jump = 0.0;
+        }
+    }
+
+    /// Until when to hold data back so that a queue drains, or shows whether it is one.
+    pub(super) fn judge_queue(&mut self, now: f64) -> Option<f64> {
+        let (queue, high) = (self.predicted_queue(now), self.high());
+        if queue <= high || self.probing.experiment_rate().is_some() {
+            return None;
+        }
+        if now - self.grown_at < self.rtt.smoothed + self.queue + 0.3 {
+            return Some(now + (queue - high / 3.0).min(self.rtt.smoothed + QueueTest::LONGEST_DRAIN));
+        }
+        if self.test.is_some() {
+            return None;
+        }
+        let pause = (queue - high / 3.0).min(QueueTest::LONGEST).min((self.queue / 2.0).max(QueueTest::SHORTEST));
+        self.begin_test(now, pause);
+        Some(now + pause)
+    }
+
+    pub(super) fn begin_test(&mut self, now: f64, pause: f64) {
+        self.test = Some(QueueTest { pause, until: now + pause, queue: self.queue });
+    }
+
+    /// The first point sent after a pause ends the test. Returns what of the delay is no queue.
+    pub(super) fn conclude_test(&mut self, now: f64, point: &Point) -> Option<f64> {
+        let test = self.test.filter(|test| point.sent >= test.until)?;
+        self.test = None;
+        let fell = test.queue - point.queue;
+        let stayed = fell < QueueTest::FELL * test.pause && fell > -0.5 * test.pause - 0.003;
+        let Probing { doubt, .. } = &mut self.probing;
+        if !stayed || now - self.grown_at <= self.rtt.smoothed {
+            doubt.vain = 0;
+            return None;
+        }
+        if point.queue <= self.high() {
+            self.probing.doubt.vain = 0;
+            return None;
+        }
+        let doubt = &mut self.probing.doubt;
+        doubt.vain += 1;
+        let is_none = doubt.vain >= QueueTest::VAIN || doubt.jump >= QueueTest::AT_ONCE * point.queue;
+        is_none.then(|| {
+            doubt.vain = 0;
+            point.queue
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! What points tell in a row: a queue that grows or stays shows what the link carries, and one that does not grow though more is sent
+//! than the estimate shows that there is more.
+
+use super::delays::Point;
+use super::estimate::EstimateSource;
+use super::learner::Learner;
+use super::trains::median;
+use smallvec::SmallVec;
+
+/// Sending a little more than the estimate where trains are spaced out, so that the link, and not the estimate, is the limit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Push {
+    pub(super) is_on: bool,
+    /// What is sent beyond the estimate, as a share of it.
+    pub(super) share: f64,
+    /// Since when without a queue.
+    since: Option<f64>,
+}
+
+impl Default for Push {
+    fn default() -> Self {
+        Self { is_on: false, share: Self::LEAST, since: None }
+    }
+}
+
+impl Push {
+    /// Two per cent are 11 ms of queue in a round trip of a GEO hop.
+    pub(super) const LEAST: f64 = 0.02;
+    const MOST: f64 = 0.25;
+}
+
+/// Two adjacent stretches over which the queue grew.
+struct Growth {
+    /// Bytes per second that the link carried over both, and over the second.
+    carried: f64,
+    latest: f64,
+    took: f64,
+}
+
+/// A stretch over which there was always a queue.
+struct Busy {
+    from: Point,
+    /// The least queue in it.
+    least: f64,
+}
+
+impl Learner {
+    /// A queue is one if it grows over two adjacent stretches of this many seconds: a step of the way grows in one.
+    const STRETCH: f64 = 0.03;
+    const STRETCH_PACKETS: f64 = 8.0;
+    const STRETCH_NOISE: f64 = 12.0;
+    /// What it has to grow by: seconds, packets, the noise, a share of the time that it took, and each stretch's share of that.
+    const GROWTH: f64 = 0.008;
+    const GROWTH_PACKETS: f64 = 4.0;
+    const GROWTH_NOISE: f64 = 5.0;
+    const GROWTH_SHARE: f64 = 0.06;
+    const EACH: f64 = 0.25;
+    /// Between two points no more time may pass than what was sent takes, and this more: a share, and seconds.
+    const PAUSE: [f64; 2] = [1.05, 0.005];
+    /// How far below the estimate the link has to carry, over a short and over a long time.
+    const LESS: [f64; 2] = [0.9, 0.95];
+    const LONG: f64 = 0.2;
+    /// The estimate falls to no less than this share at once.
+    const DEEPEST: f64 = 0.125;
+    /// A stretch with a queue, in seconds, packets and of the noise.
+    const BUSY: f64 = 0.12;
+    const BUSY_PACKETS: f64 = 48.0;
+    const BUSY_NOISE: f64 = 24.0;
+    /// Losses beyond the usual by this share are a burst's, unless the queue is long: then they are what overflows.
+    const BURST: f64 = 0.1;
+    const OVERFLOW: f64 = 0.02;
+    /// A queue this many times what is high is long.
+    const FULL: f64 = 5.0;
+
+    /// Draws what follows from the newest point.
+    pub(super) fn on_stretches(&mut self, now: f64, point: &Point) {
+        self.push_on(now, point);
+        if let Some(growth) = self.growth(point) {
+            self.on_growth(now, &growth);
+        } else if let Some(busy) = self.busy_stretch(point) {
+            self.on_busy(now, point, &busy);
+        }
+    }
+
+    /// A round trip of pushing without a queue: there is more.
+    fn push_on(&mut self, now: f64, point: &Point) {
+        let pushes = self.push.is_on
+            && !self.probing.is_limited
+            && !self.probing.is_busy()
+            && self.probing.excess == 0.0
+            && point.queue <= self.busy()
+            && now - self.lowered_at > self.rtt.smoothed;
+        if !pushes {
+            self.push.since = None;
+            if point.queue > self.busy() {
+                self.push.share = Push::LEAST;
+            }
+            return;
+        }
+        let rtt = self.rtt.smoothed;
+        let since = *self.push.since.get_or_insert(now);
+        let Some(first) = self.points.front().filter(|first| first.sent < point.sent - 0.2 * rtt) else { return };
+        if now - since <= 1.1 * rtt + 0.05 {
+            return;
+        }
+        let from =
+            self.points.iter().find(|earlier| earlier.sent >= point.sent - (0.5 * rtt).max(0.1)).unwrap_or(first);
+        let sent = point.sent_since(from);
+        self.push.since = Some(now);
+        if from.sent < point.sent && sent > 1.005 * self.rate {
+            let rate = sent.min(self.rate * (1.0 + self.push.share));
+            self.set(rate, EstimateSource::Queue);
+            self.push.share = (2.0 * self.push.share).min(Push::MOST);
+        }
+    }
+
+    /// Whether the link may have been idle between two points: nothing was sent for longer than the queue before it lasted.
+    fn may_have_idled(&self, earlier: &Point, later: &Point, [share, seconds]: [f64; 2]) -> bool {
+        let took = (later.position - earlier.position) / self.rate;
+        later.sent - earlier.sent > earlier.queue + took * share * self.slack + seconds
+    }
+
+    fn growth(&self, point: &Point) -> Option<Growth> {
+        let stretch = Self::STRETCH.max(self.packets(Self::STRETCH_PACKETS)).max(Self::STRETCH_NOISE * self.noise);
+        let end = self.points.len().checked_sub(1)?;
+        let middle = (0..end).rev().find(|k| point.arrived_since(&self.points[*k]) >= stretch)?;
+        let start = (0..middle).rev().find(|k| self.points[middle].arrived_since(&self.points[*k]) >= stretch)?;
+        let paused = |k: usize| self.may_have_idled(&self.points[k], &self.points[k + 1], Self::PAUSE);
+        if (start..end).any(paused) {
+            return None;
+        }
+        let (first, second) = (&self.points[start], &self.points[middle]);
+        let grown = [second.queue - first.queue, point.queue - second.queue];
+        let (sum, least) = (grown[0] + grown[1], grown[0].min(grown[1]));
+        let took = point.arrived_since(first);
+        let wanted = Self::GROWTH
+            .max(self.packets(Self::GROWTH_PACKETS))
+            .max(Self::GROWTH_NOISE * self.noise)
+            .max(Self::GROWTH_SHARE * took);
+        let kept = 1.0 - self.probing.excess;
+        let carried = point.rate_since(first) * kept;
+        let less = if took < Self::LONG { Self::LESS[0] } else { Self::LESS[1] };
+        let grows = sum >= wanted && least >= Self::EACH * sum && carried < less * self.rate;
+        grows.then(|| Growth { carried, latest: point.rate_since(second) * kept, took: point.arrived_since(second) })
+    }
+
+    fn on_growth(&mut self, now: f64, growth: &Growth) {
+        let was_raised = now - self.raised_at < 2.5 * self.rtt.smoothed + 0.5;
+        self.carried = self.raised_by.is_some().then_some(growth.carried).filter(|_| was_raised);
+        let rate = if growth.took > 0.1 { growth.latest } else { growth.carried };
+        self.set(rate.max(self.rate * Self::DEEPEST), EstimateSource::Queue);
+        (self.lowered_at, self.grown_at) = (now, now);
+        self.probing.abandon();
+        self.test = None;
+        self.end_guess();
+        self.restart_points();
+        self.trains.forget_results();
+    }
+
+    fn busy_stretch(&self, point: &Point) -> Option<Busy> {
+        let wanted = Self::BUSY.max(self.packets(Self::BUSY_PACKETS)).max(Self::BUSY_NOISE * self.noise);
+        if point.queue <= self.busy() {
+            return None;
+        }
+        let mut least = point.queue;
+        for k in (0..self.points.len().checked_sub(1)?).rev() {
+            let (earlier, later) = (&self.points[k], &self.points[k + 1]);
+            if earlier.queue <= self.busy() || self.may_have_idled(earlier, later, [1.0, 0.0]) {
+                return None;
+            }
+            least = least.min(earlier.queue);
+            if point.arrived_since(earlier) >= wanted {
+                return Some(Busy { from: *earlier, least });
+            }
+        }
+        None
+    }
+
+    fn on_busy(&mut self, now: f64, point: &Point, busy: &Busy) {
+        let (before, after) = (&busy.from.counts, &point.counts);
+        let (lost, received) = (after.lost - before.lost, after.received - before.received);
+        let lost = lost / (lost + received).max(1.0);
+        let is_full = busy.least >= Self::FULL * self.high();
+        let mut carried = point.rate_since(&busy.from) * (1.0 - self.probing.excess);
+        if lost > self.probing.usual + if is_full { Self::OVERFLOW } else { Self::BURST } {
+            if !is_full {
+                return self.restart_points();
+            }
+            let Some(took) = after.since(before) else { return self.restart_points() };
+            carried = received / took / (1.0 - self.probing.usual);
+        }
+        let found: SmallVec<[f64; 8]> = self
+            .trains
+            .results(f64::NEG_INFINITY)
+            .filter(|result| result.is_dispersed())
+            .map(|result| result.found)
+            .collect();
+        let trains_find = (found.len() >= 3).then(|| median(&mut found.clone()) * self.ours);
+        let is_steady = (carried / point.sent_since(&busy.from) - 1.0).abs() < 0.02;
+        if trains_find.is_some_and(|found| carried < 0.97 * found) && is_steady && self.test.is_none() {
+            // The delay stays though we send less than trains find: a queue or a longer way? A pause tells.
+            self.begin_test(now, (self.queue / 2.0).clamp(0.01, 0.1));
+        } else if (carried / self.rate - 1.0).abs() > 0.003
+            && (carried > self.rate || point.queue - busy.from.queue > (0.001f64).max(self.noise))
+        {
+            self.set(self.rate + 0.5 * (carried - self.rate), EstimateSource::Queue);
+        }
+        self.end_guess();
+        if self.probing.trial_rate().is_some_and(|rate| carried < 0.95 * rate) {
+            self.probing.end_trial();
+        }
+        self.restart_points();
+    }
+}

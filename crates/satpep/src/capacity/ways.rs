@@ -1,0 +1,251 @@
+//! Several peers on one link: what of a delay is the queue of the link that they share, and what is one way's own.
+//!
+//! Points hold delays on one clock each and our own times, so that points of different peers compare. What most of the peers that are
+//! sent to see at the same time is the link's queue; what one has beyond that is its own: a terminal in the rain, or with a host that
+//! lies. It lowers what that peer is sent and nothing else.
+
+use super::delays::{Counts, Point};
+use super::estimate::EstimateSource;
+use super::learner::{Learner, News};
+use super::path::{Path, Reading};
+use super::prior::Belief;
+use super::report::Report;
+use super::trains::median;
+use crate::event::PeerId;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use units::Duration;
+
+/// A peer's way over the link.
+#[derive(Debug)]
+struct Way {
+    path: Path,
+    /// What its own queue tells; it counts while the way is narrow.
+    learner: Learner,
+    is_narrow: bool,
+    /// Bytes sent to the peer.
+    own_bytes: u64,
+    latest_report: f64,
+}
+
+/// The ways to all peers.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    ways: BTreeMap<usize, Way>,
+    totals: Counts,
+    /// When the latest point of the link was sent.
+    latest: f64,
+}
+
+/// A report's point as the link has it, and as the way has it.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) link: Option<Point>,
+    pub(super) own: Option<Point>,
+    /// Others are sent to as well.
+    pub(super) has_others: bool,
+}
+
+impl Ways {
+    /// Points that were sent at most this far apart saw the same queue.
+    const TOGETHER: f64 = 0.08;
+    /// Packets of a point; and what was sent this far apart was sent to peers that share the link.
+    const POINT_PACKETS: f64 = 4.0;
+    const RECENTLY: f64 = 1.0;
+    /// A peer that loses so much more than twice what others do loses it on its own way, or says so.
+    const MUCH_LOSS: f64 = 0.1;
+    /// A way that carries this share of the link is not narrow any more.
+    const AS_WIDE: f64 = 0.95;
+    /// Without a report for so long, what a way was is forgotten.
+    const STALE: f64 = 30.0;
+    /// Over this long it is seen how much a peer is sent.
+    const SHARE: f64 = 0.2;
+
+    /// Reads a report; `None` if it stamps nothing. Returns the noise as well.
+    pub(super) fn read(
+        &mut self,
+        now: f64,
+        peer: PeerId,
+        report: &Report,
+        link: &mut Learner,
+    ) -> Option<(Reading, f64)> {
+        let Self { ways, totals, .. } = self;
+        let way = ways.entry(peer.index()).or_insert_with(|| Way::new(link));
+        let how = (link.point_length(), link.is_steady(now));
+        let learner = &mut way.learner;
+        let reading = way.path.read(report, (totals, peer.index()), how, |stamp| {
+            let arrived = stamp.arrived.as_secs_f64();
+            link.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
+                || learner.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
+        })?;
+        way.latest_report = now;
+        Some((reading, way.path.delays.noise()))
+    }
+
+    /// What has arrived at all peers.
+    pub(super) fn counts(&self) -> Counts {
+        self.totals
+    }
+
+    /// Splits the delay of a report's point on a link that takes `packet` seconds for one.
+    pub(super) fn share_out(&mut self, peer: PeerId, reading: &Reading, packet: f64) -> Shared {
+        let Some(point) = reading.point else { return Shared::default() };
+        // Where many share a slow link, each has a point seldom.
+        let apart = (packet * Self::POINT_PACKETS * self.ways.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
+        let others = self.ways.iter().filter(|(index, way)| **index != peer.index() && !way.is_narrow);
+        let together = others.filter_map(|(_, way)| way.path.queue_at(point.sent, apart));
+        let mut queues: SmallVec<[f64; 16]> = together.collect();
+        let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
+        let is_narrow = self.ways.get(&peer.index()).is_some_and(|way| way.is_narrow);
+        if queues.is_empty() {
+            // Who is sent to alone has all of the delay to itself.
+            let link = (!is_narrow).then_some(point);
+            let own = is_narrow.then_some(Point { position: point.own, ..point });
+            return Shared { link, own, has_others };
+        }
+        if !is_narrow {
+            queues.push(point.queue);
+        }
+        let shared = if queues.len() == 2 { queues[0].min(queues[1]) } else { median(&mut queues) };
+        let is_due = point.sent >= self.latest + 0.01;
+        if is_due {
+            self.latest = point.sent;
+        }
+        let own = Point { queue: (point.queue - shared).max(0.0), position: point.own, ..point };
+        let link = (is_due && !is_narrow).then_some(Point { queue: shared, ..point });
+        Shared { link, own: Some(own), has_others }
+    }
+
+    /// Whether others than `peer` were sent to at about `sent`.
+    fn has_others(&self, peer: PeerId, sent: f64) -> bool {
+        let mut others = self.ways.iter().filter(|(index, _)| **index != peer.index());
+        others.any(|(_, way)| way.path.queue_at(sent, Self::RECENTLY).is_some())
+    }
+
+    /// How many peers there are.
+    pub(super) fn len(&self) -> usize {
+        self.ways.len()
+    }
+
+    /// Whether a peer loses more than others do: what it loses is no concern of the link.
+    pub(super) fn loses_alone(&self, peer: PeerId) -> bool {
+        let loss = |way: &Way| way.path.loss();
+        let mut others: SmallVec<[f64; 16]> =
+            self.ways.iter().filter(|(index, _)| **index != peer.index()).map(|(_, way)| loss(way)).collect();
+        let own = self.ways.get(&peer.index()).map_or(0.0, loss);
+        !others.is_empty() && own > Self::MUCH_LOSS + 2.0 * median(&mut others)
+    }
+
+    /// Updates what is known of a peer's way. Returns until when to hold its data back.
+    pub(super) fn learn(
+        &mut self,
+        now: f64,
+        peer: PeerId,
+        report: &Report,
+        reading: &Reading,
+        point: Option<Point>,
+        link: f64,
+    ) -> Option<f64> {
+        let way = self.ways.get_mut(&peer.index())?;
+        if !way.is_narrow {
+            point?;
+            way.follow(link);
+        }
+        let newest = super::learner::Sent { position: reading.newest_own, ..reading.newest };
+        let noise = way.path.delays.noise();
+        let news = News { newest, largest: report.largest, lost: &[], point, noise, counts: self.totals };
+        let before = way.learner.grown_at;
+        let judgement = way.learner.on_report(now, peer, &news);
+        if let Some(shift) = judgement.shift {
+            way.path.delays.shift(shift);
+        }
+        if way.learner.grown_at > before && !way.is_narrow {
+            way.is_narrow = true;
+        } else if way.is_narrow && way.learner.rate >= Self::AS_WIDE * link {
+            way.is_narrow = false;
+            way.learner.trains.end();
+        }
+        judgement.hold_until
+    }
+
+    /// What of a delay turned out to be no queue: of `seconds` for `peer`, and of as much as they have for the others.
+    pub(super) fn shift_all(&mut self, peer: PeerId, seconds: f64) {
+        for (index, way) in &mut self.ways {
+            let queue = way.path.queue();
+            let shift = if *index == peer.index() { queue.max(seconds) } else { queue };
+            way.path.shift(shift);
+        }
+    }
+
+    /// The learner of a way that is narrow.
+    pub(super) fn narrow(&mut self, peer: PeerId) -> Option<&mut Learner> {
+        self.ways.get_mut(&peer.index()).filter(|way| way.is_narrow).map(|way| &mut way.learner)
+    }
+
+    /// Bytes per second of the train that is leaving on a narrow way.
+    pub(super) fn train_leaving_at(&self) -> Option<f64> {
+        self.ways.values().find_map(|way| way.learner.trains.leaving_at())
+    }
+
+    /// To which peer a train is leaving on a narrow way.
+    pub(super) fn train_leaves_to(&self) -> Option<PeerId> {
+        self.ways.values().find_map(|way| way.learner.trains.leaving_to())
+    }
+
+    /// Whether a train on a narrow way has ended that sent ahead of its pace.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.ways.values().any(|way| way.is_narrow && way.learner.trains.is_ahead())
+    }
+
+    /// The pace to a peer whose way is narrow.
+    pub(super) fn pace(&self, now: f64, peer: PeerId) -> Option<f64> {
+        let way = self.ways.get(&peer.index()).filter(|way| way.is_narrow && now - way.latest_report < Self::STALE)?;
+        Some(way.learner.trains.leaving_at().unwrap_or(way.learner.pace(now)))
+    }
+
+    pub(super) fn on_sent(&mut self, now: f64, peer: PeerId, ip_bytes: usize) {
+        if let Some(way) = self.ways.get_mut(&peer.index()) {
+            way.own_bytes += ip_bytes as u64;
+            way.learner.on_sent(now, ip_bytes, way.own_bytes as f64);
+        }
+    }
+
+    pub(super) fn on_idle(&mut self) {
+        self.ways.values_mut().filter(|way| way.is_narrow).for_each(|way| way.learner.trains.end());
+    }
+
+    /// After an outage.
+    pub(super) fn begin_anew(&mut self, now: f64) {
+        for way in self.ways.values_mut() {
+            way.path.interrupt();
+            way.learner.begin_anew(now);
+        }
+    }
+
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        self.ways.remove(&peer.index());
+    }
+}
+
+impl Way {
+    /// Packets to one of many peers leave unevenly.
+    const SLACK: f64 = 2.0;
+
+    fn new(link: &Learner) -> Self {
+        let belief = Belief { confidence: 1.0, ..link.belief };
+        let mut learner = Learner::new(belief, Duration::from_secs_f64(link.rtt.smoothed));
+        learner.end_guess();
+        learner.slack = Self::SLACK;
+        Self { path: Path::default(), learner, is_narrow: false, own_bytes: 0, latest_report: 0.0 }
+    }
+
+    /// As long as the way is no narrower than what the peer is sent, that is what is known of it.
+    fn follow(&mut self, link: f64) {
+        let learner = &mut self.learner;
+        let ends = learner.points.front().zip(learner.points.back());
+        let sent = ends
+            .filter(|(first, last)| last.sent - first.sent >= Ways::SHARE)
+            .map(|(first, last)| last.sent_since(first));
+        learner.set(sent.unwrap_or(link).min(link), EstimateSource::Queue);
+    }
+}
