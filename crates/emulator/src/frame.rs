@@ -2,7 +2,7 @@
 
 use crate::headers;
 use kernel::packet::{OffloadHeader, Outgoing};
-use units::{Bytes, Instant};
+use units::{Bytes, Ecn, Instant};
 
 /// A frame of wire size.
 #[derive(Debug, Clone)]
@@ -39,6 +39,14 @@ impl link::Packet for Frame {
 
     fn flow_hash(&self) -> u64 {
         headers::flow_hash(&self.bytes)
+    }
+
+    fn ecn(&self) -> Ecn {
+        headers::ecn(&self.bytes)
+    }
+
+    fn mark(&mut self) {
+        headers::mark(&mut self.bytes);
     }
 }
 

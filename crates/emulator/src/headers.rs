@@ -1,7 +1,7 @@
 //! The few header fields that the emulator reads.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use units::Bytes;
+use units::{Bytes, Ecn};
 
 pub(crate) const ETHERNET_HEADER: usize = 14;
 pub(crate) const IPV4: u16 = 0x0800;
@@ -127,9 +127,73 @@ pub(crate) fn flow_hash(frame: &[u8]) -> u64 {
     )
 }
 
+/// The ECN field of an IP packet (RFC 3168, section 5).
+pub(crate) fn ecn(frame: &[u8]) -> Ecn {
+    let Some(layer) = network_layer(frame) else { return Ecn::NotCapable };
+    match (layer.protocol, frame.get(layer.offset + 1)) {
+        (IPV4, Some(byte)) => Ecn::from_bits(*byte),
+        (IPV6, Some(byte)) => Ecn::from_bits(byte >> 4),
+        _ => Ecn::NotCapable,
+    }
+}
+
+/// Marks an IP packet: congestion was experienced. The checksum of an IPv4 header stays right (RFC 1624).
+pub(crate) fn mark(frame: &mut [u8]) {
+    let Some(layer) = network_layer(frame) else { return };
+    let Some(ip) = frame.get_mut(layer.offset..) else { return };
+    match layer.protocol {
+        IPV4 => {
+            let (Some(before), Some(checksum)) = (u16_at(ip, 0), u16_at(ip, 10)) else { return };
+            let after = before | 0b11;
+            let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
+            let folded = (sum & 0xffff) + (sum >> 16);
+            let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+            ip[..2].copy_from_slice(&after.to_be_bytes());
+            ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        }
+        IPV6 => {
+            if let Some(byte) = ip.get_mut(1) {
+                *byte |= 0b11 << 4;
+            }
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The sum of an IPv4 header's words, which is all ones where its checksum is right.
+    fn sum(ip: &[u8]) -> u16 {
+        let sum: u32 = ip.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        (folded + (folded >> 16)) as u16
+    }
+
+    #[test]
+    fn marks_packets_and_keeps_their_checksums() {
+        for tos in 0..=255_u8 {
+            let mut ip = [0x45, tos, 0, 40, 0x1c, 0x46, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2];
+            let checksum = !sum(&ip);
+            ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+            let mut bytes = frame(IPV4, &ip);
+            assert_eq!(ecn(&bytes), Ecn::from_bits(tos));
+            mark(&mut bytes);
+            assert_eq!(ecn(&bytes), Ecn::CongestionExperienced);
+            assert_eq!((bytes[15], sum(&bytes[14..])), (tos | 3, 0xffff));
+            assert_eq!(bytes[16..24], ip[2..10]);
+        }
+        let mut bytes = frame(IPV6, &[&[0x60, 0x2a, 0xbb, 0xcc][..], &[0; 36]].concat());
+        assert_eq!(ecn(&bytes), Ecn::Ect0);
+        mark(&mut bytes);
+        assert_eq!(bytes[14..18], [0x60, 0x3a, 0xbb, 0xcc]);
+        for short in [&[0; 3][..], &frame(IPV4, &[0x45, 2, 0])] {
+            let mut bytes = short.to_vec();
+            mark(&mut bytes);
+            assert_eq!(bytes, short);
+        }
+    }
 
     fn frame(protocol: u16, packet: &[u8]) -> Vec<u8> {
         [&[0; 12][..], &protocol.to_be_bytes(), packet].concat()

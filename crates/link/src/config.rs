@@ -1,11 +1,11 @@
 //! What a link is, as data.
 
-use crate::ConfigError;
 use crate::dama::TerminalConfig;
 use crate::geometry::Geometry;
 use crate::opportunities::Opportunities;
 use crate::steps::Steps;
 use crate::trace;
+use crate::{ConfigError, Discipline};
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Bytes, Duration, Probability, Rate};
 
@@ -161,7 +161,7 @@ impl LinkConfig {
         if let Some(policer) = &self.policer {
             policer.validate()?;
         }
-        self.discipline.validate()?;
+        self.discipline.validate(self)?;
         self.loss.validate()?;
         let extra_delay = self.reorder.map_or(LONGEST, |reorder| reorder.extra_delay);
         if extra_delay.is_zero() || extra_delay > LONGEST {
@@ -258,7 +258,7 @@ impl LinkConfig {
 }
 
 /// Longer than any way on or near the Earth: what is above is a mistake.
-const LONGEST: Duration = Duration::from_secs(3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
 /// No framing of a packet takes so much: what is above is a mistake.
 const MAX_OVERHEAD: Bytes = Bytes::new(10_000);
@@ -315,84 +315,6 @@ pub struct Policer {
     pub rate: Rate,
     /// What passes at once after a pause: from 1500 B, one full packet, to 1 GiB.
     pub burst: Bytes,
-}
-
-/// Which packets a queue gives up, and which it serves next. Written `"drop_tail"`, `{ codel = {} }`,
-/// `{ fq_codel = { target = "15ms" } }`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Discipline {
-    /// First in, first out; what finds the queue full is dropped.
-    #[default]
-    DropTail,
-    /// Controlled delay (RFC 8289): drops from the head once packets have waited too long for an interval.
-    Codel(Codel),
-    /// Controlled delay for each flow, and flows served in turn (RFC 8290). A full queue drops from the longest flow.
-    FqCodel(FqCodel),
-}
-
-impl Discipline {
-    fn is_drop_tail(&self) -> bool {
-        *self == Discipline::DropTail
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        let (target, interval) = match self {
-            Discipline::DropTail => return Ok(()),
-            Discipline::Codel(codel) => (codel.target, codel.interval),
-            Discipline::FqCodel(codel) => (codel.target, codel.interval),
-        };
-        if target.is_zero() || interval <= target || interval > LONGEST {
-            return Err(ConfigError::new("discipline", "target is above 0s, interval above target and at most 1h"));
-        }
-        match self {
-            Discipline::FqCodel(codel) if !(1..=65_536).contains(&codel.flows) => {
-                Err(ConfigError::new("discipline.fq_codel.flows", "it is not from 1 to 65536"))
-            }
-            Discipline::FqCodel(codel) if codel.quantum < Bytes::new(256) => {
-                Err(ConfigError::new("discipline.fq_codel.quantum", "it is below 256B"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Parameters of CoDel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Codel {
-    /// How long packets may wait. 5 ms in RFC 8289; it must exceed the time of a packet at the link's rate.
-    pub target: Duration,
-    /// About one round trip of the slowest flows: how long they may wait longer before one is dropped. 100 ms in RFC 8289;
-    /// over a geostationary satellite, 600 ms.
-    pub interval: Duration,
-}
-
-impl Default for Codel {
-    fn default() -> Self {
-        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100) }
-    }
-}
-
-/// Parameters of FQ-CoDel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct FqCodel {
-    /// As CoDel's.
-    pub target: Duration,
-    /// As CoDel's.
-    pub interval: Duration,
-    /// What a flow may send in its turn. 1514 B in RFC 8290.
-    pub quantum: Bytes,
-    /// Queues among which flows are hashed. 1024 in RFC 8290.
-    pub flows: u32,
-}
-
-impl Default for FqCodel {
-    fn default() -> Self {
-        let Codel { target, interval } = Codel::default();
-        Self { target, interval, quantum: Bytes::new(1514), flows: 1024 }
-    }
 }
 
 /// How much may wait for the transmitter. The packet being sent has left the queue. Written `{ packets = 100 }`, `{ bytes = "320KiB" }` or `"unlimited"`.

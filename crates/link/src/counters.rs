@@ -55,12 +55,14 @@ pub struct Counters {
     pub delivered: Tally,
     /// Dropped because the queue was full.
     pub dropped_queue_full: Tally,
-    /// Dropped at the head of a managed queue: packets had waited too long.
+    /// Dropped by a managed queue: too much delay, or too long a queue.
     pub dropped_queue_delay: Tally,
     /// Dropped by the policer.
     pub dropped_policed: Tally,
     /// Lost on the way.
     pub dropped_loss: Tally,
+    /// Marked by a managed queue instead of dropped (among those in transit, delivered or lost).
+    pub marked: Tally,
     /// Held back by the extra delay (among those in transit or delivered).
     pub reordered: Tally,
 }
@@ -75,6 +77,7 @@ impl AddAssign for Counters {
         self.dropped_queue_delay = self.dropped_queue_delay + other.dropped_queue_delay;
         self.dropped_policed = self.dropped_policed + other.dropped_policed;
         self.dropped_loss = self.dropped_loss + other.dropped_loss;
+        self.marked = self.marked + other.marked;
         self.reordered = self.reordered + other.reordered;
     }
 }

@@ -7,7 +7,8 @@
 //!                └──► poll: Drop(Queue…)             └──► poll: Drop(Loss)
 //! ```
 //!
-//! - **Queue**: drop-tail, CoDel (RFC 8289) or FQ-CoDel (RFC 8290), limited in packets or bytes. The packet being sent
+//! - **Queue**: drop-tail, CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), FQ-PIE, RED or DualPI2 (RFC 9332), limited in
+//!   packets or bytes; managed queues may mark packets instead of dropping them (ECN). The packet being sent
 //!   has left the queue. Drop-tail queues decide on arrival: what finds room is as good as on its way, and costs no
 //!   further event.
 //! - **Rate**: none, constant, in steps, drawn at each handover, or recorded delivery opportunities (mahimahi's format).
@@ -49,6 +50,7 @@ mod aqm;
 mod config;
 mod counters;
 pub mod dama;
+mod discipline;
 mod drop_tail;
 mod error;
 pub mod geometry;
@@ -64,11 +66,9 @@ mod steps;
 mod trace;
 mod transmitter;
 
-pub use config::{
-    Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, Policer, QueueLimit, Reorder,
-    TimedGilbertElliott,
-};
+pub use config::{GilbertElliott, Handover, LinkConfig, LossModel, Policer, QueueLimit, Reorder, TimedGilbertElliott};
 pub use counters::{Counters, Tally};
+pub use discipline::{Codel, Discipline, DualPi2, FqCodel, FqPie, Pie, Red};
 pub use error::ConfigError;
 pub use geometry::Geometry;
 pub use link::Link;

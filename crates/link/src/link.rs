@@ -1,6 +1,6 @@
 //! The link itself.
 
-use crate::aqm::{Law, ManagedQueue, Overflow};
+use crate::aqm::{Fairness, Law, ManagedQueue, Overflow, codel, dual_pi2, pie, red};
 use crate::dama::{Backlog, Burst, Granted};
 use crate::drop_tail::DropTail;
 use crate::in_transit::InTransit;
@@ -10,7 +10,10 @@ use crate::policer::TokenBucket;
 use crate::propagation::Propagation;
 use crate::steps::Timeline;
 use crate::transmitter::{Pace, Transmitter, VaryingRate};
-use crate::{ConfigError, Counters, Discipline, DropReason, Handover, LinkConfig, LoggedOutcome, Outcome, Packet};
+use crate::{
+    Codel, ConfigError, Counters, Discipline, DropReason, DualPi2, FqCodel, FqPie, Handover, LinkConfig, LoggedOutcome,
+    Outcome, Packet, Pie, Red,
+};
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
 /// One direction of a link. See the crate's documentation for what happens to a packet, and in which order.
@@ -43,6 +46,8 @@ enum Queue<P> {
     DropTail(DropTail),
     /// Decides when the transmitter is free.
     Aqm(Box<ManagedQueue<P>>),
+    /// Decides when the transmitter is free, over two queues.
+    Dual(Box<dual_pi2::Queue<P>>),
     /// Sends in the bursts of a shared carrier.
     Granted(Box<Granted<P>>),
 }
@@ -192,6 +197,7 @@ impl<P: Packet> Link<P> {
     pub fn next_timeout(&self) -> Option<Instant> {
         let next = match &self.queue {
             Queue::Aqm(queue) if queue.packets() > 0 => self.in_transit.next().min(self.transmitter.free_at()),
+            Queue::Dual(queue) if queue.packets() > 0 => self.in_transit.next().min(self.transmitter.free_at()),
             Queue::Granted(queue) => self.in_transit.next().min(queue.next_start()),
             _ => self.in_transit.next(),
         };
@@ -209,6 +215,7 @@ impl<P: Packet> Link<P> {
         match &self.queue {
             Queue::DropTail(queue) => queue.packets(),
             Queue::Aqm(queue) => queue.packets(),
+            Queue::Dual(queue) => queue.packets(),
             Queue::Granted(queue) => queue.packets(),
         }
     }
@@ -219,6 +226,7 @@ impl<P: Packet> Link<P> {
         match &self.queue {
             Queue::DropTail(queue) => queue.bytes(),
             Queue::Aqm(queue) => queue.bytes(),
+            Queue::Dual(queue) => queue.bytes(),
             Queue::Granted(queue) => queue.bytes(),
         }
     }
@@ -248,7 +256,7 @@ impl<P: Packet> Link<P> {
         self.now = self.now.max(now);
         match &mut self.queue {
             Queue::DropTail(queue) => queue.advance(self.now),
-            Queue::Aqm(_) | Queue::Granted(_) => self.send_waiting(),
+            Queue::Aqm(_) | Queue::Dual(_) | Queue::Granted(_) => self.send_waiting(),
         }
     }
 
@@ -260,14 +268,24 @@ impl<P: Packet> Link<P> {
             Queue::DropTail(_) => {}
             Queue::Aqm(queue) => {
                 queue.push(*now, packet, &mut discard);
-                if self.transmitter.free_at() <= self.now {
-                    self.send_one(self.now);
-                }
+                self.counters.marked = queue.marked;
+                self.send_if_free();
+            }
+            Queue::Dual(queue) => {
+                queue.push(*now, packet, &mut discard);
+                self.send_if_free();
             }
             Queue::Granted(queue) => {
                 queue.push(*now, packet, &mut discard);
+                self.counters.marked = queue.marked();
                 self.send_waiting();
             }
+        }
+    }
+
+    fn send_if_free(&mut self) {
+        if self.transmitter.free_at() <= self.now {
+            self.send_one(self.now);
         }
     }
 
@@ -284,7 +302,9 @@ impl<P: Packet> Link<P> {
     fn send_granted(&mut self) -> bool {
         let Self { queue: Queue::Granted(queue), in_transit, now, .. } = self else { return false };
         let mut discard = |at, overflow: Overflow, packet| in_transit.discard(at, overflow.into(), packet);
-        let Some((sent_at, packet)) = queue.send(*now, &mut discard) else {
+        let sent = queue.send(*now, &mut discard);
+        self.counters.marked = queue.marked();
+        let Some((sent_at, packet)) = sent else {
             queue.advance(*now);
             return false;
         };
@@ -295,12 +315,15 @@ impl<P: Packet> Link<P> {
 
     /// Sends the packet whose turn it is at `at`, if any waits.
     fn send_one(&mut self, at: Instant) -> bool {
-        let Self { queue: Queue::Aqm(queue), in_transit, .. } = self else { return false };
-        let Some((arrived, packet)) =
-            queue.pop(at, &mut |overflow, packet| in_transit.discard(at, overflow.into(), packet))
-        else {
-            return false;
+        let Self { queue, in_transit, counters, .. } = self;
+        let mut discard = |overflow: Overflow, packet| in_transit.discard(at, overflow.into(), packet);
+        let (popped, marked) = match queue {
+            Queue::Aqm(queue) => (queue.pop(at, &mut discard), queue.marked),
+            Queue::Dual(queue) => (queue.pop(at, &mut discard), queue.marked),
+            Queue::DropTail(_) | Queue::Granted(_) => return false,
         };
+        counters.marked = marked;
+        let Some((arrived, packet)) = popped else { return false };
         let size = packet.size();
         self.transmit(arrived, packet, size);
         true
@@ -372,23 +395,44 @@ impl<P: Packet> Queue<P> {
     fn new(config: &LinkConfig) -> Self {
         let managed = match config.discipline {
             Discipline::DropTail if config.dama.is_none() => return Queue::DropTail(DropTail::new(config.queue)),
-            Discipline::DropTail => ManagedQueue::plain(config.queue),
-            Discipline::Codel(codel) => {
-                let law = Law { target: codel.target, interval: codel.interval };
-                ManagedQueue::codel(law, config.queue)
+            Discipline::DualPi2(DualPi2 { target, threshold, rtt_max }) => {
+                let law = dual_pi2::Law { target, threshold, rtt_max };
+                return Queue::Dual(Box::new(dual_pi2::Queue::new(law, config.queue)));
             }
-            Discipline::FqCodel(codel) => {
-                let law = Law { target: codel.target, interval: codel.interval };
-                let perturbation =
-                    CounterRandom::new(config.seed, config.stream << 8 | RandomProcess::Flows as u64).at(0);
-                let flows = codel.flows as usize;
-                ManagedQueue::fq_codel(law, config.queue, flows, codel.quantum, perturbation)
-            }
+            discipline => managed(discipline, config),
         };
         match config.dama {
             Some(_) => Queue::Granted(Box::new(Granted::new(managed, config.overhead))),
             None => Queue::Aqm(Box::new(managed)),
         }
+    }
+}
+
+/// The queue of a discipline that governs each of its queues by itself.
+fn managed<P: Packet>(discipline: Discipline, config: &LinkConfig) -> ManagedQueue<P> {
+    let draws = |process: RandomProcess| CounterRandom::new(config.seed, config.stream << 8 | process as u64);
+    let fairness = |flows, quantum| Fairness { flows, quantum, perturbation: draws(RandomProcess::Flows).at(0) };
+    let (law, fairness) = match discipline {
+        Discipline::DropTail | Discipline::DualPi2(_) => return ManagedQueue::plain(config.queue),
+        Discipline::Codel(Codel { target, interval, ecn }) => (Law::Codel(codel::Law { target, interval, ecn }), None),
+        Discipline::FqCodel(FqCodel { target, interval, ecn, quantum, flows }) => {
+            (Law::Codel(codel::Law { target, interval, ecn }), Some(fairness(flows, quantum)))
+        }
+        Discipline::Pie(Pie { target, update, max_burst, ecn }) => {
+            (Law::Pie(pie::Law { target, update, max_burst, ecn }), None)
+        }
+        Discipline::FqPie(FqPie { target, update, max_burst, ecn, quantum, flows }) => {
+            (Law::Pie(pie::Law { target, update, max_burst, ecn }), Some(fairness(flows, quantum)))
+        }
+        Discipline::Red(Red { min, max, max_probability, weight, ecn }) => {
+            let transmission = config.rate.unwrap_or_default().time_to_send(Bytes::new(1500));
+            let (max_probability, weight) = (max_probability.as_f64(), weight.as_f64());
+            (Law::Red(red::Law { min, max, max_probability, weight, transmission, ecn }), None)
+        }
+    };
+    match fairness {
+        Some(fairness) => ManagedQueue::fair(law, config.queue, fairness, draws(RandomProcess::Marks)),
+        None => ManagedQueue::single(law, config.queue, draws(RandomProcess::Marks)),
     }
 }
 
@@ -428,6 +472,7 @@ enum RandomProcess {
     Rate = 5,
     Outage = 6,
     Flows = 7,
+    Marks = 8,
 }
 
 /// Something that happens to each packet independently with one probability.

@@ -1,6 +1,6 @@
 //! What a link carries, and what becomes of it.
 
-use units::{Bytes, Instant};
+use units::{Bytes, Ecn, Instant};
 
 /// What a link carries: the caller's packet, of which only the size and the flow matter. It is cloned only to duplicate
 /// it.
@@ -12,6 +12,15 @@ pub trait Packet: Clone {
     fn flow_hash(&self) -> u64 {
         0
     }
+
+    /// Its ECN field.
+    fn ecn(&self) -> Ecn {
+        Ecn::NotCapable
+    }
+
+    /// A congested queue marks the packet: its ECN field is CE from now on. Called only where [`Packet::ecn`] says that the
+    /// transport reads marks.
+    fn mark(&mut self) {}
 }
 
 /// The outcome of a packet.
@@ -63,7 +72,7 @@ pub enum LoggedOutcome {
 pub enum DropReason {
     /// The queue was full.
     QueueFull,
-    /// Packets had waited too long, as CoDel decided.
+    /// The queue's management found too much delay or too long a queue.
     QueueDelay,
     /// It exceeded the policer's rate.
     Policed,

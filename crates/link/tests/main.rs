@@ -3,6 +3,7 @@
 mod dama;
 mod edges;
 mod link;
+mod marks;
 mod packets;
 mod queues;
 mod reference;

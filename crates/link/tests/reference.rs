@@ -242,7 +242,7 @@ proptest! {
 /// RFC 8289, section 5.4: once in the dropping state, drops are `interval / sqrt(count)` apart.
 #[test]
 fn codels_drops_are_where_the_control_law_puts_them() {
-    let law = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    let law = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false };
     let config = LinkConfig {
         discipline: Discipline::Codel(law),
         queue: QueueLimit::Unlimited,
@@ -374,7 +374,7 @@ fn every_setting_survives_its_text_form() {
 fn disciplines_schedules_and_losses_that_make_no_link_are_refused_by_name() {
     let link = || LinkConfig::new(Rate::from_bps(6_000_000), Duration::from_millis(275));
     let ms = Duration::from_millis;
-    let codel = |target, interval| Discipline::Codel(Codel { target: ms(target), interval: ms(interval) });
+    let codel = |target, interval| Discipline::Codel(Codel { target: ms(target), interval: ms(interval), ecn: false });
     let fair =
         |flows, quantum| Discipline::FqCodel(FqCodel { flows, quantum: Bytes::new(quantum), ..FqCodel::default() });
     let timed = |good, bad| {

@@ -58,6 +58,8 @@ pub struct LinkDocument {
     pub delivered_bytes: u64,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Packets that its queue marked instead of dropping them (ECN).
+    pub marked_packets: u64,
     /// Copies that it made.
     pub duplicated_packets: u64,
     /// Packets that it held back.
@@ -98,6 +100,7 @@ impl From<&LinkReport> for LinkDocument {
                 ("policed", counters.dropped_policed.packets),
                 ("queue_full", counters.dropped_queue_full.packets),
             ]),
+            marked_packets: counters.marked.packets,
             duplicated_packets: counters.duplicated.packets,
             reordered_packets: counters.reordered.packets,
         }

@@ -99,6 +99,7 @@ const LINK_COUNTS: &[(&str, LinkCount)] = &[
     ("dropped_policed_bytes", |link| link.counters.dropped_policed.bytes),
     ("dropped_loss_packets", |link| link.counters.dropped_loss.packets),
     ("dropped_loss_bytes", |link| link.counters.dropped_loss.bytes),
+    ("marked_packets", |link| link.counters.marked.packets),
     ("duplicated_packets", |link| link.counters.duplicated.packets),
     ("reordered_packets", |link| link.counters.reordered.packets),
 ];

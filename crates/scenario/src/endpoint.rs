@@ -1,10 +1,10 @@
 //! How TCP endpoints behave, from the words of the format.
 
-use crate::format::tcp::{self as format, AckPolicy, ProfileName, SlowStartExit};
+use crate::format::tcp::{self as format, AckPolicy, EcnName, ProfileName, SlowStartExit};
 use crate::preset::Preset;
 use crate::text::{Window, WindowSize};
 use tcp::{Allocation, Config, ControlKind, MinRto, Profile, ReceiveBuffer, RecoveryKind, SavedPath};
-use units::Bytes;
+use units::{Bytes, Ecn};
 
 /// Whether the endpoint that `section` describes is a variant of the preset, whose name it has.
 fn check_name(preset: &Preset, section: &format::Tcp, config: &Config) -> Result<(), Wrong> {
@@ -31,6 +31,7 @@ fn wrong(fault: &tcp::Fault) -> Wrong {
         tcp::Fault::WindowRuledTwice { .. } | tcp::Fault::Nacks { .. } => "recovery",
         tcp::Fault::NeedsCapacity { .. } => "control",
         tcp::Fault::ResumeGoverned { .. } => "resume",
+        tcp::Fault::Ecn { .. } | tcp::Fault::NeedsEcn { .. } => "ecn",
         tcp::Fault::Range { key, range, value } => {
             // A part of a setting is named behind it.
             let (key, part) = key.split_once(' ').unwrap_or((key, "it"));
@@ -46,6 +47,16 @@ fn wrong(fault: &tcp::Fault) -> Wrong {
         }
     };
     (key, fault.to_string())
+}
+
+impl From<EcnName> for Ecn {
+    fn from(name: EcnName) -> Self {
+        match name {
+            EcnName::Off => Self::NotCapable,
+            EcnName::Ect0 => Self::Ect0,
+            EcnName::Ect1 => Self::Ect1,
+        }
+    }
 }
 
 impl From<SlowStartExit> for tcp::SlowStartExit {
@@ -166,6 +177,7 @@ impl format::Tcp {
         set(&mut config.options.timestamps, self.timestamps);
         set(&mut config.options.window_scaling, self.window_scaling);
         set(&mut config.options.sack, self.sack);
+        set(&mut config.ecn, self.ecn.map(Ecn::from));
         set(&mut config.options.dsack, self.dsack);
         set(&mut config.limited_transmit, self.limited_transmit);
         set(&mut config.proportional_rate_reduction, self.proportional_rate_reduction);

@@ -2,7 +2,7 @@
 
 use crate::NodeId;
 use crate::heads::DatagramId;
-use units::{Bytes, Instant};
+use units::{Bytes, Ecn, Instant};
 
 /// A packet in the network as links see it: what it says stays where it is ([`Parcels`]) and is looked up at the end.
 #[derive(Debug, Clone, Copy)]
@@ -10,8 +10,9 @@ pub(crate) struct Packet {
     pub(crate) parcel: ParcelId,
     /// Where in [`crate::wire::Wire`]'s table of paths its next link is written.
     pub(crate) hop: u32,
-    /// IP bytes.
-    pub(crate) size: u32,
+    /// IP bytes: no packet has more than 65,535.
+    pub(crate) size: u16,
+    pub(crate) ecn: Ecn,
     /// What packets of one flow in one direction have in common.
     pub(crate) flow: u32,
 }
@@ -24,6 +25,14 @@ impl link::Packet for Packet {
 
     fn flow_hash(&self) -> u64 {
         units::mix(u64::from(self.flow))
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark(&mut self) {
+        self.ecn = Ecn::CongestionExperienced;
     }
 }
 
@@ -82,6 +91,14 @@ impl Parcels {
     #[inline]
     pub(crate) fn get(&self, id: ParcelId) -> &Parcel {
         &self.places[id.0 as usize]
+    }
+
+    /// A packet that a queue has marked is where it was sent.
+    #[cold]
+    pub(crate) fn mark(&mut self, id: ParcelId) {
+        if let Body::Tcp(segment) = &mut self.places[id.0 as usize].body {
+            segment.ecn = Ecn::CongestionExperienced;
+        }
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use crate::{
 };
 use link::{Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
-use units::{Bytes, Instant, Probability, Rate};
+use units::{Bytes, Ecn, Instant, Probability, Rate};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
@@ -339,6 +339,9 @@ impl Wire {
             if let Some(times) = &mut self.ns2_times {
                 times.now = times.arrival(packet.parcel).at;
             }
+            if packet.ecn.is_marked() {
+                self.parcels.mark(packet.parcel);
+            }
             return Event::Delivery(packet.parcel);
         }
         packet.hop += 1;
@@ -350,7 +353,7 @@ impl Wire {
     #[inline]
     fn cross(&mut self, direction: u32, packet: &Packet) {
         if let Some(times) = &mut self.ns2_times {
-            times.on_crossed(direction, packet.parcel, packet.size, self.now);
+            times.on_crossed(direction, packet.parcel, u32::from(packet.size), self.now);
         }
     }
 
@@ -378,7 +381,9 @@ impl Wire {
     #[inline(always)]
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
         let flow = parcel.agent << 1 | parcel.port & 1;
-        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size, flow };
+        debug_assert!(size <= u32::from(u16::MAX), "an IP packet of {size} bytes");
+        let ecn = if let Body::Tcp(segment) = &parcel.body { segment.ecn } else { Ecn::NotCapable };
+        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size: size as u16, ecn, flow };
         if let Some(times) = &mut self.ns2_times {
             times.on_sent(packet.parcel);
         }
@@ -412,7 +417,7 @@ impl Wire {
 
     /// Lets a packet pass through `direction`, and on as far as it can.
     fn pass(&mut self, mut direction: u32, mut packet: Packet) {
-        let size = packet.size;
+        let size = u32::from(packet.size);
         let (mut at, mut previous) = (self.now, None);
         loop {
             let step = self.paths[packet.hop as usize];

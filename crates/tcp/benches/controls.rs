@@ -43,6 +43,7 @@ fn acknowledgement(k: u64) -> Ack {
         receive_window: 2 * WINDOW,
         is_window_limited: true,
         opens_window: false,
+        marked: 0,
         state: LossState::Open,
     }
 }

@@ -4,7 +4,7 @@ use crate::kinds::{self, ControlKind, Ns2Agent, RecoveryKind};
 use crate::profile::{Profile, Rules};
 use crate::rtt::RttRules;
 use crate::segment::{BARE_HEADER, TIMESTAMPS_OPTION};
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration, Ecn, Rate};
 
 /// One end of a connection. Shared by the connections that behave alike.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,8 @@ pub struct Config {
     pub restart_after_idle: bool,
     /// Options offered.
     pub options: Options,
+    /// The codepoint of data segments where both ends use explicit congestion notification; [`Ecn::NotCapable`] offers none.
+    pub ecn: Ecn,
     /// Ranges that a SACK option reports at most: 4, or 3 beside timestamps (RFC 2018, section 3).
     pub sack_blocks: usize,
     /// When data are acknowledged.
@@ -265,6 +267,7 @@ impl Config {
             proportional_rate_reduction: false,
             restart_after_idle: true,
             options: Options { timestamps: true, window_scaling: true, sack: true, dsack: true },
+            ecn: Ecn::NotCapable,
             sack_blocks: 4,
             acks: AckPolicy { every: 2, delay: Duration::from_millis(200), quick: 0 },
             rtt: RttRules::rfc(),
@@ -350,6 +353,12 @@ impl Config {
             satpep: true,
             ..Self::rfc()
         }
+    }
+
+    /// Whether the receiver reports each change of marks at once, so that the sender knows the share of marked bytes (RFC 8257,
+    /// section 3.2), rather than one mark for each window.
+    pub(crate) fn reports_each_mark(&self) -> bool {
+        self.control.reads_share_of_marks()
     }
 
     /// Bytes of headers and options of a data segment.

@@ -6,11 +6,11 @@ use crate::handshake::{First, Handshake, Opening};
 use crate::metrics::Metrics;
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
-use crate::sender::Outgoing;
+use crate::sender::{DataKind, Outgoing};
 use crate::sending::Sending;
 use crate::timestamp::ms;
 use std::sync::Arc;
-use units::Instant;
+use units::{Ecn, Instant};
 
 /// One end of a TCP connection, sans-IO.
 ///
@@ -47,6 +47,8 @@ struct Agreed {
     timestamps: bool,
     sack: bool,
     window_scaling: bool,
+    /// The codepoint of data segments.
+    ecn: Ecn,
     /// Shift of the windows that this end advertises; zero without window scaling.
     shift: u8,
 }
@@ -153,7 +155,7 @@ impl Connection {
         if segment.has(Flags::RST) {
             return self.on_reset(segment);
         }
-        if self.receiver.is_overdue(now) {
+        if self.receiver.is_overdue(now) || self.receiver.is_overdue_before(segment) {
             let acknowledgement = self.segment(now, self.sender.nxt(), 0, Flags::ACK);
             self.handshake.first = Some(First::Overdue(Box::new(acknowledgement)));
         }
@@ -194,15 +196,25 @@ impl Connection {
         }
     }
 
+    /// Whether both ends use ECN: the SYN asks for it by ECE and CWR, the answer agrees by ECE alone (RFC 3168, section 6.1.1).
+    fn agrees_on_ecn(&self, syn: &Segment) -> bool {
+        let is_answer = syn.has(Flags::ACK);
+        self.config.ecn.is_capable() && syn.has(Flags::ECE) && syn.has(Flags::CWR) != is_answer
+    }
+
     fn on_syn(&mut self, now: Instant, segment: &Segment) {
         let window_scaling = self.config.options.window_scaling && segment.has(Flags::WINDOW_SCALE);
         self.agreed = Agreed {
             timestamps: self.config.options.timestamps && segment.has(Flags::TIMESTAMPS),
             sack: self.config.offers_sack() && segment.has(Flags::SACK_PERMITTED),
             window_scaling,
+            ecn: if self.agrees_on_ecn(segment) { self.config.ecn } else { Ecn::NotCapable },
             shift: if window_scaling { self.config.window_shift() } else { 0 },
         };
         self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps);
+        if self.agreed.ecn.is_capable() {
+            self.receiver.use_ecn();
+        }
         self.sender.agree(self.agreed.sack);
         if segment.len > 0 {
             self.on_data(now, &Segment { seq: 1, ..*segment });
@@ -338,14 +350,21 @@ impl Connection {
         let outgoing = if may_send { self.sender.poll(now) } else { None };
         let may_acknowledge = is_established || self.state == State::Closed;
         let is_data = matches!(outgoing, Some(Outgoing::Data { .. }));
+        let mut ecn = Ecn::NotCapable;
         let (seq, len, flags) = match outgoing {
             Some(Outgoing::Syn { len }) => return Some(self.syn(now, len)),
-            Some(Outgoing::Data { seq, len, fin }) => (seq, len, self.data_flags(seq, len, fin)),
+            Some(Outgoing::Data { seq, len, fin, kind }) => {
+                if kind != DataKind::Again && len > 0 {
+                    ecn = self.agreed.ecn;
+                }
+                let flags = self.data_flags(seq, len, fin);
+                (seq, len, flags.with_if(kind == DataKind::NewAfterReduction, Flags::CWR))
+            }
             Some(Outgoing::WindowProbe { seq }) => (seq, 0, Flags::ACK),
             None if may_acknowledge && self.receiver.is_ack_due(now) => (self.sender.nxt(), 0, Flags::ACK),
             None => return None,
         };
-        let mut segment = self.segment(now, seq, len, flags);
+        let mut segment = Segment { ecn, ..self.segment(now, seq, len, flags) };
         if let Some(header) = self.sender.data_header().filter(|_| is_data) {
             segment.header = header;
         }
@@ -396,6 +415,11 @@ impl Connection {
         {
             flags = if has { flags.with(flag) } else { flags };
         }
+        flags = if is_answer {
+            flags.with_if(self.agreed.ecn.is_capable(), Flags::ECE)
+        } else {
+            flags.with_if(self.config.ecn.is_capable(), Flags::ECE.with(Flags::CWR))
+        };
         let ack = self.receiver.rcv_nxt();
         self.receiver.on_acknowledged();
         Segment {
@@ -411,6 +435,7 @@ impl Connection {
                 _ if self.config.bare => BARE_HEADER,
                 _ => BARE_HEADER + syn_options(timestamps, sack, scale),
             },
+            ecn: Ecn::NotCapable,
         }
     }
 
@@ -436,8 +461,9 @@ impl Connection {
             window: self.receiver.window(self.agreed.shift),
             timestamps: if self.agreed.timestamps { self.timestamps(now) } else { Timestamps::default() },
             sack,
-            flags,
+            flags: flags.with_if(self.receiver.echoes_mark(), Flags::ECE),
             header,
+            ecn: Ecn::NotCapable,
         }
     }
 
@@ -553,6 +579,6 @@ mod tests {
     /// What thousands of connections remember is to stay near the processor.
     #[test]
     fn a_connection_is_small() {
-        assert!(size_of::<Connection>() <= 976, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 992, "{}", size_of::<Connection>());
     }
 }

@@ -23,6 +23,7 @@ pub(crate) enum ControlId {
     Cubic,
     Bbr1,
     Bbr3,
+    Dctcp,
     CrossLayer,
     Assigned,
 }
@@ -83,6 +84,11 @@ pub const CONTROLS: &[ControlKind] = &[
         name: "bbr3",
         about: "paces at the measured bandwidth within bounds that losses lower (BBR version 3, draft-ietf-ccwg-bbr)",
         id: ControlId::Bbr3,
+    },
+    ControlKind {
+        name: "dctcp",
+        about: "lowers the window by the share of marked packets; needs ECN on the way (RFC 8257)",
+        id: ControlId::Dctcp,
     },
     ControlKind {
         name: "cross-layer",
@@ -205,6 +211,11 @@ impl Ns2Agent {
 }
 
 impl ControlKind {
+    /// Whether it answers to the share of marked bytes, for which the receiver must report each change.
+    pub(crate) fn reads_share_of_marks(&self) -> bool {
+        self.id == ControlId::Dctcp
+    }
+
     /// The control of this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         CONTROLS.iter().find(|kind| kind.name == name)

@@ -60,6 +60,7 @@ pub mod control;
 mod deferral;
 mod handshake;
 mod kinds;
+mod marks;
 mod metrics;
 mod ns2;
 mod outstanding;

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::control::{self, Ack, Control, Loss, LossState, Window};
+use crate::marks::Answer;
 use crate::profile::{AfterIdle, SendingRules};
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -29,6 +30,8 @@ pub struct Outstanding {
     pub expiries: u32,
     /// New data is waiting to be sent, and the receiver's window allows some of it.
     pub has_new_data: bool,
+    /// What was done about marks.
+    pub(crate) marks: Answer,
 }
 
 impl Outstanding {
@@ -47,6 +50,7 @@ impl Outstanding {
             limited_transmit: 0,
             expiries: 0,
             has_new_data: false,
+            marks: Answer::default(),
             config,
         }
     }
@@ -114,10 +118,25 @@ impl Outstanding {
         self.board.flight().saturating_sub(self.limited_transmit)
     }
 
-    /// Tells the congestion control of a loss. Unless it governs the window, `cwnd` is left for the recovery to move.
+    /// Tells the congestion control of a loss. Unless it governs the window, `cwnd` is left for the recovery to move. A window of
+    /// data for whose marks it was lowered is not lowered again (RFC 3168, section 6.1.2).
     pub fn reduce(&mut self, now: Instant, flight: u64) {
+        if self.config.ecn.is_capable() && !self.marks.is_news(self.board.una()) {
+            return;
+        }
         let loss = self.loss(now, flight);
         self.control.on_loss(&loss, &mut self.window);
+    }
+
+    /// The peer echoes marks: the window is lowered once for each window of data, and not while a loss is being recovered from, for
+    /// which it was lowered already.
+    pub(crate) fn answer_marks(&mut self, now: Instant, state: LossState) {
+        if state != LossState::Open || !self.marks.is_news(self.board.una()) {
+            return;
+        }
+        self.marks.on_reduced(self.board.nxt());
+        let loss = self.loss(now, self.board.flight());
+        self.control.on_marks(&loss, &mut self.window);
     }
 
     /// Reports the segments found lost since the last report to a congestion control that follows losses.
@@ -141,11 +160,11 @@ impl Outstanding {
     }
 
     /// Lets the window grow for an acknowledgement outside of fast recovery, by the profile's rule on unused windows. What
-    /// SACK had reported before does not count again.
+    /// SACK had reported before does not count again, and what echoes a mark lets nothing grow (RFC 3168, section 6.1.2).
     pub fn grow(&mut self, ack: &Ack) {
         let is_limited = ack.is_window_limited || self.config.grow_when_not_limited;
         let acked = if self.rules().grows_by_sacked { ack.delivered } else { ack.acked.min(ack.delivered) };
-        if ack.acked > 0 && acked > 0 && is_limited && !self.control.governs_window() {
+        if ack.acked > 0 && acked > 0 && ack.marked == 0 && is_limited && !self.control.governs_window() {
             self.control.grow(&Ack { acked, ..*ack }, &mut self.window);
         }
     }

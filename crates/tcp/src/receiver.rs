@@ -3,6 +3,7 @@
 use crate::autotune::Autotune;
 use crate::compression::{Due, SackCompression};
 use crate::config::Config;
+use crate::marks::Echo;
 use crate::segment::{Flags, SackBlocks, Segment};
 use crate::timestamp::is_older;
 use std::ops::Range;
@@ -58,6 +59,9 @@ pub(crate) struct Receiver {
     delays_as_ns2: bool,
     /// What SaTPEP's hop adds.
     satpep: Option<Box<Satpep>>,
+    /// Of marks, where both ends use ECN.
+    echo_of_marks: Option<Echo>,
+    reports_each_mark: bool,
 }
 
 /// The receiver of SaTPEP: its grant, and where it is in the cycle of NACKs.
@@ -99,6 +103,8 @@ impl Receiver {
             rounds_up: config.rules().receiving.rounds_up,
             compression: SackCompression::new(config.rules().receiving.compresses_sacks),
             delays_as_ns2: config.delays_acks_as_ns2(),
+            echo_of_marks: None,
+            reports_each_mark: config.reports_each_mark(),
             satpep: config
                 .satpep
                 .then(|| Box::new(Satpep { grant: None, mss: u64::from(config.mss), named_to: 0, has_arrival: false })),
@@ -128,6 +134,27 @@ impl Receiver {
         if timestamps {
             self.blocks = self.blocks.min(3);
         }
+    }
+
+    /// Both ends use ECN.
+    pub(crate) fn use_ecn(&mut self) {
+        self.echo_of_marks = Some(Echo::default());
+    }
+
+    /// Whether acknowledgements echo marks.
+    #[inline]
+    pub(crate) fn echoes_mark(&self) -> bool {
+        self.echo_of_marks.is_some_and(|echo| echo.is_on)
+    }
+
+    /// Whether data wait for an acknowledgement that must leave before a segment is looked at: it is marked and they are not, or the
+    /// other way round, and the sender wants to know of each (RFC 8257, section 3.2).
+    #[inline]
+    pub(crate) fn is_overdue_before(&self, segment: &Segment) -> bool {
+        self.reports_each_mark
+            && self.ack_at.is_some()
+            && segment.len > 0
+            && self.echo_of_marks.is_some_and(|echo| echo.is_on != segment.ecn.is_marked())
     }
 
     /// The connection is established.
@@ -252,6 +279,13 @@ impl Receiver {
         }
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = true;
+        }
+        if let Some(echo) = &mut self.echo_of_marks {
+            if self.reports_each_mark {
+                echo.on_data_exactly(segment.ecn.is_marked());
+            } else {
+                echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR));
+            }
         }
         let Some(range) = self.acceptable(segment, span) else {
             self.repeated(now, segment, config);

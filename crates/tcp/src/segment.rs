@@ -1,7 +1,7 @@
 //! A segment as the two ends exchange it: headers in full, the payload as a length.
 
 use std::ops::Range;
-use units::Bytes;
+use units::{Bytes, Ecn};
 
 /// One TCP segment. Sequence numbers are byte offsets of 64 bits that never wrap; the SYN has number 0 in each
 /// direction, and the first byte of data is 1. What writes real packets takes them modulo 2^32.
@@ -23,6 +23,8 @@ pub struct Segment {
     pub flags: Flags,
     /// Bytes of the IP and TCP headers with all options.
     pub header: u8,
+    /// The ECN field of its IP packet.
+    pub ecn: Ecn,
 }
 
 /// The timestamps option.
@@ -69,6 +71,10 @@ impl Flags {
     pub const RST: Flags = Flags(0x04);
     /// Push.
     pub const PSH: Flags = Flags(0x08);
+    /// Congestion experienced: the peer's packets arrive marked (RFC 3168).
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced, in answer to [`Flags::ECE`].
+    pub const CWR: Flags = Flags(0x80);
     /// The acknowledgement number counts.
     pub const ACK: Flags = Flags(0x10);
     /// The first SACK block reports a duplicate (RFC 2883).
@@ -81,6 +87,12 @@ impl Flags {
     pub const WINDOW_SCALE: Flags = Flags(0x1000);
     /// A timestamps option is there.
     pub const TIMESTAMPS: Flags = Flags(0x400);
+
+    /// These, and `other` if `condition` holds.
+    #[inline]
+    pub(crate) const fn with_if(self, condition: bool, other: Flags) -> Flags {
+        if condition { self.with(other) } else { self }
+    }
 
     /// Both sets of bits.
     pub const fn with(self, other: Flags) -> Flags {

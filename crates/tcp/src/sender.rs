@@ -89,9 +89,20 @@ pub(crate) enum Outgoing {
     /// The SYN, where the sending half takes care of it, and payload with it.
     Syn { len: u32 },
     /// Payload from `seq`, and a FIN behind it.
-    Data { seq: u64, len: u32, fin: bool },
+    Data { seq: u64, len: u32, fin: bool, kind: DataKind },
     /// A segment below the window, so that the peer reports its window.
     WindowProbe { seq: u64 },
+}
+
+/// What the IP header and the control bits of data say of congestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DataKind {
+    /// Sent for the first time.
+    New,
+    /// The same, and the window was reduced.
+    NewAfterReduction,
+    /// Sent again, and not capable of ECN: a mark on a retransmission would be lost with it (RFC 3168, section 6.1.5).
+    Again,
 }
 
 impl Sender {
@@ -316,6 +327,7 @@ impl Sender {
             delivered: change.delivered,
             is_duplicate,
             opens_window,
+            marked: if segment.has(Flags::ECE) { change.acked } else { 0 },
             rtt,
             srtt: self.out.rtt.srtt(),
             min_rtt: self.out.rtt.min_rtt(),
@@ -349,6 +361,9 @@ impl Sender {
         let total_lost = out.board.total_lost();
         if !governs {
             out.control.on_ack(ack, &mut out.window);
+        }
+        if ack.marked > 0 {
+            out.answer_marks(ack.now, ack.state);
         }
         let restarts = self.recovery.on_ack(ack, change, out);
         out.tell_losses(ack.now);
@@ -608,7 +623,8 @@ impl Sender {
             self.set_timeout(now);
         }
         self.after_sending(now, span, false);
-        Outgoing::Data { seq, len: (span - u64::from(fin)) as u32, fin }
+        let kind = if self.out.marks.take_cwr() { DataKind::NewAfterReduction } else { DataKind::New };
+        Outgoing::Data { seq, len: (span - u64::from(fin)) as u32, fin, kind }
     }
 
     fn send_again(&mut self, now: Instant, seq: u64, span: u32) -> Outgoing {
@@ -625,7 +641,7 @@ impl Sender {
         self.counters.retransmissions += 1;
         self.after_sending(now, u64::from(span), true);
         let fin = seq + u64::from(span) > self.end;
-        Outgoing::Data { seq, len: span - u32::from(fin), fin }
+        Outgoing::Data { seq, len: span - u32::from(fin), fin, kind: DataKind::Again }
     }
 
     fn after_sending(&mut self, now: Instant, bytes: u64, is_retransmission: bool) {

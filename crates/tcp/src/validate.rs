@@ -54,6 +54,18 @@ pub enum Fault {
         /// The control's name.
         control: &'static str,
     },
+    /// ECN is agreed on in a handshake with flags that this end does not have, or the codepoint is none of a sender.
+    #[error("`ecn` needs a whole handshake between ordinary ends, and `ect0` or `ect1`: leave it out{}", if *.is_bare { ", or `bare`" } else { "" })]
+    Ecn {
+        /// Whether the end sends no options and no third segment of the handshake.
+        is_bare: bool,
+    },
+    /// The control answers to marks, which nobody sets.
+    #[error("control `{control}` answers to marks: give `ecn`")]
+    NeedsEcn {
+        /// The control's name.
+        control: &'static str,
+    },
     /// Careful Resume changes a window that the control would set back.
     #[error(
         "control `{control}` sets the window itself, so Careful Resume cannot: take `reno` or `cubic`, or no `resume`"
@@ -108,6 +120,12 @@ impl Config {
         }
         if self.capacity.is_none() && CAPACITY_CONTROLS.contains(&control) {
             faults.push(Fault::NeedsCapacity { control });
+        }
+        if self.ecn.is_marked() || self.ecn.is_capable() && (self.bare || self.satpep) {
+            faults.push(Fault::Ecn { is_bare: self.bare });
+        }
+        if self.control.reads_share_of_marks() && !self.ecn.is_capable() {
+            faults.push(Fault::NeedsEcn { control });
         }
         if governs && self.resume.is_some() {
             faults.push(Fault::ResumeGoverned { control });
@@ -191,7 +209,7 @@ mod tests {
     use crate::kinds::RecoveryKind;
     use crate::profile::Profile;
     use crate::recovery::RECOVERIES;
-    use units::{Bytes, Duration, Rate};
+    use units::{Bytes, Duration, Ecn, Rate};
 
     fn pair(recovery: &str, control: &str) -> Config {
         Config {
@@ -216,9 +234,11 @@ mod tests {
         for recovery in RECOVERIES {
             for control in CONTROLS {
                 let satpep = recovery.name == "nack";
-                let pair = Config { capacity: Some(capacity), satpep, ..pair(recovery.name, control.name) };
+                let ecn = if satpep { Ecn::NotCapable } else { Ecn::Ect0 };
+                let pair = Config { capacity: Some(capacity), satpep, ecn, ..pair(recovery.name, control.name) };
                 let governs = ["bbr1", "bbr3", "cross-layer", "assigned"].contains(&control.name);
-                let is_refused = governs && ["tahoe", "reno"].contains(&recovery.name);
+                let is_refused =
+                    governs && ["tahoe", "reno"].contains(&recovery.name) || satpep && control.reads_share_of_marks();
                 assert_eq!(refused(pair).is_err(), is_refused, "{} {}", recovery.name, control.name);
             }
         }

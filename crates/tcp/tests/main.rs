@@ -4,6 +4,7 @@ mod adversity;
 mod conformance;
 mod controls;
 mod corners;
+mod ecn;
 mod network;
 mod ns2;
 mod ns2_means;

@@ -7,6 +7,7 @@
 //! | [`Rate`] | bits per second | `6Mbit/s`, `384kbit/s` |
 //! | [`Bytes`] | bytes | `1MB` (10^6), `320KiB` (320 x 1024) |
 //! | [`Probability`] | 0 to 1 | `1e-3`, `0` |
+//! | [`Ecn`] | the ECN field of an IP header | |
 //!
 //! Text always carries a unit (but for probabilities): a bare number is refused, since the reader of a scenario cannot
 //! know whether `6` was meant in bits or bytes, seconds or milliseconds. Rates count bits and volumes count bytes, both
@@ -26,6 +27,7 @@
 //! ```
 
 mod bytes;
+mod ecn;
 mod figure;
 mod parse;
 mod probability;
@@ -35,6 +37,7 @@ mod rate;
 mod time;
 
 pub use bytes::Bytes;
+pub use ecn::Ecn;
 pub use figure::{Quantity, Unit, significant};
 pub use parse::QuantityError;
 pub use probability::Probability;

@@ -1,8 +1,8 @@
 //! A terminal's queue, whose packets leave in the slots that a plan gives.
 
 use super::{Backlog, Burst};
-use crate::Packet;
 use crate::aqm::{ManagedQueue, Overflow};
+use crate::{Packet, Tally};
 use std::collections::VecDeque;
 use units::{Bytes, Instant};
 
@@ -40,6 +40,11 @@ impl<P: Packet> Granted<P> {
             bursts: VecDeque::new(),
             used: VecDeque::new(),
         }
+    }
+
+    /// Packets marked so far.
+    pub(crate) fn marked(&self) -> Tally {
+        self.queue.marked
     }
 
     /// Packets that wait; that of which a part was sent has left the queue.

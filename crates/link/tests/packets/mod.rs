@@ -32,7 +32,7 @@ pub fn at_ms(millis: u64) -> Instant {
 }
 
 /// Runs the link until it is empty, waking only at its own timeouts.
-pub fn drain(link: &mut Link<Numbered>) -> Vec<Outcome<Numbered>> {
+pub fn drain<P: Packet>(link: &mut Link<P>) -> Vec<Outcome<P>> {
     let mut outcomes = Vec::new();
     while let Some(now) = link.next_timeout() {
         outcomes.extend(std::iter::from_fn(|| link.poll(now)));

@@ -56,7 +56,7 @@ pub(crate) struct Direction {
     /// Queue limit of the transmitter; required if there is a rate. 1BDP is the rate times the link's own round-trip time, at
     /// least 1500 B.
     queue: Option<QueueForm>,
-    /// Queue discipline: drop-tail, CoDel (RFC 8289) or FQ-CoDel (RFC 8290).
+    /// Queue discipline: drop-tail, CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), FQ-PIE, RED or DualPI2 (RFC 9332).
     #[schemars(extend("default" = "drop_tail"))]
     discipline: Option<Discipline>,
     /// Packet losses: a probability, or a model.
@@ -196,6 +196,9 @@ pub(crate) enum Discipline {
         /// How long the delay may exceed `target` before a packet is dropped; 600ms suits geostationary satellites.
         #[schemars(extend("default" = "100ms"))]
         interval: Option<Interval>,
+        /// Mark packets of flows that use ECN instead of dropping them.
+        #[schemars(extend("default" = false))]
+        ecn: Option<bool>,
     },
     /// Controlled delay per flow, with fair queueing between flows (RFC 8290).
     FqCodel {
@@ -205,12 +208,80 @@ pub(crate) enum Discipline {
         /// As in `codel`.
         #[schemars(extend("default" = "100ms"))]
         interval: Option<Interval>,
+        /// As in `codel`.
+        #[schemars(extend("default" = false))]
+        ecn: Option<bool>,
         /// Bytes that a flow may send per round, at least 256B.
         #[schemars(extend("default" = "1514B"))]
         quantum: Option<Size>,
         /// Number of queues to which flows are hashed.
         #[schemars(range(min = 1, max = 65_536), extend("default" = 1024))]
         flows: Option<u32>,
+    },
+    /// Proportional integral controller enhanced (RFC 8033).
+    Pie {
+        /// Intended queueing delay.
+        #[schemars(extend("default" = "15ms"))]
+        target: Option<Interval>,
+        /// Interval at which the drop probability is calculated, at least 1ms.
+        #[schemars(extend("default" = "15ms"))]
+        update: Option<Interval>,
+        /// How long a burst that begins on an idle link passes.
+        #[schemars(extend("default" = "150ms"))]
+        max_burst: Option<Time>,
+        /// Mark packets of flows that use ECN instead of dropping them, while the probability is below 10 %.
+        #[schemars(extend("default" = false))]
+        ecn: Option<bool>,
+    },
+    /// PIE per flow, with fair queueing between flows.
+    FqPie {
+        /// As in `pie`.
+        #[schemars(extend("default" = "15ms"))]
+        target: Option<Interval>,
+        /// As in `pie`.
+        #[schemars(extend("default" = "15ms"))]
+        update: Option<Interval>,
+        /// As in `pie`.
+        #[schemars(extend("default" = "150ms"))]
+        max_burst: Option<Time>,
+        /// As in `pie`.
+        #[schemars(extend("default" = false))]
+        ecn: Option<bool>,
+        /// As in `fq_codel`.
+        #[schemars(extend("default" = "1514B"))]
+        quantum: Option<Size>,
+        /// As in `fq_codel`.
+        #[schemars(range(min = 1, max = 65_536), extend("default" = 1024))]
+        flows: Option<u32>,
+    },
+    /// Random early detection, gentle (Floyd and Jacobson 1993). Needs `rate`.
+    Red {
+        /// Average queue up to which no packet is dropped.
+        min: Size,
+        /// Average queue at which the drop probability reaches `max_probability`; it reaches 1 at twice this.
+        max: Size,
+        /// Drop probability at `max`.
+        #[schemars(range(min = 0, max = 1), extend("default" = 0.1))]
+        max_probability: Option<f64>,
+        /// Weight of each arrival in the average queue.
+        #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 0.002))]
+        weight: Option<f64>,
+        /// Mark packets of flows that use ECN instead of dropping them, up to twice `max`.
+        #[schemars(extend("default" = false))]
+        ecn: Option<bool>,
+    },
+    /// DualQ Coupled AQM (RFC 9332): a queue with early marks for ECT(1), beside one for all other packets.
+    #[serde(rename = "dual_pi2")]
+    DualPi2 {
+        /// Intended queueing delay of other packets.
+        #[schemars(extend("default" = "15ms"))]
+        target: Option<Interval>,
+        /// ECT(1) packets that wait longer are marked.
+        #[schemars(extend("default" = "1ms"))]
+        threshold: Option<Time>,
+        /// Longest round-trip time of the flows, at least 3ms; 600ms suits geostationary satellites.
+        #[schemars(extend("default" = "100ms"))]
+        rtt_max: Option<Interval>,
     },
 }
 

@@ -52,6 +52,10 @@ pub(crate) struct Tcp {
     /// The SACK option.
     #[schemars(extend("default" = true))]
     pub(crate) sack: Option<bool>,
+    /// Explicit congestion notification (RFC 3168): the codepoint of data segments, `ect0`, or `ect1` for queues that mark early
+    /// (RFC 9331). Queues mark if their `discipline` says so. Not for ns2.
+    #[schemars(extend("default" = "off"))]
+    pub(crate) ecn: Option<EcnName>,
     /// D-SACK: duplicate segments are reported (RFC 2883). By default on, for ns2 off.
     pub(crate) dsack: Option<bool>,
     /// Limited transmit: the first two duplicate acknowledgements send new data (RFC 3042).
@@ -88,6 +92,15 @@ pub(crate) struct Tcp {
     pub(crate) capacity: Option<Capacity>,
     /// Constants of single algorithms.
     pub(crate) tuning: Option<Tuning>,
+}
+
+/// Explicit congestion notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EcnName {
+    Off,
+    Ect0,
+    Ect1,
 }
 
 /// Where constants come from.

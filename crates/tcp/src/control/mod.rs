@@ -14,6 +14,7 @@ mod bbr3;
 mod careful_resume;
 mod cross_layer;
 mod cubic;
+mod dctcp;
 mod filter;
 mod hybla;
 mod pacing;
@@ -59,6 +60,16 @@ pub trait Control: Debug + Send {
     /// window is to be after the recovery. The recovery then moves `cwnd`. A control that governs the window may set
     /// both.
     fn on_loss(&mut self, loss: &Loss, window: &mut Window);
+
+    /// The network marked packets of a window that had not been answered: sets `ssthresh` and `cwnd`, once for each window of data.
+    /// As a loss, without a recovery, unless the algorithm says otherwise (RFC 3168, section 6.1.2). A control that governs the
+    /// window is not lowered by marks.
+    fn on_marks(&mut self, loss: &Loss, window: &mut Window) {
+        if !self.governs_window() {
+            self.on_loss(loss, window);
+            window.cwnd = window.cwnd.min(window.ssthresh);
+        }
+    }
 
     /// The retransmission timer expired: sets `ssthresh` and `cwnd`. Everything in flight counts as lost.
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window);
@@ -171,6 +182,8 @@ pub struct Ack {
     /// Whether it opens the peer's window: then it also reports the window, and Linux takes it for no duplicate
     /// (`FLAG_WIN_UPDATE`).
     pub opens_window: bool,
+    /// Of [`Ack::acked`], the bytes that arrived marked by the network, as far as the peer's feedback can tell.
+    pub marked: u64,
     /// The round-trip time of the newest segment that it acknowledges, if that was sent once.
     pub rtt: Option<Duration>,
     /// The smoothed round-trip time (RFC 6298); zero before the first sample.

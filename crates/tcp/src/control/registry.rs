@@ -1,7 +1,9 @@
 //! From the name of a congestion control to what implements it.
 
 use super::westwood_plus;
-use super::{Control, assigned, bbr1, bbr3, careful_resume, cross_layer, cubic, hybla, reno, tibet, vegas, westwood};
+use super::{
+    Control, assigned, bbr1, bbr3, careful_resume, cross_layer, cubic, dctcp, hybla, reno, tibet, vegas, westwood,
+};
 use crate::config::Config;
 use crate::kinds::{ControlId, ControlKind};
 
@@ -18,6 +20,7 @@ impl ControlKind {
             ControlId::Cubic => Box::new(cubic::Cubic::new(config)),
             ControlId::Bbr1 => Box::new(bbr1::Bbr1::new(config)),
             ControlId::Bbr3 => Box::new(bbr3::Bbr3::new(config)),
+            ControlId::Dctcp => Box::new(dctcp::Dctcp::new(config)),
             ControlId::CrossLayer => Box::new(cross_layer::CrossLayer::new(config)),
             ControlId::Assigned => Box::new(assigned::Assigned),
         }

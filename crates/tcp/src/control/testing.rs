@@ -16,6 +16,7 @@ pub(crate) fn ack(segments: u64) -> Ack {
         delivered: acked,
         is_duplicate: false,
         opens_window: false,
+        marked: 0,
         rtt: None,
         srtt: Duration::ZERO,
         min_rtt: Duration::ZERO,

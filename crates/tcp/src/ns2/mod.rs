@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::control::{LossState, Window};
 use crate::kinds::Ns2Agent;
 use crate::segment::{Flags, Segment};
-use crate::sender::{Counters, Outgoing};
+use crate::sender::{Counters, DataKind, Outgoing};
 use agent::Agent;
 use packets::Packets;
 use state::{Ack, Action, Parameters};
@@ -265,7 +265,7 @@ impl Sender {
         if bytes.start == 0 {
             Outgoing::Syn { len: (bytes.end - 1) as u32 }
         } else {
-            Outgoing::Data { seq: bytes.start, len: (bytes.end - bytes.start) as u32, fin: false }
+            Outgoing::Data { seq: bytes.start, len: (bytes.end - bytes.start) as u32, fin: false, kind: DataKind::New }
         }
     }
 

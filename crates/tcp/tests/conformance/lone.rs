@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use tcp::{Config, Connection, Event, Flags, Profile, SackBlocks, Segment, Timestamps};
-use units::{Duration, Instant};
+use units::{Duration, Ecn, Instant};
 
 /// Payload of a full segment.
 pub const MSS: u32 = 1000;
@@ -45,6 +45,7 @@ pub fn bare(flags: Flags, seq: u64, ack: u64) -> Segment {
         sack: SackBlocks::default(),
         flags,
         header: 40,
+        ecn: Ecn::NotCapable,
     }
 }
 

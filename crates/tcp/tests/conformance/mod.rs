@@ -6,7 +6,7 @@ mod clock;
 mod closing;
 mod growth;
 mod handshake;
-mod lone;
+pub mod lone;
 mod lying;
 mod options;
 mod probing;

@@ -4,7 +4,7 @@ use link::{LinkConfig, Packet};
 use std::sync::Arc;
 use tcp::{Config, Connection, Event, Failure, Metrics, Segment};
 use testkit::Node;
-use units::{Bytes, Instant};
+use units::{Bytes, Ecn, Instant};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Carried(pub Segment);
@@ -12,6 +12,14 @@ pub struct Carried(pub Segment);
 impl Packet for Carried {
     fn size(&self) -> Bytes {
         self.0.size()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.0.ecn
+    }
+
+    fn mark(&mut self) {
+        self.0.ecn = Ecn::CongestionExperienced;
     }
 }
 

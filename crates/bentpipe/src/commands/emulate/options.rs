@@ -2,7 +2,7 @@
 
 use crate::output::Failure;
 use clap::{Args as ClapArgs, ValueEnum};
-use link::{Codel, Discipline, FqCodel, GilbertElliott, LossModel, QueueLimit};
+use link::{Codel, Discipline, DualPi2, FqCodel, FqPie, GilbertElliott, LossModel, Pie, QueueLimit};
 use std::str::FromStr;
 use units::{Bytes, Duration, Probability, Rate};
 
@@ -140,6 +140,13 @@ pub(super) enum QueueDiscipline {
     Codel,
     /// RFC 8290: CoDel for each flow, and flows served in turn
     FqCodel,
+    /// RFC 8033: drops what arrives with a probability that follows the queueing delay
+    Pie,
+    /// PIE for each flow, and flows served in turn
+    FqPie,
+    /// RFC 9332: a queue with early marks for ECT(1) beside one for all other packets
+    #[value(name = "dual-pi2")]
+    DualPi2,
 }
 
 impl From<QueueDiscipline> for Discipline {
@@ -148,6 +155,9 @@ impl From<QueueDiscipline> for Discipline {
             QueueDiscipline::DropTail => Discipline::DropTail,
             QueueDiscipline::Codel => Discipline::Codel(Codel::default()),
             QueueDiscipline::FqCodel => Discipline::FqCodel(FqCodel::default()),
+            QueueDiscipline::Pie => Discipline::Pie(Pie::default()),
+            QueueDiscipline::FqPie => Discipline::FqPie(FqPie::default()),
+            QueueDiscipline::DualPi2 => Discipline::DualPi2(DualPi2::default()),
         }
     }
 }
