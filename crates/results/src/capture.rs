@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use etherparse::{
-    IcmpEchoHeader, Icmpv4Header, Icmpv4Type, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
+    IcmpEchoHeader, Icmpv4Header, Icmpv4Type, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
 };
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
@@ -195,6 +195,9 @@ impl Sockets {
             .map_err(|_| format!("{} is more than an IP packet holds", record.size))?;
         let mut header = Ipv4Header::new(payload, 64, protocol, source, destination).map_err(text)?;
         header.dont_fragment = true;
+        if let Body::Tcp(segment) = &record.body {
+            header.ecn = IpEcn::try_new(segment.ecn.bits()).map_err(text)?;
+        }
         header.header_checksum = header.calc_header_checksum();
         Ok(header)
     }

@@ -144,6 +144,26 @@ fn a_fair_queue_keeps_flows_apart() {
     assert!(worst_ping(link::Discipline::FqCodel(link::FqCodel::default())) < 0.045);
 }
 
+/// Marks travel with packets over all the links behind the queue that set them, and come back as echoes.
+#[test]
+fn a_queue_that_marks_replaces_losses_on_a_path_of_several_links() {
+    let run_with = |ecn| {
+        let discipline = link::Discipline::Pie(link::Pie { ecn: true, ..link::Pie::default() });
+        let slow = LinkConfig { queue: QueueLimit::Packets(1000), discipline, ..LinkConfig::new(mbit(10), MS(20)) };
+        let (network, nodes) = row(&[LinkConfig::new(mbit(100), MS(1)), slow, LinkConfig::new(mbit(100), MS(1))]);
+        let config = tcp::Config { ecn, ..tcp::Config::new(tcp::Profile::Rfc) };
+        let file = flow("file", nodes[0], nodes[3], tcp(config, upload(20_000_000)));
+        run(network, vec![file], complete())
+    };
+    let marked = run_with(units::Ecn::Ect0);
+    let dropped = run_with(units::Ecn::NotCapable);
+    let slow = |report: &Report| report.links.iter().map(|link| link.counters.marked.packets).max();
+    assert!(slow(&marked) > Some(5) && slow(&dropped) == Some(0), "{:?} {:?}", slow(&marked), slow(&dropped));
+    let again = |report: &Report| report.flows[0].retransmissions;
+    assert!(again(&marked) < again(&dropped), "{:?} {:?}", again(&marked), again(&dropped));
+    assert!(marked.end_s <= dropped.end_s * 1.02, "{} s and {} s", marked.end_s, dropped.end_s);
+}
+
 #[test]
 fn udp_keeps_its_rate_and_bursts_keep_their_share() {
     let (network, nodes) = row(&[LinkConfig::new(mbit(10), MS(10))]);
