@@ -148,7 +148,7 @@ fn a_fair_queue_keeps_flows_apart() {
 #[test]
 fn a_queue_that_marks_replaces_losses_on_a_path_of_several_links() {
     let run_with = |ecn| {
-        let discipline = link::Discipline::Pie(link::Pie { ecn: true, ..link::Pie::default() });
+        let discipline = link::Discipline::Codel(link::Codel { ecn: true, ..link::Codel::default() });
         let slow = LinkConfig { queue: QueueLimit::Packets(1000), discipline, ..LinkConfig::new(mbit(10), MS(20)) };
         let (network, nodes) = row(&[LinkConfig::new(mbit(100), MS(1)), slow, LinkConfig::new(mbit(100), MS(1))]);
         let config = tcp::Config { ecn, ..tcp::Config::new(tcp::Profile::Rfc) };
