@@ -6,12 +6,12 @@ use super::{
     Buffered, ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
     Succession,
 };
-use crate::config::{CapacityMode, Class, DscpPolicy, Peer, Settings};
+use crate::config::{CapacityMode, Class, DscpPolicy, Link, Peer, Settings};
 use crate::cross_traffic::CrossTrafficMeter;
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
-use crate::link_state::{LinkState, Source};
+use crate::link_state::LinkState;
 use crate::takeover::Heir;
 use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
@@ -80,6 +80,9 @@ pub(crate) struct Satpep {
     /// The configured rate, if any, and whether it is kept by force.
     rate: Option<Rate>,
     is_fixed: bool,
+    ceiling: Option<Rate>,
+    /// A link update says what the rate is.
+    rate_is_reported: bool,
     capacity: CapacityWatch,
     remembered: Remembered,
     /// Of the peers, as text.
@@ -157,6 +160,8 @@ impl Satpep {
             traces: traces.transpose()?,
             rate: settings.link.rate,
             is_fixed: settings.link.capacity == CapacityMode::Fixed,
+            ceiling: settings.link.ceiling,
+            rate_is_reported: false,
             capacity: CapacityWatch::default(),
             remembered,
             keys: settings.peers.iter().map(key_of).collect(),
@@ -174,6 +179,20 @@ impl Satpep {
             (streams.endpoint.peer_state(id) == PeerState::Up).then_some((key.as_str(), rtt))
         });
         self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
+    }
+
+    /// A changed rate is where the estimate begins anew, unless a link update says more.
+    fn reconfigure_capacity(&mut self, now: Instant, link: &Link) {
+        let endpoint = &mut self.streams.endpoint;
+        if self.ceiling != link.ceiling {
+            endpoint.set_capacity_ceiling(now, link.ceiling);
+        }
+        let changed = link.rate.filter(|_| self.rate != link.rate && !self.rate_is_reported);
+        if let Some(rate) = changed {
+            endpoint.configure_capacity(now, rate, link.rate_confidence.prior(rate));
+        }
+        (self.rate, self.ceiling) = (link.rate, link.ceiling);
+        self.remembered.configure(link.rate);
     }
 
     fn name(&self, id: PeerId) -> &str {
@@ -331,8 +350,9 @@ impl SatelliteTransport for Satpep {
     }
 
     fn follow(&mut self, now: Instant, link: &LinkState) {
+        self.rate_is_reported = link.rate_is_reported;
         // An estimate is better than the configured rate, with which it has begun.
-        if link.source != Source::Configured || self.is_fixed {
+        if link.rate_is_reported || self.is_fixed {
             self.streams.endpoint.set_capacity(now, link.rate);
         }
     }
@@ -468,10 +488,7 @@ impl SatelliteTransport for Satpep {
 
 impl Membership for Satpep {
     fn reconfigure(&mut self, now: Instant, settings: &Settings) {
-        if let Some(rate) = settings.link.rate.filter(|_| self.rate != settings.link.rate) {
-            self.streams.endpoint.set_capacity(now, rate);
-        }
-        self.rate = settings.link.rate;
+        self.reconfigure_capacity(now, &settings.link);
         self.streams.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
         self.streams.endpoint.set_keepalive(settings.link.keepalive);
         self.streams.endpoint.set_receive_capacity(settings.link.receive_rate);
@@ -514,6 +531,8 @@ impl Membership for Satpep {
 impl Succession for Satpep {
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String> {
         self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
+        // The other process begins with what is known of the link now.
+        self.remembered.write();
         let up = |&(at, peer): &(usize, &Peer)| {
             let id = self.streams.id(at);
             let is_up = self.streams.endpoint.peer_state(id) == PeerState::Up;
@@ -527,6 +546,11 @@ impl Succession for Satpep {
         if let Err(error) = self.udp.unshare() {
             tracing::warn!(%error, "the UDP port stays shared");
         }
+    }
+
+    fn hand_over(&mut self, _: Instant) -> Vec<u8> {
+        self.remembered.leave();
+        Vec::new()
     }
 }
 
@@ -593,6 +617,7 @@ impl Reports for Satpep {
             received_bytes: stats.received_bytes,
             congestion_received_packets: stats.congestion_received,
             congestion_reported_packets: stats.congestion_reported,
+            implausible_reports: stats.implausible_reports,
             receive_buffered_bytes: stats.receive_buffered,
             send_buffered_bytes: stats.send_buffered,
         }
@@ -709,12 +734,12 @@ impl Transport<HostSockets> for Satpep {
 /// How long connections survive an outage by default.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
 
-/// The transport's settings of a peer; `None` if there is no far gateway.
 /// The key by which a peer is remembered.
 fn key_of(peer: &Peer) -> String {
     peer.public_key.map(|key| key.to_string()).unwrap_or_default()
 }
 
+/// The transport's settings of a peer; `None` if there is no far gateway.
 fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     let &Peer { public_key, address, weight, cap, .. } = peer;
     Some(PeerConfig { public_key: public_key?, address, weight, cap })

@@ -46,7 +46,7 @@ mod unread;
 
 pub use input::Arrival;
 
-use crate::capacity::{Capacity, Estimate};
+use crate::capacity::{Capacity, Estimate, Prior};
 use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, StreamId};
 use crate::handshake::{CookieJar, Identity};
@@ -281,6 +281,18 @@ impl<P: Payload> Endpoint<P> {
         if self.config.trace {
             self.peers.ids().into_iter().for_each(|id| self.collect_trace(now, id));
         }
+    }
+
+    /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins anew there.
+    pub fn configure_capacity(&mut self, now: Instant, rate: Rate, prior: Prior) {
+        self.capacity.configure(rate, prior);
+        self.set_pace(now);
+    }
+
+    /// Another bound of the estimate is configured; without one it is sixteen times the prior.
+    pub fn set_capacity_ceiling(&mut self, now: Instant, ceiling: Option<Rate>) {
+        self.capacity.set_ceiling(ceiling);
+        self.set_pace(now);
     }
 
     /// The capacity of the link, as it is believed to be.
