@@ -102,11 +102,13 @@ struct PeerPath {
     address: Option<SocketAddr>,
     knock: Knock,
     batches: Batches,
+    /// Reports of the peer that could not be true, as of the last look.
+    implausible: u64,
 }
 
 impl PeerPath {
     fn new(now: Instant, peer: &Peer) -> Self {
-        Self { address: peer.address, knock: Knock::default(), batches: Batches::new(now) }
+        Self { address: peer.address, knock: Knock::default(), batches: Batches::new(now), implausible: 0 }
     }
 }
 
@@ -124,7 +126,9 @@ impl Satpep {
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         watch.add(&udp, Owner::Transport(0)).map_err(while_doing("watching the UDP socket"))?;
         let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
-        let (mut endpoint, peers) = endpoint(settings, run, now, &remembered)?;
+        let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
+        let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
+        let (mut endpoint, peers) = endpoint(settings, run, now, before)?;
         if let Some(heir) = heir {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             initiate(&mut endpoint, now, settings, &peers, &heir.offer);
@@ -162,9 +166,9 @@ impl Satpep {
             is_fixed: settings.link.capacity == CapacityMode::Fixed,
             ceiling: settings.link.ceiling,
             rate_is_reported: false,
-            capacity: CapacityWatch::default(),
+            capacity: CapacityWatch::new(before.is_some()),
             remembered,
-            keys: settings.peers.iter().map(key_of).collect(),
+            keys,
         })
     }
 
@@ -190,6 +194,7 @@ impl Satpep {
         let changed = link.rate.filter(|_| self.rate != link.rate && !self.rate_is_reported);
         if let Some(rate) = changed {
             endpoint.configure_capacity(now, rate, link.rate_confidence.prior(rate));
+            self.capacity.on_configured();
         }
         (self.rate, self.ceiling) = (link.rate, link.ceiling);
         self.remembered.configure(link.rate);
@@ -243,6 +248,25 @@ impl Satpep {
                     knock.look(now, *address, self.dscp.of(Dscp::default()))
                 }
                 _ => knock.forget(),
+            }
+        }
+    }
+
+    /// Says of a peer that its reports cannot be true: at the 1st, 2nd, 4th, 8th … of a session.
+    fn look_at_reports(&mut self, now: Instant) {
+        for (at, path) in self.paths.iter_mut().enumerate() {
+            let id = self.streams.id(at);
+            if self.streams.place(id) != Some(at) {
+                continue;
+            }
+            let reports = self.streams.endpoint.peer_stats(now, id).implausible_reports;
+            let before = std::mem::replace(&mut path.implausible, reports);
+            if reports.checked_ilog2() > before.checked_ilog2() {
+                tracing::warn!(
+                    peer = self.names[at],
+                    reports,
+                    "peer reports arrivals that cannot be true: they are ignored; its gateway is faulty or lies"
+                );
             }
         }
     }
@@ -438,6 +462,7 @@ impl SatelliteTransport for Satpep {
             self.next_judgement = now + JUDGEMENT_PERIOD;
             self.judge_batches(now);
             self.look_at_paths(now);
+            self.look_at_reports(now);
             self.look_at_capacity(now);
         }
     }
@@ -785,7 +810,7 @@ fn endpoint(
     settings: &Settings,
     run: Run,
     now: Instant,
-    remembered: &Remembered,
+    before: Option<Prior>,
 ) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
     let rate = link.nominal_rate();
@@ -797,8 +822,6 @@ fn endpoint(
     config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
     config.capacity_is_fixed = link.capacity == CapacityMode::Fixed;
-    let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
-    let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
     let configured = link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate));
     config.prior = Some(before.unwrap_or(configured));
     config.ceiling = link.ceiling;
