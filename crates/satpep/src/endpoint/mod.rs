@@ -313,11 +313,11 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn set_pace(&mut self, now: Instant) {
-        self.pacer.set_rate(now, self.capacity.pace(now));
+        let pace = self.capacity.pace(now);
         self.ack_pacer.set_rate(now, self.capacity.rate().mul_f64(ACK_SHARE));
-        let ahead = self.capacity.take_ahead();
-        if ahead > Bytes::ZERO {
-            self.pacer.make_up(now, ahead);
+        match self.capacity.take_ahead() {
+            Bytes::ZERO => self.pacer.set_rate(now, pace),
+            ahead => self.pacer.end_train(now, pace, ahead),
         }
     }
 
@@ -329,11 +329,12 @@ impl<P: Payload> Endpoint<P> {
             return;
         };
         let way = peer.way.get_or_insert_with(|| Pacer::new(rate));
-        way.set_rate(now, rate);
-        let [ahead, ahead_of_link] = self.capacity.take_peer_ahead(now, id);
-        if ahead > Bytes::ZERO {
-            way.make_up(now, ahead);
-            self.pacer.make_up(now, ahead_of_link);
+        match self.capacity.take_peer_ahead(now, id) {
+            [Bytes::ZERO, _] => way.set_rate(now, rate),
+            [ahead, ahead_of_link] => {
+                way.end_train(now, rate, ahead);
+                self.pacer.make_up(now, ahead_of_link);
+            }
         }
     }
 
