@@ -201,6 +201,11 @@ impl<R: Runner, N> Pair<R, N> {
         self.directory.path().join(format!("{}.toml", end as u8))
     }
 
+    /// Where the gateway at `end` keeps what it remembers. It remembers nothing unless a test creates it.
+    pub fn state_directory(&self, end: End) -> PathBuf {
+        self.directory.path().join(format!("{}.state", end as u8))
+    }
+
     /// Starts the gateway at `end`; `peer_settings` are added to its `[[peer]]`.
     pub fn start(&mut self, end: End, peer_settings: &str) {
         self.try_start(end, peer_settings).unwrap();
@@ -239,11 +244,12 @@ impl<R: Runner, N> Pair<R, N> {
             false => "allow_destinations = [\"198.18.0.0/15\", \"203.0.113.0/24\", \"2001:db8::/32\"]\n",
         };
         format!(
-            "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
+            "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\nstate_directory = \"{}\"\n{settings}\n{}\n\
              [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"{}\"\n{link}\n\
              [intercept]\ninterfaces = [\"lan\"]\n[control]\nsocket = \"{}\"\n{}\n\
              [[peer]]\nname = \"other\"\n{peer}\n{named}{peer_settings}\n{}\n",
             own.to_base64(),
+            self.state_directory(end).display(),
             self.settings,
             self.outage_limit,
             self.socket(end).display(),

@@ -44,7 +44,7 @@ pub use updates::UpdateSettings;
 pub use web::WebSettings;
 
 /// Where gateways keep what they remember, unless they are told otherwise.
-const STATE: &str = "/var/lib/bentpipe";
+const STATE: &str = "/var/lib/bentpipe/gateway";
 
 /// All settings of a gateway, checked.
 #[derive(Debug, Clone)]

@@ -139,8 +139,7 @@ impl Comparison {
             rate,
             rate_confidence,
             capacity,
-            // The estimate keeps the bound that it has begun with.
-            ceiling: _,
+            ceiling,
             cross_traffic,
             receive_rate,
             plausible,
@@ -160,7 +159,8 @@ impl Comparison {
         self.fixed("[link] capacity", old.capacity == *capacity);
         self.fixed("[link] cross_traffic", old.cross_traffic == *cross_traffic);
         self.free("[link] receive_rate", old.receive_rate == *receive_rate);
-        self.free("[link] min_rate, max_rate", old.plausible == *plausible);
+        let bounds = (&old.plausible, &old.ceiling) == (plausible, ceiling);
+        self.free("[link] min_rate, max_rate", bounds);
         self.fixed("[link] rtt", old.rtt == *rtt);
         self.fixed("[link] mtu", old.mtu == *mtu);
         self.fixed("[link] dscp", old.dscp == *dscp);

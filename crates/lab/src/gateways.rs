@@ -287,6 +287,8 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
         mode: Some(if options.clear { Mode::Clear } else { Mode::Encrypted }),
         transport: is_tcp.then_some(format::Transport::Tcp),
         secured_externally: (is_tcp && options.clear).then_some(true),
+        // It does not exist: each experiment begins without what others have measured.
+        state_directory: Some(format::Path(options.directory.join("state").display().to_string())),
         ..format::Gateway::default()
     };
     let link = format::Link {

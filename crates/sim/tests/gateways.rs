@@ -378,7 +378,7 @@ fn faults_name_the_pair_and_say_what_would_be_right() {
     let link = LinkConfig { rate: None, ..LinkConfig::new(Rate::from_bps(1), TERRESTRIAL) };
     endless.add_link("wire", near, other, link.clone(), link).expect("valid");
     let message = error(vec![pair("pep", [near, other])], endless);
-    assert!(message.contains("capacity"), "{message}");
+    assert!(message.contains("`rate`"), "{message}");
 }
 
 /// Jain's index of fairness: 1 if all are equal, 1/n if one has all.

@@ -25,9 +25,10 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// What it may rest on: the configuration or nothing yet; a report; packets sent faster than the link; a queue that grew or stayed; a
+    /// What it may rest on: the configuration or nothing yet; what an earlier run measured; a report; packets sent faster than the link; a queue that grew or stayed; a
     /// rate that was tried; losses that were fewer at a lower rate; force.
-    pub const BASES: [&'static str; 7] = ["prior", "reported", "trains", "queue", "trial", "losses", "fixed"];
+    pub const BASES: [&'static str; 8] =
+        ["prior", "remembered", "reported", "trains", "queue", "trial", "losses", "fixed"];
     /// What the estimator may be doing: nothing is measured yet; it follows the link; it tries more; it tries less; reports are overdue;
     /// there are none.
     pub const STATES: [&'static str; 6] = ["guess", "track", "trial", "experiment", "quiet", "silent"];

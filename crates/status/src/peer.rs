@@ -46,6 +46,9 @@ pub struct Peer {
     pub congestion_received_packets: u64,
     /// Datagrams to it that came with a congestion mark, by its reports.
     pub congestion_reported_packets: u64,
+    /// Reports of it that cannot be true and were ignored: more than was sent, less than before, or packets never sent.
+    #[serde(default)]
+    pub implausible_reports: u64,
     /// Received bytes that wait for TCP.
     pub receive_buffered_bytes: u64,
     /// Bytes from TCP that wait for the peer's acknowledgement.

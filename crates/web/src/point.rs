@@ -90,7 +90,8 @@ impl Point {
 /// Where the capacity in use is from: `reported` only while a source does report the link.
 pub(crate) fn capacity_kind(now: &Snapshot) -> &'static str {
     match &*now.capacity.basis {
-        "prior" | "fixed" | "reported" | "" if now.link.source != Source::Configured => "reported",
+        "reported" => "reported",
+        "fixed" | "" if now.link.source != Source::Configured => "reported",
         "prior" | "fixed" | "" => "configured",
         _ => "estimated",
     }

@@ -168,7 +168,7 @@ pub struct Gateway {
     #[schemars(extend("x-least" = "10s", "x-most" = "24h", "default" = "2h"))]
     pub host_keepalive: Option<Interval>,
     /// Directory of what is remembered between runs: the capacity, as it was measured. Where it is missing, nothing is.
-    #[schemars(extend("default" = "/var/lib/bentpipe"))]
+    #[schemars(extend("default" = "/var/lib/bentpipe/gateway"))]
     pub state_directory: Option<Path>,
 }
 

@@ -49,6 +49,7 @@ fn configured(settings: &Settings) -> LinkState {
     let link = &settings.link;
     LinkState {
         rate: link.nominal_rate(),
+        rate_is_reported: false,
         receive_rate: link.receive_rate,
         rtt: link.rtt,
         source: Source::Configured,

@@ -389,6 +389,7 @@ fn peer_counters(registry: &mut Registry, peers: &[Peer]) {
     let repair = Family::<OfPeer, Counter>::default();
     let received = Family::<OfPeer, Counter>::default();
     let marked = Family::<PeerDirection, Counter>::default();
+    let implausible = Family::<OfPeer, Counter>::default();
     for peer in peers {
         let label = OfPeer { peer: peer.name.clone() };
         sent.get_or_create(&label).inc_by(peer.sent_packets);
@@ -397,6 +398,7 @@ fn peer_counters(registry: &mut Registry, peers: &[Peer]) {
         again.get_or_create(&label).inc_by(peer.retransmitted_bytes);
         repair.get_or_create(&label).inc_by(peer.repair_bytes);
         received.get_or_create(&label).inc_by(peer.received_bytes);
+        implausible.get_or_create(&label).inc_by(peer.implausible_reports);
         let marks = [("received", peer.congestion_received_packets), ("sent", peer.congestion_reported_packets)];
         for (direction, count) in marks {
             marked.get_or_create(&PeerDirection { peer: peer.name.clone(), direction }).inc_by(count);
@@ -405,6 +407,8 @@ fn peer_counters(registry: &mut Registry, peers: &[Peer]) {
     registry.register("peer_sent_packets", "Datagrams sent to the peer in its session", sent);
     registry.register("peer_lost_packets", "Datagrams that the peer did not receive", lost);
     registry.register("peer_congestion_marks", "Datagrams that arrived with a congestion mark", marked);
+    let help = "Reports of the peer that cannot be true and were ignored";
+    registry.register("peer_implausible_reports", help, implausible);
     registry.register_with_unit("peer_sent", "Stream bytes sent for the first time", Unit::Bytes, fresh);
     registry.register_with_unit("peer_retransmitted", "Stream bytes retransmitted", Unit::Bytes, again);
     registry.register_with_unit("peer_repair", "Bytes of FEC repair symbols sent", Unit::Bytes, repair);

@@ -14,6 +14,8 @@ pub(super) struct CapacityWatch {
     logged: Option<(Rate, Standing)>,
     /// How often it has changed by a tenth or more, by what it then rested on.
     changes: BTreeMap<String, u64>,
+    /// It began with what an earlier run had measured.
+    is_remembered: bool,
 }
 
 /// What matters of a state: trials and the like are over before anybody could look.
@@ -25,6 +27,16 @@ enum Standing {
 }
 
 impl CapacityWatch {
+    /// Of an estimate that begins with what an earlier run has measured, or not.
+    pub(super) fn new(is_remembered: bool) -> Self {
+        Self { is_remembered, ..Self::default() }
+    }
+
+    /// The configuration has changed: the estimate begins anew there.
+    pub(super) fn on_configured(&mut self) {
+        self.is_remembered = false;
+    }
+
     /// Logs and counts what has changed since it was last logged.
     pub(super) fn look(&mut self, estimate: &Estimate) {
         let standing = match estimate.state {
@@ -35,14 +47,15 @@ impl CapacityWatch {
         let Some((rate, before)) = self.logged.replace((estimate.rate, standing)) else { return };
         let [old, new] = [rate, estimate.rate].map(|rate| rate.as_bps() as f64);
         let has_moved = (new - old).abs() > WORTH_A_LINE * old;
+        let basis = self.basis(estimate.why);
         if has_moved {
-            *self.changes.entry(basis(estimate.why).to_owned()).or_default() += 1;
+            *self.changes.entry(basis.to_owned()).or_default() += 1;
         } else if standing == before {
             self.logged = Some((rate, before));
             return;
         }
         tracing::info!(
-            rate = %estimate.rate, before = %rate, basis = basis(estimate.why), state = state(estimate.state),
+            rate = %estimate.rate, before = %rate, basis, state = state(estimate.state),
             confidence = estimate.confidence, policed = estimate.is_policed, "capacity estimate"
         );
     }
@@ -52,24 +65,25 @@ impl CapacityWatch {
         status::Capacity {
             rate_bps: estimate.rate.as_bps(),
             prior_bps: prior.map(Rate::as_bps),
-            basis: basis(estimate.why).into(),
+            basis: self.basis(estimate.why).into(),
             state: state(estimate.state).into(),
             confidence: estimate.confidence,
             policed: estimate.is_policed,
             changes: self.changes.clone(),
         }
     }
-}
 
-fn basis(source: EstimateSource) -> &'static str {
-    match source {
-        EstimateSource::Prior => "prior",
-        EstimateSource::Reported => "reported",
-        EstimateSource::Trains => "trains",
-        EstimateSource::Queue => "queue",
-        EstimateSource::Trial => "trial",
-        EstimateSource::Losses => "losses",
-        EstimateSource::Fixed => "fixed",
+    fn basis(&self, source: EstimateSource) -> &'static str {
+        match source {
+            EstimateSource::Prior if self.is_remembered => "remembered",
+            EstimateSource::Prior => "prior",
+            EstimateSource::Reported => "reported",
+            EstimateSource::Trains => "trains",
+            EstimateSource::Queue => "queue",
+            EstimateSource::Trial => "trial",
+            EstimateSource::Losses => "losses",
+            EstimateSource::Fixed => "fixed",
+        }
     }
 }
 
@@ -87,6 +101,23 @@ fn state(state: EstimatorState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_from_an_earlier_run_is_told_until_another_rate_is_configured() {
+        let prior = Estimate {
+            rate: Rate::from_bps(6_000_000),
+            why: EstimateSource::Prior,
+            confidence: 1.0,
+            state: EstimatorState::Guess,
+            is_policed: false,
+        };
+        let mut watch = CapacityWatch::new(true);
+        assert_eq!(watch.report(&prior, None).basis, "remembered");
+        let measured = Estimate { why: EstimateSource::Trains, ..prior };
+        assert_eq!(watch.report(&measured, None).basis, "trains");
+        watch.on_configured();
+        assert_eq!(watch.report(&prior, None).basis, "prior");
+    }
 
     #[test]
     fn small_steps_are_no_news_until_they_add_up() {

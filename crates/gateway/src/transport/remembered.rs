@@ -26,6 +26,8 @@ pub(super) struct Remembered {
     next_write: Option<Instant>,
     /// Writing has failed, which has been said.
     has_failed: bool,
+    /// The file is another process's now.
+    is_left: bool,
 }
 
 /// The link as it was measured on the way to a peer.
@@ -58,7 +60,7 @@ impl Remembered {
                 BTreeMap::new()
             }
         };
-        Self { file, configured, peers, is_changed: false, next_write: None, has_failed: false }
+        Self { file, configured, peers, is_changed: false, next_write: None, has_failed: false, is_left: false }
     }
 
     /// What was measured last on the way to one of the peers with these keys, at `unix_s` seconds since 1970.
@@ -75,6 +77,16 @@ impl Remembered {
             rtt: Duration::from_micros(latest.rtt_us),
             age: age.map_or(Duration::MAX, |seconds| Duration::from_secs(seconds.min(1 << 32))),
         })
+    }
+
+    /// Another rate is configured: what is measured from now on is measured under that.
+    pub(super) fn configure(&mut self, rate: Option<Rate>) {
+        self.configured = rate;
+    }
+
+    /// Leaves the file to another process.
+    pub(super) fn leave(&mut self) {
+        self.is_left = true;
     }
 
     /// Takes note of what is believed now, with the round-trip times of the peers that are up.
@@ -111,8 +123,8 @@ impl Remembered {
     }
 
     /// Writes the file, whole or not at all.
-    fn write(&mut self) {
-        if !std::mem::take(&mut self.is_changed) {
+    pub(super) fn write(&mut self) {
+        if self.is_left || !std::mem::take(&mut self.is_changed) {
             return;
         }
         let content = Content { version: 1, peers: self.peers.clone() };
@@ -207,6 +219,22 @@ mod tests {
         memory.note(Instant::ZERO, 1000, &guess, [("hub", RTT)].into_iter());
         drop(memory);
         assert!(!directory.path().join("gw.capacity.json").exists());
+    }
+
+    #[test]
+    fn what_was_left_to_another_process_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut memory = Remembered::read(directory.path(), "gw", None);
+        let note = |memory: &mut Remembered, unix_s| {
+            memory.note(Instant::ZERO, unix_s, &estimate(EstimateSource::Queue), [("hub", RTT)].into_iter());
+        };
+        note(&mut memory, 1000);
+        memory.write();
+        memory.leave();
+        note(&mut memory, 2000);
+        drop(memory);
+        let prior = Remembered::read(directory.path(), "gw", None).prior(["hub"].into_iter(), 2000);
+        assert_eq!(prior, Some(Prior::Remembered { rate: SIX, rtt: RTT, age: Duration::from_secs(1000) }));
     }
 
     #[test]

@@ -6,12 +6,12 @@ use super::{
     Buffered, ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
     Succession,
 };
-use crate::config::{CapacityMode, Class, DscpPolicy, Peer, Settings};
+use crate::config::{CapacityMode, Class, DscpPolicy, Link, Peer, Settings};
 use crate::cross_traffic::CrossTrafficMeter;
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
-use crate::link_state::{LinkState, Source};
+use crate::link_state::LinkState;
 use crate::takeover::Heir;
 use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
@@ -80,6 +80,9 @@ pub(crate) struct Satpep {
     /// The configured rate, if any, and whether it is kept by force.
     rate: Option<Rate>,
     is_fixed: bool,
+    ceiling: Option<Rate>,
+    /// A link update says what the rate is.
+    rate_is_reported: bool,
     capacity: CapacityWatch,
     remembered: Remembered,
     /// Of the peers, as text.
@@ -99,11 +102,13 @@ struct PeerPath {
     address: Option<SocketAddr>,
     knock: Knock,
     batches: Batches,
+    /// Reports of the peer that could not be true, as of the last look.
+    implausible: u64,
 }
 
 impl PeerPath {
     fn new(now: Instant, peer: &Peer) -> Self {
-        Self { address: peer.address, knock: Knock::default(), batches: Batches::new(now) }
+        Self { address: peer.address, knock: Knock::default(), batches: Batches::new(now), implausible: 0 }
     }
 }
 
@@ -121,7 +126,9 @@ impl Satpep {
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         watch.add(&udp, Owner::Transport(0)).map_err(while_doing("watching the UDP socket"))?;
         let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
-        let (mut endpoint, peers) = endpoint(settings, run, now, &remembered)?;
+        let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
+        let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
+        let (mut endpoint, peers) = endpoint(settings, run, now, before)?;
         if let Some(heir) = heir {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             initiate(&mut endpoint, now, settings, &peers, &heir.offer);
@@ -157,9 +164,11 @@ impl Satpep {
             traces: traces.transpose()?,
             rate: settings.link.rate,
             is_fixed: settings.link.capacity == CapacityMode::Fixed,
-            capacity: CapacityWatch::default(),
+            ceiling: settings.link.ceiling,
+            rate_is_reported: false,
+            capacity: CapacityWatch::new(before.is_some()),
             remembered,
-            keys: settings.peers.iter().map(key_of).collect(),
+            keys,
         })
     }
 
@@ -174,6 +183,21 @@ impl Satpep {
             (streams.endpoint.peer_state(id) == PeerState::Up).then_some((key.as_str(), rtt))
         });
         self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
+    }
+
+    /// A changed rate is where the estimate begins anew, unless a link update says more.
+    fn reconfigure_capacity(&mut self, now: Instant, link: &Link) {
+        let endpoint = &mut self.streams.endpoint;
+        if self.ceiling != link.ceiling {
+            endpoint.set_capacity_ceiling(now, link.ceiling);
+        }
+        let changed = link.rate.filter(|_| self.rate != link.rate && !self.rate_is_reported);
+        if let Some(rate) = changed {
+            endpoint.configure_capacity(now, rate, link.rate_confidence.prior(rate));
+            self.capacity.on_configured();
+        }
+        (self.rate, self.ceiling) = (link.rate, link.ceiling);
+        self.remembered.configure(link.rate);
     }
 
     fn name(&self, id: PeerId) -> &str {
@@ -224,6 +248,25 @@ impl Satpep {
                     knock.look(now, *address, self.dscp.of(Dscp::default()))
                 }
                 _ => knock.forget(),
+            }
+        }
+    }
+
+    /// Says of a peer that its reports cannot be true: at the 1st, 2nd, 4th, 8th … of a session.
+    fn look_at_reports(&mut self, now: Instant) {
+        for (at, path) in self.paths.iter_mut().enumerate() {
+            let id = self.streams.id(at);
+            if self.streams.place(id) != Some(at) {
+                continue;
+            }
+            let reports = self.streams.endpoint.peer_stats(now, id).implausible_reports;
+            let before = std::mem::replace(&mut path.implausible, reports);
+            if reports.checked_ilog2() > before.checked_ilog2() {
+                tracing::warn!(
+                    peer = self.names[at],
+                    reports,
+                    "peer reports arrivals that cannot be true: they are ignored; its gateway is faulty or lies"
+                );
             }
         }
     }
@@ -331,8 +374,9 @@ impl SatelliteTransport for Satpep {
     }
 
     fn follow(&mut self, now: Instant, link: &LinkState) {
+        self.rate_is_reported = link.rate_is_reported;
         // An estimate is better than the configured rate, with which it has begun.
-        if link.source != Source::Configured || self.is_fixed {
+        if link.rate_is_reported || self.is_fixed {
             self.streams.endpoint.set_capacity(now, link.rate);
         }
     }
@@ -418,6 +462,7 @@ impl SatelliteTransport for Satpep {
             self.next_judgement = now + JUDGEMENT_PERIOD;
             self.judge_batches(now);
             self.look_at_paths(now);
+            self.look_at_reports(now);
             self.look_at_capacity(now);
         }
     }
@@ -468,10 +513,7 @@ impl SatelliteTransport for Satpep {
 
 impl Membership for Satpep {
     fn reconfigure(&mut self, now: Instant, settings: &Settings) {
-        if let Some(rate) = settings.link.rate.filter(|_| self.rate != settings.link.rate) {
-            self.streams.endpoint.set_capacity(now, rate);
-        }
-        self.rate = settings.link.rate;
+        self.reconfigure_capacity(now, &settings.link);
         self.streams.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
         self.streams.endpoint.set_keepalive(settings.link.keepalive);
         self.streams.endpoint.set_receive_capacity(settings.link.receive_rate);
@@ -514,6 +556,8 @@ impl Membership for Satpep {
 impl Succession for Satpep {
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String> {
         self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
+        // The other process begins with what is known of the link now.
+        self.remembered.write();
         let up = |&(at, peer): &(usize, &Peer)| {
             let id = self.streams.id(at);
             let is_up = self.streams.endpoint.peer_state(id) == PeerState::Up;
@@ -527,6 +571,11 @@ impl Succession for Satpep {
         if let Err(error) = self.udp.unshare() {
             tracing::warn!(%error, "the UDP port stays shared");
         }
+    }
+
+    fn hand_over(&mut self, _: Instant) -> Vec<u8> {
+        self.remembered.leave();
+        Vec::new()
     }
 }
 
@@ -593,6 +642,7 @@ impl Reports for Satpep {
             received_bytes: stats.received_bytes,
             congestion_received_packets: stats.congestion_received,
             congestion_reported_packets: stats.congestion_reported,
+            implausible_reports: stats.implausible_reports,
             receive_buffered_bytes: stats.receive_buffered,
             send_buffered_bytes: stats.send_buffered,
         }
@@ -709,12 +759,12 @@ impl Transport<HostSockets> for Satpep {
 /// How long connections survive an outage by default.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
 
-/// The transport's settings of a peer; `None` if there is no far gateway.
 /// The key by which a peer is remembered.
 fn key_of(peer: &Peer) -> String {
     peer.public_key.map(|key| key.to_string()).unwrap_or_default()
 }
 
+/// The transport's settings of a peer; `None` if there is no far gateway.
 fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     let &Peer { public_key, address, weight, cap, .. } = peer;
     Some(PeerConfig { public_key: public_key?, address, weight, cap })
@@ -760,7 +810,7 @@ fn endpoint(
     settings: &Settings,
     run: Run,
     now: Instant,
-    remembered: &Remembered,
+    before: Option<Prior>,
 ) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
     let rate = link.nominal_rate();
@@ -772,8 +822,6 @@ fn endpoint(
     config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
     config.capacity_is_fixed = link.capacity == CapacityMode::Fixed;
-    let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
-    let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
     let configured = link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate));
     config.prior = Some(before.unwrap_or(configured));
     config.ceiling = link.ceiling;

@@ -14,6 +14,8 @@ use units::{Duration, Instant, Rate};
 pub struct LinkState {
     /// Transmit rate, counted as IP packets.
     pub rate: Rate,
+    /// Whether `source` reports that rate: what it leaves out is configured.
+    pub rate_is_reported: bool,
     /// Receive rate.
     pub receive_rate: Rate,
     /// Round-trip time.

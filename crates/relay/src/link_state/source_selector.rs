@@ -88,6 +88,7 @@ impl SourceSelector {
         let (source, update) = reported.unwrap_or((Source::Configured, LinkUpdate::default()));
         LinkState {
             rate: update.rate.unwrap_or(configured.rate),
+            rate_is_reported: update.rate.is_some(),
             receive_rate: update.receive_rate.unwrap_or(configured.receive_rate),
             rtt: update.rtt.unwrap_or(configured.rtt),
             source,
@@ -98,7 +99,8 @@ impl SourceSelector {
 
 /// Whether they differ in more than their time.
 fn differ(a: &LinkState, b: &LinkState) -> bool {
-    (a.rate, a.receive_rate, a.rtt, a.source) != (b.rate, b.receive_rate, b.rtt, b.source)
+    let of = |state: &LinkState| (state.rate, state.rate_is_reported, state.receive_rate, state.rtt, state.source);
+    of(a) != of(b)
 }
 
 #[cfg(test)]
@@ -115,6 +117,7 @@ mod tests {
     fn selector() -> SourceSelector {
         let configured = LinkState {
             rate: Rate::from_bps(6_000_000),
+            rate_is_reported: false,
             receive_rate: Rate::from_bps(8_000_000),
             rtt: Duration::from_millis(550),
             source: Source::Configured,
@@ -129,6 +132,21 @@ mod tests {
 
     fn summary(state: Option<LinkState>) -> Option<(u64, Source)> {
         state.map(|state| (state.rate.as_bps(), state.source))
+    }
+
+    #[test]
+    fn a_rate_that_an_update_leaves_out_is_not_reported() {
+        let mut selector = selector();
+        let rtt = LinkUpdate { rtt: Some(Duration::from_millis(600)), ..LinkUpdate::default() };
+        selector.report(at(0), Source::Api, rtt).unwrap();
+        let of = |state: LinkState| (state.rate.as_bps(), state.rate_is_reported, state.source);
+        assert_eq!(selector.news(at(0)).map(of), Some((6_000_000, false, Source::Api)));
+        selector.report(at(100), Source::Api, LinkUpdate { rate: Some(Rate::from_bps(6_000_000)), ..rtt }).unwrap();
+        assert_eq!(
+            selector.news(at(100)).map(of),
+            Some((6_000_000, true, Source::Api)),
+            "the same rate, and now it is"
+        );
     }
 
     #[test]

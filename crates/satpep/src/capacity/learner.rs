@@ -176,17 +176,23 @@ impl Learner {
         }
     }
 
-    /// Somebody who should know says what the capacity is.
-    pub(super) fn tell(&mut self, belief: Belief) {
+    /// Somebody who should know, `why` says who, says what the capacity is.
+    pub(super) fn tell(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.
         self.is_guess |= belief.rate > Self::BELIEVED * self.rate;
         self.belief = belief;
-        self.set(belief.rate, EstimateSource::Reported);
+        self.set(belief.rate, why);
         self.points.clear();
         self.trains.forget_results();
         self.probing.abandon();
         self.raised_by = None;
         (self.ours, self.carried) = (1.0, None);
+    }
+
+    /// What is believed has other bounds.
+    pub(super) fn bound(&mut self, belief: Belief) {
+        self.belief = belief;
+        self.set(self.rate, self.why);
     }
 
     /// How long the link takes for so many full packets.

@@ -62,6 +62,7 @@ pub(crate) struct Capacity {
     gain: f64,
     ceiling: Option<Rate>,
     rtt: Duration,
+    prior: Prior,
     /// What was reported last.
     reported: Option<Rate>,
     learner: Learner,
@@ -100,12 +101,14 @@ impl Capacity {
     const LONGEST_START_PROBE: Duration = Duration::from_millis(250);
 
     pub(crate) fn new(config: &EndpointConfig, now: Instant) -> Self {
-        let belief = config.prior.unwrap_or(Prior::Configured(config.capacity)).belief(config.rtt, config.ceiling);
+        let prior = config.prior.unwrap_or(Prior::Configured(config.capacity));
+        let belief = prior.belief(config.rtt, config.ceiling);
         Self {
             fixed: config.capacity_is_fixed.then_some(config.capacity),
             gain: config.pacing_gain,
             ceiling: config.ceiling,
             rtt: config.rtt,
+            prior,
             reported: None,
             learner: Learner::new(belief, config.rtt),
             ways: Ways::default(),
@@ -146,7 +149,23 @@ impl Capacity {
             // It was said before, and the link has answered since.
             return;
         }
-        self.learner.tell(Prior::Configured(reported).belief(self.rtt, self.ceiling));
+        self.prior = Prior::Configured(reported);
+        self.learner.tell(self.prior.belief(self.rtt, self.ceiling), EstimateSource::Reported);
+    }
+
+    /// Another rate is configured: the estimate begins anew there.
+    pub(crate) fn configure(&mut self, rate: Rate, prior: Prior) {
+        if self.fixed.is_some() {
+            self.fixed = Some(rate);
+        }
+        (self.prior, self.reported) = (prior, None);
+        self.learner.tell(prior.belief(self.rtt, self.ceiling), EstimateSource::Prior);
+    }
+
+    /// Another bound of the estimate is configured, or none but that of the prior.
+    pub(crate) fn set_ceiling(&mut self, ceiling: Option<Rate>) {
+        self.ceiling = ceiling;
+        self.learner.bound(self.prior.belief(self.rtt, ceiling));
     }
 
     /// Cross traffic was measured at `rate`, while `flows` streams of ours had something to send.

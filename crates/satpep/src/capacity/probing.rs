@@ -417,6 +417,12 @@ impl Learner {
         }
     }
 
+    /// The first point from `start` on: there may have been nothing to send before it.
+    fn sent_at(&self, start: Start) -> Option<Start> {
+        let first = self.points.iter().find(|point| point.position >= start.position)?;
+        Some(Start { position: first.position, sent: first.sent })
+    }
+
     /// Bytes per second that arrived of what was sent since `sent`; `None` if that was too short a time ago.
     fn received_since(&self, sent: f64) -> Option<f64> {
         let first = self.points.iter().find(|point| point.sent >= sent)?;
@@ -468,12 +474,13 @@ impl Learner {
 
     fn judge_round(&mut self, now: f64, round: &Round, end: Start) {
         let lossiness = self.probing.losses.between(round.start.position, end.position);
+        let began = self.sent_at(round.start).filter(|began| began.sent < end.sent).unwrap_or(round.start);
         self.begin_round(now, end);
         if round.start.sent < self.probing.counts_from {
             return;
         }
         let packets = (end.position - round.start.position) / PACKET;
-        let sent = (end.position - round.start.position) / (end.sent - round.start.sent).max(1e-3);
+        let sent = (end.position - began.position) / (end.sent - began.sent).max(1e-3);
         let arrived = sent * (1.0 - lossiness.mean);
         let is_empty = round.longest_queue < (0.012f64).max(self.packets(6.0));
         let usual = self.probing.usual;
@@ -515,9 +522,11 @@ impl Learner {
         } else {
             self.follow_usual(now, lossiness, packets, is_empty);
         }
-        let is_full = !is_empty && !is_broken && excess > 0.03 && arrived < 0.97 * self.rate;
-        if is_full && now - self.lowered_at > self.rtt.smoothed {
-            self.set(arrived, EstimateSource::Losses);
+        // A queue that overflows passes what the link carries. Where less was sent, as while a queue drains, it shows no limit.
+        let carried = counted.unwrap_or(0.0).max(arrived);
+        let is_loaded = sent > 0.95 * self.rate && carried < 0.97 * self.rate;
+        if is_loaded && !is_empty && !is_broken && excess > 0.03 && now - self.lowered_at > self.rtt.smoothed {
+            self.set(carried, EstimateSource::Losses);
             (self.lowered_at, self.probing.counts_from) = (now, now);
         }
         if self.ours < 1.0 && is_empty {

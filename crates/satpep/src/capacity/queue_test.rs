@@ -28,6 +28,9 @@ impl QueueTest {
     pub(super) const PACE: f64 = 0.9;
     const LONGEST: f64 = 0.1;
     const SHORTEST: f64 = 0.02;
+    /// The shortest in packets, and of the noise.
+    const PACKETS: f64 = 10.0;
+    const NOISE: f64 = 8.0;
     /// A queue is drained for a round trip and this long at most: then it is looked at again.
     const LONGEST_DRAIN: f64 = 0.5;
     /// A delay that fell by less than this share of the pause did not fall.
@@ -63,7 +66,11 @@ impl Learner {
         if self.test.is_some() {
             return None;
         }
-        let pause = (queue - high / 3.0).min(QueueTest::LONGEST).min((self.queue / 2.0).max(QueueTest::SHORTEST));
+        let least = QueueTest::SHORTEST.max(self.packets(QueueTest::PACKETS)).max(QueueTest::NOISE * self.noise);
+        // What came at once hardly is a queue: the shortest pause tells.
+        let is_jump = self.probing.doubt.jump >= QueueTest::AT_ONCE * self.queue;
+        let longest = if is_jump { least } else { (self.queue / 2.0).max(least) };
+        let pause = (queue - high / 3.0).min(QueueTest::LONGEST).min(longest);
         self.begin_test(now, pause);
         Some(now + pause)
     }

@@ -39,7 +39,7 @@ impl Silence {
     /// And where the link is taken for cut, until the session notices and sends probes only: the search for a smaller MTU goes on.
     pub(super) const SILENT_PACE: f64 = 1.0 / 16.0;
     /// A report is overdue after this long, or so many of the longest gaps between reports. A cut link is sent little into then.
-    const LEAST: f64 = 0.08;
+    const LEAST: f64 = 0.06;
     const GAPS: f64 = 3.0;
     /// Between probes, in seconds and in round trips.
     const PROBES: f64 = 0.1;

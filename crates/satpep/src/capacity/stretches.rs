@@ -66,6 +66,8 @@ impl Learner {
     const BUSY: f64 = 0.12;
     const BUSY_PACKETS: f64 = 48.0;
     const BUSY_NOISE: f64 = 24.0;
+    /// What is sent during it, as a share of the estimate, for less to be believed of the link.
+    const LOADED: f64 = 0.9;
     /// Losses beyond the usual by this share are a burst's, unless the queue is long: then they are what overflows.
     const BURST: f64 = 0.1;
     const OVERFLOW: f64 = 0.02;
@@ -196,12 +198,14 @@ impl Learner {
             .map(|result| result.found)
             .collect();
         let trains_find = (found.len() >= 3).then(|| median(&mut found.clone()) * self.ours);
+        // Of a delay that is none of ours, what is sent below the estimate says nothing.
+        let is_loaded = point.sent_since(&busy.from) > Self::LOADED * self.rate;
         let is_steady = (carried / point.sent_since(&busy.from) - 1.0).abs() < 0.02;
         if trains_find.is_some_and(|found| carried < 0.97 * found) && is_steady && self.test.is_none() {
             // The delay stays though we send less than trains find: a queue or a longer way? A pause tells.
             self.begin_test(now, (self.queue / 2.0).clamp(0.01, 0.1));
         } else if (carried / self.rate - 1.0).abs() > 0.003
-            && (carried > self.rate || point.queue - busy.from.queue > (0.001f64).max(self.noise))
+            && (carried > self.rate || (is_loaded && point.queue - busy.from.queue > (0.001f64).max(self.noise)))
         {
             self.set(self.rate + 0.5 * (carried - self.rate), EstimateSource::Queue);
         }

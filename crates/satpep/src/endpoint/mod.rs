@@ -46,7 +46,7 @@ mod unread;
 
 pub use input::Arrival;
 
-use crate::capacity::{Capacity, Estimate};
+use crate::capacity::{Capacity, Estimate, Prior};
 use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, StreamId};
 use crate::handshake::{CookieJar, Identity};
@@ -283,6 +283,18 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
+    /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins anew there.
+    pub fn configure_capacity(&mut self, now: Instant, rate: Rate, prior: Prior) {
+        self.capacity.configure(rate, prior);
+        self.set_pace(now);
+    }
+
+    /// Another bound of the estimate is configured; without one it is sixteen times the prior.
+    pub fn set_capacity_ceiling(&mut self, now: Instant, ceiling: Option<Rate>) {
+        self.capacity.set_ceiling(ceiling);
+        self.set_pace(now);
+    }
+
     /// The capacity of the link, as it is believed to be.
     pub fn capacity(&self) -> Rate {
         self.capacity.rate()
@@ -301,11 +313,11 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn set_pace(&mut self, now: Instant) {
-        self.pacer.set_rate(now, self.capacity.pace(now));
+        let pace = self.capacity.pace(now);
         self.ack_pacer.set_rate(now, self.capacity.rate().mul_f64(ACK_SHARE));
-        let ahead = self.capacity.take_ahead();
-        if ahead > Bytes::ZERO {
-            self.pacer.make_up(now, ahead);
+        match self.capacity.take_ahead() {
+            Bytes::ZERO => self.pacer.set_rate(now, pace),
+            ahead => self.pacer.end_train(now, pace, ahead),
         }
     }
 
@@ -317,11 +329,12 @@ impl<P: Payload> Endpoint<P> {
             return;
         };
         let way = peer.way.get_or_insert_with(|| Pacer::new(rate));
-        way.set_rate(now, rate);
-        let [ahead, ahead_of_link] = self.capacity.take_peer_ahead(now, id);
-        if ahead > Bytes::ZERO {
-            way.make_up(now, ahead);
-            self.pacer.make_up(now, ahead_of_link);
+        match self.capacity.take_peer_ahead(now, id) {
+            [Bytes::ZERO, _] => way.set_rate(now, rate),
+            [ahead, ahead_of_link] => {
+                way.end_train(now, rate, ahead);
+                self.pacer.make_up(now, ahead_of_link);
+            }
         }
     }
 

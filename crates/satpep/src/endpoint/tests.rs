@@ -1,6 +1,7 @@
 //! Tests of what needs the keys: a peer that misbehaves, and keys that were used enough.
 
 use super::*;
+use crate::capacity::EstimateSource;
 use crate::packet_number::PacketNumber;
 use crate::seal::Sealing as _;
 use crate::stream::{StreamNumber, StreamOffset};
@@ -220,4 +221,32 @@ fn keys_that_may_not_be_used_any_more_seal_nothing() {
             assert_ne!(buffer[0], crate::wire::packet::DATA, "{} bytes", transmit.size);
         }
     }
+}
+
+#[test]
+fn another_configured_rate_or_bound_is_where_the_estimate_begins_anew() {
+    let mut pair = Pair::new();
+    let (now, end) = (pair.now, &mut pair.ends[0]);
+    let rate = |mbit: u64| Rate::from_bps(mbit * 1_000_000);
+    let believed = |end: &Endpoint| {
+        let estimate = end.capacity_estimate(now);
+        (estimate.rate, estimate.why)
+    };
+    end.set_capacity(now, rate(50));
+    end.configure_capacity(now, rate(10), Prior::Configured(rate(10)));
+    assert_eq!(believed(end), (rate(10), EstimateSource::Prior));
+    end.set_capacity(now, rate(50));
+    assert_eq!(
+        believed(end),
+        (rate(50), EstimateSource::Reported),
+        "the report that was in force before is news again"
+    );
+    end.set_capacity_ceiling(now, Some(rate(20)));
+    assert_eq!(believed(end).0, rate(20));
+    end.configure_capacity(now, rate(30), Prior::Configured(rate(30)));
+    assert_eq!(believed(end).0, rate(20));
+    end.set_capacity_ceiling(now, None);
+    assert_eq!(believed(end).0, rate(20), "it may rise now, but nobody says that it has");
+    end.configure_capacity(now, rate(30), Prior::Configured(rate(30)));
+    assert_eq!(believed(end).0, rate(30));
 }

@@ -3,7 +3,7 @@
 use satpep::{Elided, Endpoint, EndpointConfig, PeerConfig, PeerId, PeerState, PrivateKey};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use units::{Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// Two connected endpoints.
 pub(crate) struct Session {
@@ -29,14 +29,18 @@ pub(crate) fn address(side: usize) -> SocketAddr {
 /// Room for the largest batch of datagrams.
 pub(crate) const BUFFER: usize = 1 << 16;
 
+/// Bytes of the IPv4 and UDP headers.
+const HEADERS: usize = 28;
+
 impl Session {
     /// Rounds after which a session that is not up will never be.
     const PATIENCE: u32 = 1_000_000;
 
-    /// Endpoints that send at `capacity` to one another, and have found the path's delays. `None` if the path cannot carry
-    /// a session.
+    /// Endpoints that are told `capacity`, and have found the delays of the path between them, and the `rates` of its links where
+    /// they look for them. `None` if the path cannot carry a session.
     pub(crate) fn connect(
         capacity: [Rate; 2],
+        rates: [Rate; 2],
         delays: [Duration; 2],
         seed: u64,
         adjust: impl Fn(&mut EndpointConfig),
@@ -54,11 +58,12 @@ impl Session {
         };
         let peers = [peer(0, Some(address(1)))?, peer(1, None)?];
         let mut session = Self { ends, peers, begun: start };
-        session.warm_up(delays, rtt).then_some(session)
+        session.warm_up(rates, delays, rtt).then_some(session)
     }
 
-    /// Lets the two talk over a path of these delays alone until both are up and have nothing under way.
-    fn warm_up(&mut self, delays: [Duration; 2], rtt: Duration) -> bool {
+    /// Lets the two talk over a path of these rates and delays, without losses, until both are up and have nothing under way.
+    fn warm_up(&mut self, rates: [Rate; 2], delays: [Duration; 2], rtt: Duration) -> bool {
+        let mut free = [self.begun; 2];
         let mut under_way: VecDeque<Datagram> = VecDeque::new();
         let mut buffer = vec![0; BUFFER];
         let mut up_since = None;
@@ -67,11 +72,9 @@ impl Session {
             for (side, delay) in delays.into_iter().enumerate() {
                 self.ends[side].handle_timeout(now);
                 while let Some(transmit) = self.ends[side].poll_transmit(now, &mut buffer) {
-                    under_way.extend(transmit.elided(&buffer).map(|(head, size)| Datagram {
-                        arrives: now + delay,
-                        to: 1 - side,
-                        head: head.to_vec(),
-                        size,
+                    under_way.extend(transmit.elided(&buffer).map(|(head, size)| {
+                        free[side] = free[side].max(now) + rates[side].time_to_send(Bytes::from(size + HEADERS));
+                        Datagram { arrives: free[side] + delay, to: 1 - side, head: head.to_vec(), size }
                     }));
                 }
                 while self.ends[side].poll_event().is_some() {}

@@ -83,7 +83,7 @@ pub(super) fn limit(rows: &[limit::Row]) -> Listing {
 pub(super) fn capacity(rows: &[capacity::Row]) -> Listing {
     let mut listing = Listing::new([
         text("case"),
-        text("way"),
+        text("direction"),
         count("seeds"),
         index("share"),
         index("least"),

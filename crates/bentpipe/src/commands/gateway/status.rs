@@ -122,6 +122,7 @@ fn capacity(believed: &Capacity) -> String {
         "fixed" => return format!("capacity {}, fixed", Rate::from_bps(believed.rate_bps)),
         "prior" if believed.prior_bps.is_some() => "as configured",
         "prior" => "of which nothing is known",
+        "remembered" => "as an earlier run measured it",
         "reported" => "as reported",
         "trains" => "by trains of packets",
         "queue" => "by the queue",

@@ -153,7 +153,7 @@ fn capacity(latest: &Snapshot) -> String {
     let basis = match &*believed.basis {
         "prior" if believed.prior_bps.is_some() => "configured".to_owned(),
         "prior" => "assumed".to_owned(),
-        "reported" | "fixed" => believed.basis.to_string(),
+        "remembered" | "reported" | "fixed" => believed.basis.to_string(),
         measured => format!("by {measured}"),
     };
     let mut text = format!("link {} {basis}", rate(latest.rate_bps as f64));

@@ -176,7 +176,7 @@ fn connect(
     seed: u64,
 ) -> Result<Session, GatewayError> {
     let [a, b] = config.nodes;
-    let mut capacity = Vec::with_capacity(2);
+    let (mut capacity, mut rates) = (Vec::with_capacity(2), Vec::with_capacity(2));
     let mut delays = [Duration::ZERO; 2];
     for (side, (from, to)) in [(a, b), (b, a)].into_iter().enumerate() {
         let [from_name, to_name] = [from, to].map(|node| network.node_name(node));
@@ -189,11 +189,12 @@ fn connect(
             config.error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its `rate`"))
         })?;
         capacity.push(rate);
+        rates.push(slowest.unwrap_or(rate));
     }
     if let Some(rtt) = transport.rtt {
         delays = [rtt / 2, rtt - rtt / 2];
     }
-    Session::connect([capacity[0], capacity[1]], delays, seed, |endpoint| {
+    Session::connect([capacity[0], capacity[1]], [rates[0], rates[1]], delays, seed, |endpoint| {
         endpoint.pacing_gain = transport.pacing_gain;
         endpoint.receive_memory = transport.receive_memory;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);

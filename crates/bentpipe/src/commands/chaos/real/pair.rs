@@ -73,6 +73,9 @@ impl<'a> Pair<'a> {
         for side in 0..2 {
             let mut settings = settings(pair.site(side), pair.site(1 - side), side, &keys, carrier, rates, rtt);
             settings.control.socket = Some(SocketPath(pair.file(side, "sock").display().to_string()));
+            let state = pair.file(side, "state");
+            fs::create_dir_all(&state).map_err(Failure::failed)?;
+            settings.gateway.state_directory = Some(format::Path(state.display().to_string()));
             let text = document::to_toml(&settings).map_err(Failure::failed)?;
             fs::write(pair.file(side, "toml"), text).map_err(Failure::failed)?;
             pair.before[side] = pair.rules(side)?;
