@@ -124,6 +124,12 @@ impl Learner {
     const TRAIN_PACKETS: f64 = 12.0;
     const TRAIN_TIME: f64 = 0.016;
     const LONGEST_TRAIN_TIME: f64 = 0.04;
+    /// A way that trains find below this share of the link is narrower. Trains on it have so many packets, and are this much rarer.
+    const NARROW: f64 = 0.9;
+    const NARROW_PACKETS: f64 = 6.0;
+    const SELDOM: f64 = 2.0;
+    /// Packets to several peers do not leave evenly, so that more than one of a way's is waited for.
+    const UNEVEN: f64 = 1.6;
     /// Below this rate (20 Mbit/s) no more than so many packets, which are what an acknowledgement path of that rate can report.
     const SLOW: f64 = 2.5e6;
     const SLOW_PACKETS: f64 = 64.0;
@@ -202,12 +208,17 @@ impl Learner {
 
     /// A queue of this length is one.
     pub(super) fn busy(&self) -> f64 {
-        (0.003f64).max(self.packets(1.5)).max(2.0 * self.noise)
+        (0.003f64).max(1.5 * self.slot()).max(2.0 * self.noise)
     }
 
     /// A queue of this length is to be drained.
     pub(super) fn high(&self) -> f64 {
-        (0.012f64).max(self.packets(5.0)).max(4.0 * self.noise)
+        (0.012f64).max(5.0 * self.slot()).max(4.0 * self.noise)
+    }
+
+    /// How long a packet takes where that is longest: one that came just before is waited for.
+    fn slot(&self) -> f64 {
+        self.narrowest().map_or(self.packets(1.0), |found| Self::UNEVEN * PACKET / found)
     }
 
     /// The queue now, by the latest point and what has entered the link since.
@@ -278,7 +289,9 @@ impl Learner {
             let longest = Self::LONGEST_TRAIN_TIME * self.rate / PACKET;
             let most = if self.rate < Self::SLOW { Self::SLOW_PACKETS } else { 512.0 };
             let fair = (self.rate * Self::TURN / PACKET / self.peers as f64).max(Self::OWED);
-            (self.rate * time / PACKET).max(Self::TRAIN_PACKETS).min(most).min(longest).min(fair).max(4.0)
+            let count = (self.rate * time / PACKET).max(Self::TRAIN_PACKETS).min(most).min(longest).min(fair).max(4.0);
+            // On a way that is narrower than the link a train waits for longer than the pace makes up for.
+            if self.narrowest().is_some() { count.min(Self::NARROW_PACKETS) } else { count }
         };
         let multiple = if self.is_guess { Self::FIRST_TRAIN } else { Self::TRAIN };
         Some(Plan { count: count as u32, rate: self.pace(now) * multiple })
@@ -307,7 +320,15 @@ impl Learner {
     /// A train begins with packet `number` of `peer`.
     fn begin_train(&mut self, now: f64, peer: PeerId, number: PacketNumber, plan: Plan) {
         self.trains.begin(now, peer, number, plan);
-        self.next_train = now + (self.rtt.smoothed / 4.0).clamp(0.05, 0.15);
+        let interval = (self.rtt.smoothed / 4.0).clamp(0.05, 0.15);
+        self.next_train = now + if self.narrowest().is_some() { Self::SELDOM * interval } else { interval };
+    }
+
+    /// What trains find of several peers' ways, if these are narrower than the link. They tell nothing of the link then, but that a
+    /// way has become wide again.
+    fn narrowest(&self) -> Option<f64> {
+        let found = if self.is_shared { self.trains_find() } else { None };
+        found.filter(|found| *found < Self::NARROW * self.rate)
     }
 
     /// A packet of `ip_bytes` left, and `position` bytes have entered the link with it.

@@ -465,7 +465,7 @@ impl Learner {
     }
 
     /// What trains find, if they are spaced out.
-    fn trains_find(&self) -> Option<f64> {
+    pub(super) fn trains_find(&self) -> Option<f64> {
         let all = self.trains.results(f64::NEG_INFINITY).count();
         let dispersed = self.trains.results(f64::NEG_INFINITY).filter(|result| result.is_dispersed());
         let mut found: SmallVec<[f64; 8]> = dispersed.map(|result| result.found).collect();

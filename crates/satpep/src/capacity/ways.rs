@@ -52,6 +52,8 @@ impl Ways {
     /// Packets of a point; and what was sent this far apart was sent to peers that share the link.
     const POINT_PACKETS: f64 = 4.0;
     const RECENTLY: f64 = 1.0;
+    /// Who was sent something this long ago still shares the link, though a queue drains meanwhile.
+    const AT_ALL: f64 = 3.0;
     /// A peer that loses so much more than twice what others do loses it on its own way, or says so.
     const MUCH_LOSS: f64 = 0.1;
     /// A way that carries this share of the link is not narrow any more.
@@ -119,7 +121,7 @@ impl Ways {
     /// Whether others than `peer` were sent to at about `sent`.
     fn has_others(&self, peer: PeerId, sent: f64) -> bool {
         let mut others = self.ways.iter().filter(|(index, _)| **index != peer.index());
-        others.any(|(_, way)| way.path.queue_at(sent, Self::RECENTLY).is_some())
+        others.any(|(_, way)| way.path.queue_at(sent, Self::AT_ALL).is_some())
     }
 
     /// How many peers there are.
