@@ -214,14 +214,69 @@ fn memory_is_bounded_when_the_queue_is_not() {
 }
 
 #[test]
-fn a_packet_that_the_far_interface_cannot_take_is_counted() {
+fn a_packet_longer_than_the_far_interface_takes_is_counted() {
     let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
     IpBatch::new(&hosts.middle).add("link set port2 mtu 1000").run().expect("ip");
     transfer(&hosts, RIGHT_IPV4, b"the connection works");
     let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
     sender.send_to(&[0; 1400], (RIGHT_IPV4, 7)).expect("send");
     transfer(&hosts, RIGHT_IPV4, b"and the rest goes on");
-    assert_eq!(hosts.finish().up.dropped.send_failed.packets, 1);
+    let report = hosts.finish();
+    assert_eq!((report.up.dropped.oversize.packets, report.up.dropped.send_failed.packets), (1, 0), "{report:?}");
+    assert_eq!(report.up.offered.packets, report.up.delivered.packets + 1);
+}
+
+#[test]
+fn vlan_tags_cross_with_what_they_mark() {
+    let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
+    // VLAN 5 in a service VLAN 6 (IEEE 802.1ad), so that one tag and two are sent.
+    for (host, number) in [(&hosts.left, 1), (&hosts.right, 2)] {
+        let mut batch = IpBatch::new(host);
+        batch.add("link add link eth0 name single type vlan id 5");
+        batch.add("link add link eth0 name service type vlan proto 802.1ad id 6");
+        batch.add("link add link service name double type vlan id 5");
+        for (interface, network) in [("single", 5), ("double", 6)] {
+            batch.add(format!("addr add 198.18.{network}.{number}/24 dev {interface}"));
+        }
+        // Interfaces take one tag of 802.1Q beyond their MTU, and no other.
+        batch.add("link set double mtu 1492");
+        for interface in ["single", "service", "double"] {
+            batch.add(format!("link set {interface} up"));
+        }
+        batch.run().expect("VLANs");
+    }
+    let data = payload(300_000);
+    for address in ["198.18.5.2", "198.18.6.2"] {
+        transfer(&hosts, address, &data);
+    }
+    let report = hosts.finish();
+    assert!(report.up.delivered.bytes >= 600_000, "{report:?}");
+    assert_eq!((report.up.dropped.unsupported, report.up.dropped.oversize.packets), (0, 0), "{report:?}");
+    assert!(report.up.delivered.bytes <= 1500 * report.up.delivered.packets, "sizes are those of IP packets");
+}
+
+#[test]
+fn multicast_and_broadcast_cross() {
+    let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
+    let group = std::net::Ipv4Addr::new(239, 1, 2, 3);
+    let receiver = hosts
+        .right
+        .run(|| {
+            let socket = UdpSocket::bind("0.0.0.0:7")?;
+            socket.join_multicast_v4(&group, &RIGHT_IPV4.parse().expect("an address"))?;
+            socket.set_read_timeout(Some(StdDuration::from_secs(20)))?;
+            Ok::<_, std::io::Error>(socket)
+        })
+        .expect("a namespace")
+        .expect("a member");
+    let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
+    sender.set_broadcast(true).expect("broadcast");
+    for (to, text) in [("239.1.2.3:7", b"group"), ("198.18.0.255:7", b"every")] {
+        sender.send_to(text, to).expect("send");
+        let mut received = [0; 5];
+        receiver.recv_from(&mut received).expect("receive");
+        assert_eq!(&received, text);
+    }
 }
 
 #[test]

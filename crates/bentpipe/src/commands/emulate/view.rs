@@ -108,7 +108,7 @@ fn terminals(terminals: &[TerminalReport]) -> Listing {
 /// A row of the report: what it counts, and a direction's count.
 type Count = (&'static str, fn(&DirectionReport) -> u64);
 
-const COUNTS: [Count; 9] = [
+const COUNTS: [Count; 10] = [
     ("offered", |direction| direction.offered.packets),
     ("delivered", |direction| direction.delivered.packets),
     ("lost on the link", |direction| direction.dropped.loss.packets),
@@ -117,6 +117,7 @@ const COUNTS: [Count; 9] = [
     ("duplicated", |direction| direction.duplicated.packets),
     ("held back", |direction| direction.reordered.packets),
     ("in transit at the end", |direction| direction.in_transit_packets),
+    ("longer than the MTU", |direction| direction.dropped.oversize.packets),
     ("not carried by the emulator", |direction| {
         let dropped = &direction.dropped;
         let packets = dropped.memory_limit.packets + dropped.send_failed.packets;
