@@ -42,7 +42,7 @@ impl PartialFile {
             return Err(Failure::usage(format!("{}: another bentpipe receive writes it", path.display())));
         }
         let size = Bytes::new(metadata.len());
-        if !resumes && !size.is_zero() {
+        if !resumes && size > Bytes::ZERO {
             return Err(Failure::usage(format!(
                 "{}: has {size} of an interrupted transfer; --resume goes on with it, removing it begins anew",
                 path.display()

@@ -78,7 +78,7 @@ pub fn receive(
 
 /// Whether a sender with this header sends what is wanted.
 fn check(header: &Header, require: Checksum, there: Bytes) -> Result<(), Refusal> {
-    if header.checksum < require || (!there.is_zero() && header.checksum != Checksum::Sha256) {
+    if header.checksum < require || (there > Bytes::ZERO && header.checksum != Checksum::Sha256) {
         return Err(Refusal::WeakChecksum);
     }
     if header.begin != there {
