@@ -98,7 +98,10 @@ impl Args {
             bar.set_position(bytes.as_u64());
         };
         let mut nowhere = io::sink();
-        let sink: &mut dyn Write = file.as_mut().map_or(&mut nowhere, |file| file);
+        let sink: &mut dyn Write = match &mut file {
+            Some(file) => file,
+            None => &mut nowhere,
+        };
         let received = receive(stream, start, Checksum::Sha256, beginning, sink, progress);
         bar.finish_and_clear();
         let received = match received {

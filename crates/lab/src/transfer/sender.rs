@@ -105,23 +105,21 @@ fn transmit(
 ) -> Result<Sent, TransferError> {
     let size = content.size();
     let header = Header { checksum, begin, size };
-    match write_all(stream, content, header, digest, progress) {
-        Ok(()) => {}
-        Err(error @ (TransferError::File { .. } | TransferError::ContentEnded { .. })) => {
-            // The receiver must not take what it has for the whole.
-            let _ = stream.shutdown(Shutdown::Both);
-            return Err(error);
-        }
-        // A receiver that hangs up may have said why.
-        Err(error @ TransferError::Broken { .. }) => {
-            return Err(match read(stream, "", size) {
-                Err(refused @ TransferError::Refused(_)) => refused,
-                _ => error,
-            });
-        }
-        Err(error) => return Err(error),
+    let written = write_all(stream, content, header, digest, progress);
+    if let Err(error @ (TransferError::File { .. } | TransferError::ContentEnded { .. })) = written {
+        // The receiver must not take what it has for the whole.
+        let _ = stream.shutdown(Shutdown::Both);
+        return Err(error);
     }
-    stream.shutdown(Shutdown::Write).map_err(broken(stream, "after the last byte", size))?;
+    let end = |()| stream.shutdown(Shutdown::Write).map_err(broken(stream, "after the last byte", size));
+    if let Err(error) = written.and_then(end) {
+        // A receiver that hangs up may have said why.
+        let has_hung_up = matches!(error, TransferError::Broken { .. });
+        return Err(match has_hung_up.then(|| read(stream, "", size)) {
+            Some(Err(refused @ TransferError::Refused(_))) => refused,
+            _ => error,
+        });
+    }
     let report = read_report(stream, size)?;
     if !report.verified || report.bytes != size {
         return Err(TransferError::NotVerified);
