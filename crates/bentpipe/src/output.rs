@@ -156,6 +156,24 @@ impl Failure {
         Self::Missing(problem.to_string())
     }
 
+    /// The same, with `text` before it.
+    pub fn preceded_by(self, text: impl Display) -> Self {
+        self.map(|problem| format!("{text}: {problem}"))
+    }
+
+    /// The same, with `text` after it.
+    pub fn followed_by(self, text: impl Display) -> Self {
+        self.map(|problem| format!("{problem}; {text}"))
+    }
+
+    fn map(self, f: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Failure::Failed(problem) => Self::Failed(f(problem)),
+            Failure::Usage(problem) => Self::Usage(f(problem)),
+            Failure::Missing(problem) => Self::Missing(f(problem)),
+        }
+    }
+
     /// The exit code of its kind.
     fn exit_code(&self) -> u8 {
         match self {

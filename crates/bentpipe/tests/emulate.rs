@@ -168,3 +168,129 @@ fn an_interface_with_an_address_or_another_emulator_is_refused() {
     let output = command("100ms").output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
+
+/// Two hosts' sockets that talk across an emulator.
+struct Talk {
+    near: UdpSocket,
+    far: UdpSocket,
+}
+
+impl Talk {
+    fn new(left: &Namespace, right: &Namespace) -> Self {
+        let near = left.run(|| UdpSocket::bind("198.18.0.1:0")).unwrap().unwrap();
+        let far = right.run(|| UdpSocket::bind("198.18.0.2:7")).unwrap().unwrap();
+        far.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        Self { near, far }
+    }
+
+    /// Sends until something crosses.
+    fn await_link(&self) {
+        for _ in 0..300 {
+            self.near.send_to(b"up", "198.18.0.2:7").unwrap();
+            if self.far.recv_from(&mut [0; 2000]).is_ok() {
+                return;
+            }
+        }
+        panic!("nothing crossed");
+    }
+}
+
+fn emulate(middle: &Namespace, options: &[&str]) -> std::process::Child {
+    let mut command = middle.command(BENTPIPE);
+    command.args(["emulate", "--between", "port1", "port2", "--json"]).args(options).env_remove("BENTPIPE_LOG");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Interrupts the emulator; returns its report and what it logged.
+fn interrupt(child: std::process::Child) -> (Value, String) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("emulate", &report);
+    (report, log)
+}
+
+#[test]
+fn packets_longer_than_the_mtu_are_counted_by_name_and_logged_once() {
+    let Some([left, middle, right]) = hosts() else { return };
+    IpBatch::new(&middle).add("link set port2 mtu 1000").run().unwrap();
+    let emulator = emulate(&middle, &["--rate", "unlimited", "--rtt", "0s"]);
+    let talk = Talk::new(&left, &right);
+    talk.await_link();
+    for _ in 0..5 {
+        talk.near.send_to(&[0; 1400], "198.18.0.2:7").unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let (report, log) = interrupt(emulator);
+    assert_eq!(report["up"]["dropped"]["oversize"]["packets"], 5, "{report}");
+    assert_eq!(report["down"]["dropped"]["oversize"]["packets"], 0);
+    let warnings: Vec<_> = log.lines().filter(|line| line.contains("longer than the MTU")).collect();
+    assert!(warnings.len() == 1 && warnings[0].contains("port2"), "{log}");
+}
+
+#[test]
+fn every_preset_is_the_link_that_its_help_says() {
+    let Some([_left, middle, _right]) = hosts() else { return };
+    for (preset, rates, delay) in [
+        ("geo", ["6Mbit/s", "6Mbit/s"], "275ms"),
+        ("acts-t1", ["1.536Mbit/s", "1.536Mbit/s"], "280ms"),
+        ("dvb-rcs", ["2Mbit/s", "8Mbit/s"], "250ms"),
+    ] {
+        let output = emulate(&middle, &["--preset", preset, "--duration", "100ms"]).wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for (direction, rate) in ["up", "down"].into_iter().zip(rates) {
+            assert_eq!(report["links"][direction]["rate"], rate, "{preset}");
+            assert_eq!(report["links"][direction]["delay"], delay, "{preset}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_emulator_leaves_a_log_and_interfaces_for_the_next_one() {
+    let Some([left, middle, right]) = hosts() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let [link, log] = ["link.toml", "arrivals.csv"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    // A packet may leave every 20 ms.
+    std::fs::write(folder.path().join("trace"), "20\n40\n60\n").unwrap();
+    let text =
+        "[up]\nopportunities = { file = \"trace\" }\ndelay = \"1ms\"\n[down]\nrate = \"8Mbit/s\"\ndelay = \"1ms\"\n";
+    std::fs::write(&link, text).unwrap();
+    let options = ["--link", &link, "--arrival-log", &log];
+    let talk = Talk::new(&left, &right);
+    let run = || {
+        let emulator = emulate(&middle, &options);
+        talk.await_link();
+        while talk.far.recv_from(&mut [0; 2000]).is_ok() {}
+        for _ in 0..20 {
+            talk.near.send_to(&[1; 1000], "198.18.0.2:7").unwrap();
+        }
+        let start = std::time::Instant::now();
+        for _ in 0..20 {
+            talk.far.recv_from(&mut [0; 2000]).unwrap();
+        }
+        (emulator, start.elapsed())
+    };
+    let (mut killed, first) = run();
+    // The log is at most a second behind.
+    std::thread::sleep(Duration::from_millis(1500));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let rows: Vec<_> = text.lines().skip(3).filter(|line| line.split(',').count() == 7).collect();
+    assert!(rows.len() >= 20, "{text}");
+    let (next, second) = run();
+    for time in [first, second] {
+        assert!(
+            (Duration::from_millis(300)..Duration::from_millis(2000)).contains(&time),
+            "the trace's pace: {time:?}"
+        );
+    }
+    let (report, _) = interrupt(next);
+    let delivered = report["up"]["delivered"]["packets"].as_u64().unwrap();
+    let again = std::fs::read_to_string(&log).unwrap();
+    let logged = again.lines().filter(|line| line.starts_with("up,") && line.contains(",delivered,")).count();
+    assert_eq!(logged as u64, delivered, "the log of the second run alone");
+}

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 
 /// A `bentpipe` that listens, and where.
 struct Listening {
@@ -116,6 +117,9 @@ fn several_transfers_run_side_by_side() {
     assert_eq!(json(&receiver.end())["transfers"].as_array().unwrap().len(), 3);
 }
 
+/// Bytes before a sender's data: magic, version, kind, checksum, beginning and size.
+const HEADER: usize = 8 + 1 + 1 + 1 + 8 + 8;
+
 /// Stands between a sender and a receiver and treats the sender's bytes with `f`; then passes on what comes back.
 fn in_between(receiver: &str, f: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -133,6 +137,273 @@ fn in_between(receiver: &str, f: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> 
         let _ = std::io::copy(&mut far, &mut near);
     });
     address
+}
+
+/// Stands between a sender that connects and a receiver, and counts what the sender sends.
+fn counted(receiver: &str) -> (String, JoinHandle<u64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let receiver = receiver.to_owned();
+    let count = std::thread::spawn(move || {
+        let (mut near, _) = listener.accept().unwrap();
+        let mut far = TcpStream::connect(receiver).unwrap();
+        let (mut back, mut answer) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+        let answers = std::thread::spawn(move || std::io::copy(&mut back, &mut answer));
+        let count = std::io::copy(&mut near, &mut far).unwrap();
+        far.shutdown(std::net::Shutdown::Write).unwrap();
+        answers.join().unwrap().unwrap();
+        count
+    });
+    (address, count)
+}
+
+/// Bytes that do not repeat.
+fn data(length: u32) -> Vec<u8> {
+    (0..length).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect()
+}
+
+/// A folder with a file to send, and the paths of the file to receive and of its partial file.
+struct Files {
+    directory: tempfile::TempDir,
+    source: String,
+    target: String,
+    partial: String,
+}
+
+impl Files {
+    fn new(data: &[u8]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let (source, target, partial) = (path("source"), path("target"), path("target.part"));
+        std::fs::write(&source, data).unwrap();
+        Self { directory, source, target, partial }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.directory).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn an_interrupted_transfer_resumes_and_what_is_there_is_not_sent_again() {
+    let data = data(1_000_000);
+    let files = Files::new(&data);
+    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target]);
+    let address = in_between(&receiver.address, |bytes| bytes.truncate(HEADER + 900_000));
+    let (sent, received) = (run(&["send", "--to", &address, &files.source]), receiver.end());
+    assert_eq!((exit_code(&sent), exit_code(&received)), (1, 1));
+    let message = stderr(&received);
+    assert!(message.contains("target.part keeps the first 900kB") && message.contains("--resume"), "{message}");
+    assert_eq!(files.names(), ["source", "target.part"]);
+
+    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target, "--resume"]);
+    let (address, count) = counted(&receiver.address);
+    let sent = json(&run(&["send", "--to", &address, &files.source, "--resume", "--json"]));
+    let received = json(&receiver.end());
+    for report in [&sent, &received] {
+        let transfer = &report["transfers"][0];
+        assert_eq!((&transfer["bytes"], &transfer["kept_bytes"]), (&100_000.into(), &900_000.into()), "{transfer}");
+        assert_eq!(transfer["verified"], true);
+    }
+    let sent = count.join().unwrap();
+    assert!((100_000..100_200).contains(&sent), "{sent}");
+    assert_eq!(std::fs::read(&files.target).unwrap(), data);
+    assert_eq!(files.names(), ["source", "target"]);
+}
+
+#[test]
+fn a_receiver_that_connects_over_ipv6_resumes_even_with_nothing_left_to_send() {
+    let data = data(300_000);
+    let files = Files::new(&data);
+    for kept in [0, 1, 299_999, 300_000] {
+        std::fs::write(&files.partial, &data[..kept]).unwrap();
+        let sender = Listening::start("[::1]", &["send", &files.source]);
+        let received =
+            json(&run(&["receive", "--from", &sender.address, "--out", &files.target, "--resume", "--json"]));
+        assert_eq!(received["transfers"][0]["kept_bytes"], kept);
+        assert_eq!(received["transfers"][0]["bytes"], 300_000 - kept);
+        assert_eq!(json(&sender.end())["transfers"][0]["kept_bytes"], kept);
+        assert_eq!(std::fs::read(&files.target).unwrap(), data);
+    }
+}
+
+#[test]
+fn a_source_that_has_changed_is_refused_rather_than_spliced() {
+    let data = data(100_000);
+    let files = Files::new(&data);
+    let mut changed = data[..60_000].to_vec();
+    changed[30_000] ^= 1;
+    let longer = [&data[..], b"x"].concat();
+    for kept in [&changed, &longer] {
+        std::fs::write(&files.partial, kept).unwrap();
+        let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target, "--resume"]);
+        let sent = run(&["send", "--to", &receiver.address, &files.source, "--resume"]);
+        for output in [&sent, &receiver.end()] {
+            assert_eq!(exit_code(output), 1);
+            assert!(stderr(output).contains("is not how the sender's data begin"), "{}", stderr(output));
+        }
+        assert_eq!(files.names(), ["source", "target.part"]);
+        assert_eq!(&std::fs::read(&files.partial).unwrap(), kept, "as it was");
+    }
+}
+
+#[test]
+fn a_partial_file_is_never_begun_anew_unasked() {
+    let data = data(100_000);
+    let files = Files::new(&data);
+    std::fs::write(&files.partial, &data[..60_000]).unwrap();
+    // The receiver does not even listen.
+    let output = run(&["receive", "--listen", "127.0.0.1:0", "--out", &files.target]);
+    assert_eq!(exit_code(&output), 2);
+    let message = stderr(&output);
+    assert!(message.contains("has 60kB of an interrupted transfer") && message.lines().count() == 1, "{message}");
+    // The sender does not ask.
+    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target, "--resume"]);
+    let sent = run(&["send", "--to", &receiver.address, &files.source]);
+    for output in [&sent, &receiver.end()] {
+        assert_eq!(exit_code(output), 1);
+        assert!(stderr(output).contains("`bentpipe send` needs --resume, too"), "{}", stderr(output));
+    }
+    assert_eq!(std::fs::read(&files.partial).unwrap(), &data[..60_000]);
+}
+
+#[test]
+fn two_receivers_do_not_write_one_file() {
+    let files = Files::new(&data(1000));
+    let first = Listening::start("127.0.0.1", &["receive", "--out", &files.target, "--resume"]);
+    let second = run(&["receive", "--listen", "127.0.0.1:0", "--out", &files.target, "--resume"]);
+    assert_eq!(exit_code(&second), 2);
+    assert!(stderr(&second).contains("another bentpipe receive writes it"), "{}", stderr(&second));
+    assert!(run(&["send", "--to", &first.address, &files.source]).status.success());
+    assert!(first.end().status.success());
+    assert_eq!(files.names(), ["source", "target"]);
+}
+
+#[test]
+fn a_file_without_bytes_arrives() {
+    let files = Files::new(b"");
+    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target]);
+    let sent = json(&run(&["send", "--to", &receiver.address, &files.source, "--json"]));
+    let received = json(&receiver.end());
+    for report in [&sent, &received] {
+        assert_eq!((&report["transfers"][0]["bytes"], &report["transfers"][0]["verified"]), (&0.into(), &true.into()));
+    }
+    assert_eq!(files.names(), ["source", "target"]);
+    assert_eq!(std::fs::read(&files.target).unwrap(), b"");
+}
+
+/// A shell that may mount file systems that nobody else sees; `None` where the machine does not allow it.
+fn private_mounts(script: &str, arguments: &[&str]) -> Option<Command> {
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]).stdin(Stdio::null());
+        command
+    };
+    let is_allowed = unshare("mount -t tmpfs none /mnt").stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    if !is_allowed {
+        eprintln!("skipped: no private mounts on this machine");
+        return None;
+    }
+    let mut command = unshare(script);
+    command.args(arguments).env_remove("BENTPIPE_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command)
+}
+
+#[test]
+fn a_full_disk_keeps_what_came_and_says_how_to_go_on() {
+    let files = Files::new(&data(3_000_000));
+    let folder = files.directory.path().join("small");
+    std::fs::create_dir(&folder).unwrap();
+    let script = "
+        receive() { \"$0\" receive --listen 127.0.0.1:0 --log-format json --json --out target \"$@\"; echo code $?; }
+        mount -t tmpfs -o size=1m none \"$1\" && cd \"$1\" && receive && ls && mount -o remount,size=8m \"$1\" &&
+        receive --resume && ls && cmp target \"$2\" && echo same";
+    let arguments = [env!("CARGO_BIN_EXE_bentpipe"), folder.to_str().unwrap(), &files.source];
+    let Some(mut command) = private_mounts(script, &arguments) else { return };
+    let mut child = command.spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let address = listening_address(&mut log);
+    let sent = run(&["send", "--to", &address, &files.source]);
+    assert_eq!(exit_code(&sent), 1);
+    assert!(stderr(&sent).contains("the receiver could not store the data"), "{}", stderr(&sent));
+    let mut error = String::new();
+    log.read_line(&mut error).unwrap();
+    assert!(error.contains("target.part: No space left on device") && error.contains("keeps the first"), "{error}");
+    let address = listening_address(&mut log);
+    let sent = json(&run(&["send", "--to", &address, &files.source, "--resume", "--json"]));
+    let kept = sent["transfers"][0]["kept_bytes"].as_u64().unwrap();
+    assert!((900_000..=1_048_576).contains(&kept), "{kept}");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("code 1\ntarget.part\n") && said.ends_with("code 0\ntarget\nsame\n"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_written_is_known_before_the_receiver_listens() {
+    let files = Files::new(b"");
+    let directory = files.directory.path().to_str().unwrap();
+    let missing = format!("{directory}/missing/target");
+    for (arguments, culprit) in [
+        (&["--out", &missing][..], "missing"),
+        (&["--trace", &missing], "missing"),
+        (&["--out", directory], "regular file"),
+        (&["--out", "/dev/null"], "regular file"),
+        (&["--resume"], "--out"),
+    ] {
+        let output = run(&[&["receive", "--listen", "127.0.0.1:0"][..], arguments].concat());
+        assert_eq!(exit_code(&output), 2, "{arguments:?}: {output:?}");
+        assert!(stderr(&output).contains(culprit), "{arguments:?}: {}", stderr(&output));
+    }
+    assert_eq!(files.names(), ["source"]);
+}
+
+#[test]
+fn two_receivers_tell_each_other_and_end() {
+    let listening = Listening::start("127.0.0.1", &["receive"]);
+    let connecting = run(&["receive", "--from", &listening.address]);
+    for output in [&connecting, &listening.end()] {
+        assert_eq!(exit_code(output), 1);
+        assert!(stderr(output).contains("both ends receive"), "{}", stderr(output));
+    }
+}
+
+#[test]
+fn one_failure_among_several_transfers_does_not_hide_the_others() {
+    let receiver = Listening::start("127.0.0.1", &["receive", "--count", "3"]);
+    TcpStream::connect(&receiver.address).unwrap().write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    for _ in 0..2 {
+        assert!(run(&["send", "--to", &receiver.address, "--size", "100kB"]).status.success());
+    }
+    let output = receiver.end();
+    assert_eq!(exit_code(&output), 1);
+    assert!(stderr(&output).contains("1 of 3 transfers failed"), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["transfers"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn an_end_that_listens_waits_no_longer_than_it_is_told() {
+    for command in [&["receive"][..], &["send", "--size", "1kB"]] {
+        let output = run(&[command, &["--listen", "127.0.0.1:0", "--wait", "100ms"]].concat());
+        assert_eq!(exit_code(&output), 1);
+        assert!(stderr(&output).contains("no connection came within 100ms"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+#[ignore = "reads and digests 10 GiB at both ends: a minute of two processors"]
+fn ten_gibibytes_arrive() {
+    let files = Files::new(b"");
+    // Without blocks on the disk.
+    std::fs::File::options().write(true).open(&files.source).unwrap().set_len(10 << 30).unwrap();
+    let receiver = Listening::start("127.0.0.1", &["receive"]);
+    let sent = json(&run(&["send", "--to", &receiver.address, &files.source, "--json"]));
+    eprintln!("{sent:#}");
+    assert_eq!(sent["transfers"][0]["bytes"], 10u64 << 30);
+    assert_eq!(json(&receiver.end())["transfers"][0]["verified"], true);
 }
 
 #[test]
@@ -160,8 +431,7 @@ fn bytes_beyond_the_end_do_not_verify() {
 #[test]
 fn a_truncated_transfer_fails_with_what_was_missing() {
     let receiver = Listening::start("127.0.0.1", &["receive"]);
-    // 19 bytes of header, then 5,000 of data.
-    let address = in_between(&receiver.address, |bytes| bytes.truncate(5019));
+    let address = in_between(&receiver.address, |bytes| bytes.truncate(HEADER + 5000));
     let sent = run(&["send", "--to", &address, "--size", "10kB"]);
     let received = receiver.end();
     assert_eq!((exit_code(&sent), exit_code(&received)), (1, 1));
@@ -180,8 +450,10 @@ fn a_refused_connection_is_reported_with_its_address() {
 #[test]
 fn two_senders_and_strangers_are_told_apart() {
     let sender = Listening::start("127.0.0.1", &["send", "--size", "1kB"]);
-    let output = run(&["send", "--to", &sender.address, "--size", "1kB"]);
-    assert_eq!((exit_code(&output), exit_code(&sender.end())), (1, 1));
+    for output in [run(&["send", "--to", &sender.address, "--size", "1kB"]), sender.end()] {
+        assert_eq!(exit_code(&output), 1);
+        assert!(stderr(&output).contains("both ends send"), "{}", stderr(&output));
+    }
 
     let receiver = Listening::start("127.0.0.1", &["receive"]);
     TcpStream::connect(&receiver.address).unwrap().write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();

@@ -19,7 +19,7 @@ use link::{DropReason, Outcome, Packet};
 use std::io::{BufWriter, Write};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::{io, mem, thread};
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Instant};
 
 const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,outcome,at_ns";
 pub(crate) const DIRECTIONS: [&str; 2] = ["up", "down"];
@@ -115,11 +115,14 @@ impl Packet for Record {
 /// Batches that may wait for the disk: with those of 4096 records, half a minute at 35,000 packets a second.
 const WAITING_BATCHES: usize = 256;
 const BATCH: usize = 4096;
+/// How long a record waits for others at most, so that a run that is killed leaves all but its last second.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Writes records from a thread of its own, so that a slow disk does not delay packets.
 pub(crate) struct LogWriter {
     batches: SyncSender<Vec<(usize, Record)>>,
     batch: Vec<(usize, Record)>,
+    passed_on: Instant,
     unwritten: u64,
     thread: thread::JoinHandle<io::Result<()>>,
 }
@@ -134,18 +137,24 @@ impl LogWriter {
         writeln!(out, "{columns}")?;
         let (batches, incoming) = mpsc::sync_channel::<Vec<(usize, Record)>>(WAITING_BATCHES);
         let thread = thread::Builder::new().name("arrival-log".to_owned()).spawn(move || {
-            for (direction, record) in incoming.iter().flatten() {
-                write_record(&mut out, direction, &record, &names)?;
+            for batch in incoming {
+                for (direction, record) in batch {
+                    write_record(&mut out, direction, &record, &names)?;
+                }
+                out.flush()?;
             }
             out.flush()
         })?;
-        Ok(Self { batches, batch: Vec::with_capacity(BATCH), unwritten: 0, thread })
+        let batch = Vec::with_capacity(BATCH);
+        Ok(Self { batches, batch, passed_on: Instant::ZERO, unwritten: 0, thread })
     }
 
-    /// Takes the records of a direction.
-    pub(crate) fn take(&mut self, direction: usize, records: &mut Vec<Record>) {
+    /// Takes the records of a direction at `now`.
+    pub(crate) fn take(&mut self, now: Instant, direction: usize, records: &mut Vec<Record>) {
         self.batch.extend(records.drain(..).map(|record| (direction, record)));
-        if self.batch.len() >= BATCH {
+        let is_due = now.since(self.passed_on) >= INTERVAL && !self.batch.is_empty();
+        if is_due || self.batch.len() >= BATCH {
+            self.passed_on = now;
             self.pass_on();
         }
     }

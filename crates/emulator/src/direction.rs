@@ -10,7 +10,7 @@ use crate::segment::{Unsupported, segment};
 use crate::terminal::PathError;
 use hdrhistogram::Histogram;
 use kernel::clock;
-use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
+use kernel::packet::{BATCH, OffloadHeader, PacketSocket, is_too_long};
 use link::dama::Sample;
 use link::{Counters, Outcome, Packet, Tally};
 use units::{Bytes, Duration, Instant, Rate};
@@ -44,6 +44,7 @@ pub(crate) struct Facts {
     link: Counters,
     pub(crate) terminals: Vec<TerminalReport>,
     memory_limit: Tally,
+    oversize: Tally,
     send_failed: Tally,
     receive_overrun: u64,
     unsupported: u64,
@@ -211,9 +212,10 @@ impl Direction {
                     }
                     done += sent;
                 }
-                Err(_) => {
+                Err(error) => {
                     if self.due[done].is_some() {
-                        self.facts.send_failed += self.outgoing[done].size();
+                        let Facts { oversize, send_failed, .. } = &mut self.facts;
+                        *(if is_too_long(&error) { oversize } else { send_failed }) += self.outgoing[done].size();
                     }
                     done += 1;
                 }
@@ -245,6 +247,7 @@ impl Facts {
             link: Counters::default(),
             terminals: Vec::new(),
             memory_limit: Tally::default(),
+            oversize: Tally::default(),
             send_failed: Tally::default(),
             receive_overrun: 0,
             unsupported: 0,
@@ -260,13 +263,14 @@ impl Facts {
             to: to.to_owned(),
             offered: self.link.offered + self.memory_limit,
             duplicated: self.link.duplicated,
-            delivered: self.link.delivered - self.send_failed,
+            delivered: self.link.delivered - self.send_failed - self.oversize,
             dropped: Dropped {
                 queue_full: self.link.dropped_queue_full,
                 queue_delay: self.link.dropped_queue_delay,
                 policed: self.link.dropped_policed,
                 loss: self.link.dropped_loss,
                 memory_limit: self.memory_limit,
+                oversize: self.oversize,
                 send_failed: self.send_failed,
                 receive_overrun: self.receive_overrun,
                 unsupported: self.unsupported,

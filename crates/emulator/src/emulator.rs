@@ -237,8 +237,9 @@ impl Emulator {
 
     fn write_log(&mut self) {
         let Some(log) = &mut self.log else { return };
+        let now = clock::now();
         for (index, direction) in self.directions.iter_mut().enumerate() {
-            direction.records().into_iter().for_each(|records| log.take(index, records));
+            direction.records().into_iter().for_each(|records| log.take(now, index, records));
         }
     }
 

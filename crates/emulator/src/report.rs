@@ -77,7 +77,9 @@ pub struct Dropped {
     pub loss: Tally,
     /// The emulator's bound on memory was reached.
     pub memory_limit: Tally,
-    /// The host refused to send it, for example because it is longer than the interface's MTU.
+    /// It is longer than the MTU of the interface that it was to leave by.
+    pub oversize: Tally,
+    /// The host refused to send it, for example because the interface is down.
     pub send_failed: Tally,
     /// Frames that came faster than they could be received: the emulator was too slow. Never offered to the link.
     pub receive_overrun: u64,

@@ -8,6 +8,7 @@ use emulator::{ArrivalLog, Config, LoggedOutcome, PathModel, Record, Report, Sha
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
+use kernel::packet::{OffloadHeader, Outgoing, ReceiveBatch};
 use link::dama::{CarrierConfig, TerminalConfig};
 use link::{Discipline, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
 use std::net::UdpSocket;
@@ -214,14 +215,93 @@ fn memory_is_bounded_when_the_queue_is_not() {
 }
 
 #[test]
-fn a_packet_that_the_far_interface_cannot_take_is_counted() {
+fn a_packet_longer_than_the_far_interface_takes_is_counted() {
     let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
     IpBatch::new(&hosts.middle).add("link set port2 mtu 1000").run().expect("ip");
     transfer(&hosts, RIGHT_IPV4, b"the connection works");
     let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
     sender.send_to(&[0; 1400], (RIGHT_IPV4, 7)).expect("send");
     transfer(&hosts, RIGHT_IPV4, b"and the rest goes on");
-    assert_eq!(hosts.finish().up.dropped.send_failed.packets, 1);
+    let report = hosts.finish();
+    assert_eq!((report.up.dropped.oversize.packets, report.up.dropped.send_failed.packets), (1, 0), "{report:?}");
+    assert_eq!(report.up.offered.packets, report.up.delivered.packets + 1);
+}
+
+/// A frame as a host's VLAN interface sends it.
+struct Tagged(OffloadHeader, Vec<u8>);
+
+impl Tagged {
+    /// A broadcast behind `tags`, with the fields of an IPv4 packet that are read on the way.
+    fn new(tags: &[[u8; 4]], payload: usize) -> Self {
+        let mut frame = [[0xff; 6], [2, 0, 0, 0, 0, 1]].concat();
+        frame.extend(tags.concat());
+        let length = (20 + payload) as u16;
+        frame.extend([0x08, 0x00, 0x45, 0]);
+        frame.extend(length.to_be_bytes());
+        frame.extend([0, 0, 0, 0, 64, 253, 0, 0, 198, 18, 5, 1, 198, 18, 5, 255]);
+        frame.extend(vec![7; payload]);
+        Self(OffloadHeader::default(), frame)
+    }
+}
+
+impl Outgoing for Tagged {
+    fn offload(&self) -> &OffloadHeader {
+        &self.0
+    }
+
+    fn frame(&self) -> &[u8] {
+        &self.1
+    }
+}
+
+#[test]
+fn vlan_tags_cross_with_what_they_mark() {
+    let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
+    let open = |host: &Namespace| host.run(|| emulator::open("eth0")).expect("a namespace").expect("a socket");
+    let (sender, receiver) = (open(&hosts.left), open(&hosts.right));
+    // One tag (IEEE 802.1Q) with all that an MTU of 1500 allows, and one behind a service tag (802.1ad).
+    let frames = [Tagged::new(&[[0x81, 0, 0x60, 5]], 1480), Tagged::new(&[[0x88, 0xa8, 0, 6], [0x81, 0, 0, 5]], 100)];
+    for sent in &frames {
+        sender.send(std::slice::from_ref(sent)).expect("send");
+        let (mut batch, deadline) = (ReceiveBatch::new(), StdInstant::now() + StdDuration::from_secs(20));
+        let mut crossed = false;
+        while !crossed {
+            assert!(StdInstant::now() < deadline, "nothing crossed");
+            receiver.receive(&mut batch).expect("receive");
+            crossed = batch.iter().flatten().any(|(_, frame)| frame == sent.frame());
+            std::thread::sleep(StdDuration::from_millis(1));
+        }
+    }
+    let report = hosts.finish();
+    assert_eq!(
+        (report.up.delivered.packets, report.up.delivered.bytes),
+        (2, 1500 + 120),
+        "sizes are those of IP packets"
+    );
+}
+
+#[test]
+fn multicast_and_broadcast_cross() {
+    let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
+    let group = std::net::Ipv4Addr::new(239, 1, 2, 3);
+    let receiver = hosts
+        .right
+        .run(|| {
+            let socket = UdpSocket::bind("0.0.0.0:7")?;
+            socket.join_multicast_v4(&group, &RIGHT_IPV4.parse().expect("an address"))?;
+            socket.set_read_timeout(Some(StdDuration::from_secs(20)))?;
+            Ok::<_, std::io::Error>(socket)
+        })
+        .expect("a namespace")
+        .expect("a member");
+    let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
+    sender.set_broadcast(true).expect("broadcast");
+    for (to, text) in [("239.1.2.3:7", b"group"), ("198.18.0.255:7", b"every")] {
+        sender.send_to(text, to).expect("send");
+        let mut received = [0; 5];
+        receiver.recv_from(&mut received).expect("receive");
+        assert_eq!(&received, text);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::setup::median;
 use crate::{Error, Setup};
-use lab::transfer::{Content, SocketOptions, TransferError, accept, connect, listen, request};
+use lab::transfer::{Beginning, Content, SocketOptions, TransferError, accept, connect, listen, request};
 use lab::{Experiment, Flow, Gateways, Path, Stage, Workload};
 use serde::Serialize;
 use std::io::Write;
@@ -104,7 +104,7 @@ impl Stalled {
         // Without a buffer of fixed size the client's kernel would go on reading for it, tens of megabytes.
         let reader_options = SocketOptions { receive_buffer: Some(Bytes::new(64 * 1024)), ..options.clone() };
         let (mut reader, _) = client.run(|| connect(address, &reader_options))??;
-        request(&mut reader)?;
+        request(&mut reader, &Beginning::none())?;
         let (mut writer, ..) = accept(&listener, &options)?;
         writer.set_write_timeout(Some(STANDSTILL)).map_err(Error::failed)?;
         write_until_stuck(&mut writer, &mut Content::random(MORE_THAN_FITS, 1))?;

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::{MaybeUninit, size_of, size_of_val};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use units::Bytes;
 
@@ -12,6 +13,11 @@ pub const BATCH: usize = 64;
 /// The longest frame that is received whole: an IP packet of 65,535 bytes behind an Ethernet header with two VLAN tags,
 /// rounded up.
 const FRAME_MAX: usize = 65_600;
+
+/// Bytes of a VLAN tag: EtherType and tag control information (IEEE 802.1Q).
+const VLAN_TAG: usize = 4;
+/// Where a tag is in a frame: behind the two addresses.
+const VLAN_TAG_OFFSET: usize = 12;
 
 /// What a host and its network card leave undone on a frame: the checksum, and the cutting of a super-packet into
 /// segments. The layout is the kernel's (`struct virtio_net_hdr` of `linux/virtio_net.h`), integers in host order.
@@ -45,6 +51,18 @@ impl OffloadHeader {
     pub const GSO_UDP_L4: u8 = 5;
     /// Bit in `gso_type`: the first segment alone carries CWR (RFC 3168).
     pub const GSO_ECN: u8 = 0x80;
+
+    /// The same for a frame with a VLAN tag more.
+    fn behind_tag(self) -> Self {
+        let header_length = self.header_length.saturating_add(VLAN_TAG as u16);
+        match self.flags & Self::NEEDS_CHECKSUM {
+            0 => Self { header_length, ..self },
+            _ => {
+                let checksum_start = self.checksum_start.saturating_add(VLAN_TAG as u16);
+                Self { header_length, checksum_start, ..self }
+            }
+        }
+    }
 }
 
 /// A frame that [`PacketSocket::send`] can send.
@@ -87,7 +105,8 @@ impl PacketSocket {
         // SAFETY: the kernel just returned this descriptor and nothing else owns it.
         let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, interface: interface.to_owned() };
         let yes: libc::c_int = 1;
-        for option in [libc::PACKET_VNET_HDR, libc::PACKET_IGNORE_OUTGOING, libc::PACKET_QDISC_BYPASS] {
+        let (offload, auxiliary) = (libc::PACKET_VNET_HDR, libc::PACKET_AUXDATA);
+        for option in [offload, auxiliary, libc::PACKET_IGNORE_OUTGOING, libc::PACKET_QDISC_BYPASS] {
             socket.set_option(libc::SOL_PACKET, option, &yes)?;
         }
         let membership = libc::packet_mreq {
@@ -146,7 +165,7 @@ impl PacketSocket {
     }
 
     /// Receives the frames that wait, at most [`BATCH`] of them, into `batch` (which forgets those it held). No frame
-    /// is no error. Does not block.
+    /// is no error. Does not block. A VLAN tag that the kernel took out of a frame is in it again.
     ///
     /// # Errors
     /// `InvalidInput` if the next frame is a super-packet of a kind that cannot be described; that frame is gone.
@@ -156,15 +175,20 @@ impl PacketSocket {
         let mut vectors: [[MaybeUninit<libc::iovec>; 2]; BATCH] =
             [const { [const { MaybeUninit::uninit() }; 2] }; BATCH];
         let mut messages: [MaybeUninit<libc::mmsghdr>; BATCH] = [const { MaybeUninit::uninit() }; BATCH];
-        let slots = batch.headers.iter_mut().zip(batch.frames.chunks_exact_mut(FRAME_MAX));
-        for ((header, frame), (vector, message)) in slots.zip(vectors.iter_mut().zip(&mut messages)) {
+        let slots = batch.headers.iter_mut().zip(batch.frames.chunks_exact_mut(FRAME_MAX)).zip(&mut batch.controls);
+        for (((header, frame), control), (vector, message)) in slots.zip(vectors.iter_mut().zip(&mut messages)) {
+            // A tag may have to go before the rest.
+            let frame = &mut frame[VLAN_TAG..];
             vector[0].write(libc::iovec { iov_base: (&raw mut *header).cast(), iov_len: size_of::<OffloadHeader>() });
             vector[1].write(libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() });
-            message.write(message_of(vector));
+            let mut description = message_of(vector);
+            description.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            description.msg_hdr.msg_controllen = size_of_val(&control.0) as _;
+            message.write(description);
         }
         // SAFETY: all BATCH messages were initialised above (the batch holds BATCH headers and BATCH frames), each with
-        // two vectors that point to distinct writable memory of the stated lengths in `batch`, which is borrowed
-        // mutably until after the call. Any bytes are valid for `OffloadHeader` and `u8`.
+        // two vectors and a control buffer that point to distinct writable memory of the stated lengths in `batch`, which
+        // is borrowed mutably until after the call. Any bytes are valid for `OffloadHeader`, `u8` and `Control`.
         let received = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -182,12 +206,13 @@ impl PacketSocket {
             };
         }
         batch.received = received as usize;
-        for (message, length) in messages.iter().zip(&mut batch.lengths).take(batch.received) {
+        for (index, message) in messages.iter().enumerate().take(batch.received) {
             // SAFETY: initialised above.
             let message = unsafe { message.assume_init_ref() };
             let is_whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
-            let frame_length = (message.msg_len as usize).saturating_sub(size_of::<OffloadHeader>());
-            *length = is_whole.then_some(frame_length);
+            let length = (message.msg_len as usize).saturating_sub(size_of::<OffloadHeader>());
+            let tag = vlan_tag(&message.msg_hdr);
+            batch.ranges[index] = is_whole.then(|| batch.place(index, length, tag));
         }
         Ok(batch.received)
     }
@@ -266,16 +291,26 @@ impl AsFd for PacketSocket {
     }
 }
 
+/// Whether [`PacketSocket::send`] failed because the first frame is longer than the interface's MTU allows.
+pub fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
 /// The frames of one [`PacketSocket::receive`]; its memory (some four megabytes) is reused by the next.
 #[derive(Debug)]
 pub struct ReceiveBatch {
     headers: Box<[OffloadHeader]>,
     /// One slot of `FRAME_MAX` bytes for each frame.
     frames: Box<[u8]>,
-    /// The length of each frame; `None` if it did not fit.
-    lengths: [Option<usize>; BATCH],
+    controls: Box<[Control]>,
+    /// Where in its slot each frame is; `None` if it did not fit.
+    ranges: [Option<Range<usize>>; BATCH],
     received: usize,
 }
+
+/// Room for the control message of one frame, `struct tpacket_auxdata`, aligned as control messages are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Control([u64; 8]);
 
 impl ReceiveBatch {
     /// An empty batch.
@@ -283,15 +318,27 @@ impl ReceiveBatch {
         Self {
             headers: vec![OffloadHeader::default(); BATCH].into(),
             frames: vec![0; BATCH * FRAME_MAX].into(),
-            lengths: [None; BATCH],
+            controls: vec![Control::default(); BATCH].into(),
+            ranges: [const { None }; BATCH],
             received: 0,
         }
     }
 
+    /// Where in its slot the received frame number `index` of `length` is, once its `tag` has been put back.
+    fn place(&mut self, index: usize, length: usize, tag: Option<[u8; VLAN_TAG]>) -> Range<usize> {
+        let (start, end) = (VLAN_TAG, VLAN_TAG + length);
+        let Some(tag) = tag.filter(|_| length >= VLAN_TAG_OFFSET) else { return start..end };
+        let slot = &mut self.frames[index * FRAME_MAX..][..FRAME_MAX];
+        slot.copy_within(start..start + VLAN_TAG_OFFSET, 0);
+        slot[VLAN_TAG_OFFSET..VLAN_TAG_OFFSET + VLAN_TAG].copy_from_slice(&tag);
+        self.headers[index] = self.headers[index].behind_tag();
+        0..end
+    }
+
     /// Each frame in order of arrival, with what is left undone on it; `None` for a frame that was too long.
     pub fn iter(&self) -> impl Iterator<Item = Option<(&OffloadHeader, &[u8])>> {
-        let slots = self.headers.iter().zip(self.frames.chunks_exact(FRAME_MAX)).zip(&self.lengths);
-        slots.take(self.received).map(|((header, slot), length)| Some((header, slot.get(..(*length)?)?)))
+        let slots = self.headers.iter().zip(self.frames.chunks_exact(FRAME_MAX)).zip(&self.ranges);
+        slots.take(self.received).map(|((header, slot), range)| Some((header, slot.get(range.clone()?)?)))
     }
 }
 
@@ -308,6 +355,27 @@ fn message_of(vector: &mut [MaybeUninit<libc::iovec>; 2]) -> libc::mmsghdr {
     message.msg_hdr.msg_iov = vector.as_mut_ptr().cast();
     message.msg_hdr.msg_iovlen = 2;
     message
+}
+
+/// The tag that the kernel took out of a received frame, as `struct tpacket_auxdata` has it (`packet_recvmsg` of
+/// net/packet/af_packet.c).
+fn vlan_tag(message: &libc::msghdr) -> Option<[u8; VLAN_TAG]> {
+    // SAFETY: the kernel has filled the control buffer that `message` describes; its caller still borrows it.
+    let control = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
+    if (control.cmsg_level, control.cmsg_type) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
+        return None;
+    }
+    // SAFETY: a message of this type has this structure, whose bytes are all plain numbers and need no alignment for this.
+    let auxiliary = unsafe { libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned() };
+    if auxiliary.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let ethertype = match auxiliary.tp_status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => libc::ETH_P_8021Q as u16,
+        _ => auxiliary.tp_vlan_tpid,
+    };
+    let ([a, b], [c, d]) = (ethertype.to_be_bytes(), auxiliary.tp_vlan_tci.to_be_bytes());
+    Some([a, b, c, d])
 }
 
 /// The number of the interface named `interface` in the calling thread's network namespace.

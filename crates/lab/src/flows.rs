@@ -1,7 +1,7 @@
 //! The traffic of an experiment: transfers that start together, each measured with the one clock of this host.
 
 use crate::transfer::{
-    Checksum, Content, SocketOptions, Trace, accept, await_request, connect, listen, receive, request, send,
+    Beginning, Checksum, Content, SocketOptions, Trace, accept, await_request, connect, listen, receive, request, send,
 };
 use crate::{Error, Family, Site};
 use kernel::tcp::TcpInfo;
@@ -214,7 +214,7 @@ fn run_client(server: SocketAddr, together: Instant, plan: Plan<'_>, options: &S
     match plan.workload.direction {
         Direction::Up => send_all(&mut stream, start, plan),
         Direction::Down => {
-            request(&mut stream)?;
+            request(&mut stream, &Beginning::none())?;
             receive_all(&mut stream, start, plan.workload)
         }
     }
@@ -272,7 +272,8 @@ pub(crate) fn watch(
 }
 
 fn receive_all(stream: &mut std::net::TcpStream, start: Instant, workload: &Workload) -> Result<End, Error> {
-    let received = receive(stream, start, workload.checksum, &mut io::sink(), &mut |_, _| {})?;
+    let checksum = workload.checksum;
+    let received = receive(stream, start, checksum, Beginning::none(), &mut io::sink(), &mut |_, _| {})?;
     Ok(End { start, received: Some(received), retransmitted_segments: 0, windows: Vec::new() })
 }
 

@@ -1,14 +1,16 @@
-//! What `send` and `receive` share: their sockets, addresses, progress bars and results.
+//! What `send` and `receive` share: their sockets, addresses, how they listen, progress bars and results.
 
 use super::initial_window::InitialWindow;
 use crate::output::{Failure, Output};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::transfer::{SocketOptions, TransferError};
+use lab::transfer::{SocketOptions, TransferError, accept, listen};
 use serde::Serialize;
+use socket2::SockRef;
 use std::fmt::{self, Display};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Instant;
 use units::{Bytes, Duration, Quantity, Rate};
 
 /// Options of the TCP connection.
@@ -124,24 +126,26 @@ pub struct Transfers {
 pub struct Transfer {
     /// The other end.
     pub peer: SocketAddr,
-    /// Bytes of data.
+    /// Bytes of data that were sent.
     pub bytes: u64,
     /// From the receiver's connect or accept to its last byte, seconds.
     pub time_s: f64,
     /// Bytes over time, bits per second.
     pub goodput_bps: u64,
-    /// Whether the receiver got what was sent.
+    /// Bytes before them that the receiver kept of an interrupted transfer.
+    pub kept_bytes: u64,
+    /// Whether the receiver has what the sender has.
     pub verified: bool,
     /// Segments that TCP sent more than once; null at the receiver, which cannot know.
     pub retransmitted_segments: Option<u32>,
 }
 
 impl Transfer {
-    /// A row for a transfer of `bytes` that took the receiver `time`.
-    pub fn new(peer: SocketAddr, bytes: Bytes, time: Duration, verified: bool) -> Self {
+    /// A row for a transfer of `bytes` after `kept` that took the receiver `time`.
+    pub fn new(peer: SocketAddr, kept: Bytes, bytes: Bytes, time: Duration, verified: bool) -> Self {
         let goodput_bps = Rate::from_transfer(bytes, time).as_bps();
-        let time_s = time.as_secs_f64();
-        Self { peer, bytes: bytes.as_u64(), time_s, goodput_bps, verified, retransmitted_segments: None }
+        let (time_s, bytes, kept_bytes) = (time.as_secs_f64(), bytes.as_u64(), kept.as_u64());
+        Self { peer, bytes, time_s, goodput_bps, kept_bytes, verified, retransmitted_segments: None }
     }
 }
 
@@ -157,6 +161,9 @@ impl Display for Transfers {
                 Quantity::Rate.text(transfer.goodput_bps as f64),
                 if transfer.verified { "verified" } else { "NOT VERIFIED" },
             )?;
+            if transfer.kept_bytes > 0 {
+                write!(f, ", after {} that were there", Bytes::new(transfer.kept_bytes))?;
+            }
             if let Some(segments) = transfer.retransmitted_segments {
                 write!(f, ", {segments} segments retransmitted")?;
             }
@@ -166,28 +173,97 @@ impl Display for Transfers {
     }
 }
 
-/// Runs `transfer` once for each of `count` connections to `listener`, side by side.
+/// How an end that listens does so.
+#[derive(Args, Clone)]
+pub struct ListenArgs {
+    /// With --listen: end after this many transfers, failed ones included
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "listen", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: u32,
+    /// With --listen: fail if no connection comes for this long (default: wait for ever)
+    #[arg(long, value_name = "TIME", requires = "listen")]
+    wait: Option<Duration>,
+}
+
+impl ListenArgs {
+    /// Listens at `address`, and logs where, which matters if the port was left to the kernel.
+    ///
+    /// # Errors
+    /// If the address or a setting cannot be used.
+    pub fn listen(&self, address: &str, options: &SocketOptions) -> Result<TcpListener, Failure> {
+        let listener = listen(resolve("--listen", address)?, options)?;
+        if let Some(wait) = self.wait {
+            if wait.is_zero() {
+                return Err(Failure::usage("--wait must be longer than 0s"));
+            }
+            SockRef::from(&listener).set_read_timeout(Some(wait.into())).map_err(Failure::failed)?;
+        }
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "listening");
+        }
+        Ok(listener)
+    }
+
+    /// Runs `transfer` once for each of `--count` connections to `listener`, side by side, and waits until all have ended.
+    ///
+    /// # Errors
+    /// The result of each is its own; if no connection comes in time, that is the last.
+    pub fn serve(
+        &self,
+        listener: &TcpListener,
+        options: &SocketOptions,
+        transfer: impl Fn(TcpStream, SocketAddr, Instant) -> Result<Transfer, Failure> + Sync,
+    ) -> Vec<Result<Transfer, Failure>> {
+        let serve_one = |(stream, peer, start): (TcpStream, SocketAddr, Instant)| {
+            let ended = transfer(stream, peer, start);
+            if let Err(failure) = &ended
+                && self.count > 1
+            {
+                tracing::warn!(%peer, reason = %failure, "transfer failed");
+            }
+            ended
+        };
+        let serve_one = &serve_one;
+        std::thread::scope(|scope| {
+            let (mut running, mut missing) = (Vec::new(), None);
+            for _ in 0..self.count {
+                match accept(listener, options) {
+                    Ok(accepted) => running.push(scope.spawn(move || serve_one(accepted))),
+                    Err(error) => {
+                        missing = Some(Err(error.into()));
+                        break;
+                    }
+                }
+            }
+            let ended = running.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Failure::failed("a transfer ended in a way that is a bug")))
+            });
+            ended.chain(missing).collect()
+        })
+    }
+}
+
+/// Prints the transfers that ended, and fails if one failed or did not verify.
 ///
 /// # Errors
-/// The first failure, after all have ended.
-pub fn serve(
-    listener: &std::net::TcpListener,
-    options: &SocketOptions,
-    count: u32,
-    transfer: impl Fn(std::net::TcpStream, SocketAddr, std::time::Instant) -> Result<Transfer, Failure> + Sync,
-) -> Result<Transfers, Failure> {
-    let transfer = &transfer;
-    std::thread::scope(|scope| {
-        let mut running = Vec::new();
-        for _ in 0..count {
-            let (stream, peer, start) = lab::transfer::accept(listener, options)?;
-            running.push(scope.spawn(move || transfer(stream, peer, start)));
+/// That of the first that failed.
+pub fn conclude(ended: Vec<Result<Transfer, Failure>>, output: &Output) -> Result<(), Failure> {
+    let count = ended.len();
+    let (mut transfers, mut failures) = (Vec::new(), Vec::new());
+    for result in ended {
+        match result {
+            Ok(transfer) => transfers.push(transfer),
+            Err(failure) => failures.push(failure),
         }
-        let ended = running.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(Failure::failed("a transfer ended in a way that is a bug")))
-        });
-        // All end before the first failure is reported.
-        let ended: Vec<_> = ended.collect();
-        Ok(Transfers { transfers: ended.into_iter().collect::<Result<_, _>>()? })
-    })
+    }
+    let transfers = Transfers { transfers };
+    if !transfers.transfers.is_empty() {
+        output.result(&transfers, |_| &transfers)?;
+    }
+    let failed = failures.len();
+    match failures.into_iter().next() {
+        Some(failure) if count == 1 => Err(failure),
+        Some(failure) => Err(failure.preceded_by(format!("{failed} of {count} transfers failed"))),
+        None if transfers.transfers.iter().all(|transfer| transfer.verified) => Ok(()),
+        None => Err(Failure::failed("the data did not verify: it is not what the sender sent")),
+    }
 }

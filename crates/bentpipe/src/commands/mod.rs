@@ -15,6 +15,7 @@ mod load;
 mod manual;
 mod modem;
 mod papers;
+mod partial_file;
 mod predict;
 mod receive;
 mod send;

@@ -1,13 +1,15 @@
 //! `bentpipe receive`: the end of a transfer that wants the data.
 
-use super::connection::{INITIAL_WINDOW_HELP, SocketArgs, Transfer, Transfers, progress_bar, resolve, serve};
+use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, conclude, progress_bar, resolve};
+use super::partial_file::PartialFile;
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
-use lab::transfer::{Checksum, Received, Sample, Trace, connect, listen, receive, request};
-use std::fs::{self, File};
+use lab::transfer::{Beginning, Checksum, Received, Refusal, Sample, Trace, TransferError, connect, receive, request};
+use std::fs::File;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 use units::{Bytes, Duration};
 
@@ -16,6 +18,7 @@ Examples:
   bentpipe receive --listen 0.0.0.0:7000 --out picture.tif     from `bentpipe send --to ADDR:7000 picture.tif`
   bentpipe receive --from 192.0.2.1:7000 --trace rate.csv      from `bentpipe send --listen 192.0.2.1:7000 …`
   bentpipe receive --listen [::]:7000 --count 20 --json        twenty transfers, side by side
+  bentpipe receive --from 192.0.2.1:7000 --out picture.tif --resume   after an interruption
   bentpipe receive --from ADDR:7000 --receive-buffer 4MB";
 
 /// Receive data from `bentpipe send`, verify its checksum and measure the goodput
@@ -28,12 +31,14 @@ pub struct Args {
     /// Listen at this address for senders
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// With --listen: end after this many transfers
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "listen", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    count: u32,
-    /// Write the data to this file, which appears once the checksum is verified
+    #[command(flatten)]
+    listening: ListenArgs,
+    /// Write the data to this file, which appears once the checksum is verified; until then they are in FILE.part
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     out: Option<PathBuf>,
+    /// Go on where an interrupted transfer ended, with what FILE.part has. A sender that connects needs --resume, too
+    #[arg(long, requires = "out")]
+    resume: bool,
     /// Write throughput against time to this file: JSON if the name ends in .json, else CSV
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     trace: Option<PathBuf>,
@@ -53,37 +58,28 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.trace_interval.is_zero() {
         return Err(Failure::usage("--trace-interval must be longer than 0s"));
     }
-    let transfers = match (&args.from, &args.listen) {
+    let target = Target::open(args)?;
+    let ended = match (&args.from, &args.listen) {
         (Some(from), _) => {
             let peer = resolve("--from", from)?;
             let _window = args.socket.initial_window(peer)?;
             let (mut stream, start) = connect(peer, &options)?;
-            request(&mut stream)?;
-            Transfers { transfers: vec![args.receive(&mut stream, peer, start, output)?] }
+            request(&mut stream, &target.beginning)?;
+            vec![args.receive(&mut stream, peer, start, target, output)]
         }
         (None, Some(address)) => {
             args.socket.refuse_initial_window()?;
-            let listener = listen(resolve("--listen", address)?, &options)?;
-            announce(&listener);
-            serve(&listener, &options, args.count, |mut stream, peer, start| {
-                args.receive(&mut stream, peer, start, output)
-            })?
+            let listener = args.listening.listen(address, &options)?;
+            // Several transfers have no file.
+            let first = Mutex::new(Some(target));
+            args.listening.serve(&listener, &options, |mut stream, peer, start| {
+                let target = first.lock().ok().and_then(|mut target| target.take()).unwrap_or_default();
+                args.receive(&mut stream, peer, start, target, output)
+            })
         }
         (None, None) => return Err(Failure::usage("one of --from and --listen is needed")),
     };
-    output.result(&transfers, |_| &transfers)?;
-    if transfers.transfers.iter().all(|transfer| transfer.verified) {
-        Ok(())
-    } else {
-        Err(Failure::failed("the data did not verify: it is not what the sender sent"))
-    }
-}
-
-/// Tells where `listener` listens, which matters where the port was left to the kernel.
-pub fn announce(listener: &TcpListener) {
-    if let Ok(address) = listener.local_addr() {
-        tracing::info!(%address, "listening");
-    }
+    conclude(ended, output)
 }
 
 impl Args {
@@ -92,74 +88,86 @@ impl Args {
         stream: &mut TcpStream,
         peer: SocketAddr,
         start: Instant,
+        target: Target,
         output: &Output,
     ) -> Result<Transfer, Failure> {
-        let mut sink = Sink::create(self.out.as_deref())?;
+        let Target { beginning, mut file, trace } = target;
         let bar = progress_bar(output, Bytes::ZERO);
-        let received = receive(stream, start, Checksum::Sha256, &mut sink, &mut |bytes, total| {
+        let progress = &mut |bytes: Bytes, total: Bytes| {
             bar.set_length(total.as_u64());
             bar.set_position(bytes.as_u64());
-        });
+        };
+        let mut nowhere = io::sink();
+        let sink: &mut dyn Write = match &mut file {
+            Some(file) => file,
+            None => &mut nowhere,
+        };
+        let received = receive(stream, start, Checksum::Sha256, beginning, sink, progress);
         bar.finish_and_clear();
-        let received = received?;
-        if received.verified {
-            sink.keep()?;
+        let received = match received {
+            Ok(received) => received,
+            Err(error) => return Err(interrupted(error, file)),
+        };
+        match file {
+            Some(file) if received.verified => file.finish()?,
+            Some(file) => file.discard(),
+            None => {}
         }
-        if let Some(path) = &self.trace {
-            write_trace(path, &received.trace, self.trace_interval)?;
+        if let Some((path, file)) = trace {
+            write_trace(&path, file, &received.trace, self.trace_interval)?;
         }
-        let Received { bytes, verified, .. } = received;
-        Ok(Transfer::new(peer, bytes, received.time_since(start), verified))
+        let Received { begin, bytes, verified, .. } = received;
+        Ok(Transfer::new(peer, begin, bytes, received.time_since(start), verified))
     }
 }
 
-/// Where data goes: nowhere, or to a file beside the one asked for until it has verified.
-struct Sink<'a> {
-    target: Option<(&'a Path, PathBuf, File)>,
+/// Where the data and their trace go. What cannot be written is known before any connection.
+struct Target {
+    /// What `file` has already.
+    beginning: Beginning,
+    file: Option<PartialFile>,
+    trace: Option<(PathBuf, File)>,
 }
 
-impl<'a> Sink<'a> {
-    fn create(path: Option<&'a Path>) -> Result<Self, Failure> {
-        let target = path.map(|path| -> Result<_, Failure> {
-            let mut partial = path.to_owned().into_os_string();
-            partial.push(".part");
-            let partial = PathBuf::from(partial);
-            let file = File::create(&partial).map_err(|error| file_failure(&partial, &error))?;
-            Ok((path, partial, file))
-        });
-        Ok(Self { target: target.transpose()? })
-    }
-
-    /// Gives the file its name.
-    fn keep(mut self) -> Result<(), Failure> {
-        let Some((path, partial, _)) = self.target.take() else { return Ok(()) };
-        fs::rename(&partial, path).map_err(|error| file_failure(path, &error))
+impl Default for Target {
+    fn default() -> Self {
+        Self { beginning: Beginning::none(), file: None, trace: None }
     }
 }
 
-impl Drop for Sink<'_> {
-    fn drop(&mut self) {
-        if let Some((_, partial, _)) = &self.target {
-            // What did not verify is not kept; if it cannot be removed either, its name says that it is partial.
-            let _ = fs::remove_file(partial);
+impl Target {
+    fn open(args: &Args) -> Result<Self, Failure> {
+        let mut target = Self::default();
+        if let Some(path) = &args.trace {
+            let file = File::create(path).map_err(|error| file_failure(path, &error))?;
+            target.trace = Some((path.clone(), file));
         }
-    }
-}
-
-impl Write for Sink<'_> {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        match &mut self.target {
-            Some((_, _, file)) => file.write(data),
-            None => Ok(data.len()),
+        if let Some(path) = &args.out {
+            let (file, beginning) = PartialFile::open(path, args.resume)?;
+            (target.file, target.beginning) = (Some(file), beginning);
         }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        Ok(target)
     }
 }
 
-fn write_trace(path: &Path, trace: &Trace, interval: Duration) -> Result<(), Failure> {
+/// Why a transfer was interrupted, and what is left of it.
+fn interrupted(error: TransferError, file: Option<PartialFile>) -> Failure {
+    let Some(file) = file else { return error.into() };
+    let path = file.path().display().to_string();
+    let is_of_other_data = matches!(error, TransferError::Refused(Refusal::OtherBeginning));
+    let failure = match error {
+        TransferError::NotStored(error) => Failure::failed(format!("{path}: {error}")),
+        error => Failure::from(error),
+    };
+    match file.keep() {
+        // Resuming would be refused again.
+        Some(_) if is_of_other_data => failure.followed_by(format!("removing {path} begins anew")),
+        Some(kept) => failure.followed_by(kept),
+        None => failure,
+    }
+}
+
+fn write_trace(path: &Path, mut file: File, trace: &Trace, interval: Duration) -> Result<(), Failure> {
     let samples = trace.samples(interval);
     let text = if path.extension().is_some_and(|extension| extension == "json") {
         serde_json::to_string_pretty(&samples)
@@ -167,7 +175,7 @@ fn write_trace(path: &Path, trace: &Trace, interval: Duration) -> Result<(), Fai
     } else {
         csv(&samples)
     };
-    fs::write(path, text).map_err(|error| file_failure(path, &error))
+    file.write_all(text.as_bytes()).map_err(|error| file_failure(path, &error))
 }
 
 fn csv(samples: &[Sample]) -> String {

@@ -1,9 +1,9 @@
 //! `bentpipe send`: the end of a transfer that has the data.
 
-use super::connection::{INITIAL_WINDOW_HELP, SocketArgs, Transfer, Transfers, progress_bar, resolve, serve};
+use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, conclude, progress_bar, resolve};
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
-use lab::transfer::{Checksum, Content, Sent, TransferError, await_request, connect, listen, send};
+use lab::transfer::{Checksum, Content, Request, Sent, TransferError, ask, await_request, connect, resume, send};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use units::Bytes;
@@ -13,6 +13,7 @@ Examples:
   bentpipe send --to 192.0.2.1:7000 picture.tif         to `bentpipe receive --listen 192.0.2.1:7000`
   bentpipe send --to [2001:db8::1]:7000 --size 1MB      pseudo-random data instead of a file
   bentpipe send --listen 0.0.0.0:7000 picture.tif       for `bentpipe receive --from ADDR:7000`
+  bentpipe send --to 192.0.2.1:7000 picture.tif --resume   after an interruption; the receiver needs --resume, too
   bentpipe send --to ADDR:7000 --size 10MB --congestion-control bbr --send-buffer 4MB";
 
 /// Send a file, or data of a given size, to `bentpipe receive`
@@ -34,9 +35,11 @@ pub struct Args {
     /// Listen at this address for receivers
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// With --listen: end after this many transfers
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "listen", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    count: u32,
+    /// Go on where an interrupted transfer ended: ask the receiver what it has. With --listen, the receiver alone decides
+    #[arg(long)]
+    resume: bool,
+    #[command(flatten)]
+    listening: ListenArgs,
     #[command(flatten)]
     socket: SocketArgs,
 }
@@ -49,25 +52,25 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let options = args.socket.options()?;
     // A missing file is reported before any connection.
     args.content()?;
-    let transfers = match (&args.to, &args.listen) {
+    let ended = match (&args.to, &args.listen) {
         (Some(to), _) => {
             let peer = resolve("--to", to)?;
             let _window = args.socket.initial_window(peer)?;
             let (mut stream, _) = connect(peer, &options)?;
-            Transfers { transfers: vec![args.send(&mut stream, peer, output)?] }
+            let request = if args.resume { Some(ask(&mut stream)?) } else { None };
+            vec![args.send(&mut stream, peer, request, output)]
         }
         (None, Some(address)) => {
             args.socket.refuse_initial_window()?;
-            let listener = listen(resolve("--listen", address)?, &options)?;
-            super::receive::announce(&listener);
-            serve(&listener, &options, args.count, |mut stream, peer, _| {
-                await_request(&mut stream)?;
-                args.send(&mut stream, peer, output)
-            })?
+            let listener = args.listening.listen(address, &options)?;
+            args.listening.serve(&listener, &options, |mut stream, peer, _| {
+                let request = await_request(&mut stream)?;
+                args.send(&mut stream, peer, Some(request), output)
+            })
         }
         (None, None) => return Err(Failure::usage("one of --to and --listen is needed")),
     };
-    output.result(&transfers, |_| &transfers)
+    conclude(ended, output)
 }
 
 impl Args {
@@ -78,13 +81,24 @@ impl Args {
         }
     }
 
-    fn send(&self, stream: &mut TcpStream, peer: SocketAddr, output: &Output) -> Result<Transfer, Failure> {
+    /// Sends what `request` asks for, or all.
+    fn send(
+        &self,
+        stream: &mut TcpStream,
+        peer: SocketAddr,
+        request: Option<Request>,
+        output: &Output,
+    ) -> Result<Transfer, Failure> {
         let mut content = self.content()?;
         let bar = progress_bar(output, content.size());
-        let sent = send(stream, &mut content, Checksum::Sha256, &mut |bytes| bar.set_position(bytes.as_u64()));
+        let progress = &mut |bytes: Bytes| bar.set_position(bytes.as_u64());
+        let sent = match request {
+            Some(request) => resume(stream, &mut content, &request, progress),
+            None => send(stream, &mut content, Checksum::Sha256, progress),
+        };
         bar.finish_and_clear();
-        let Sent { bytes, receiver_time, retransmitted_segments } = sent?;
-        let transfer = Transfer::new(peer, bytes, receiver_time, true);
+        let Sent { bytes, begin, receiver_time, retransmitted_segments } = sent?;
+        let transfer = Transfer::new(peer, begin, bytes, receiver_time, true);
         Ok(Transfer { retransmitted_segments: Some(retransmitted_segments), ..transfer })
     }
 }

@@ -28,6 +28,7 @@ impl Checksum {
 }
 
 /// The digest of data so far.
+#[derive(Clone)]
 pub(super) enum Digest {
     LengthOnly,
     Xxh3(Box<xxhash3_128::Hasher>),

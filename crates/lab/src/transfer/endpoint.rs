@@ -99,18 +99,22 @@ pub fn listen(address: SocketAddr, options: &SocketOptions) -> Result<TcpListene
     Ok(socket.into())
 }
 
-/// Waits for the next connection; returns it, who called and when.
+/// Waits for the next connection, for the listener's read timeout at most if it has one; returns the connection, who called
+/// and when.
 ///
 /// # Errors
-/// If the listener broke.
+/// If nobody connected in time, or the listener broke.
 pub fn accept(
     listener: &TcpListener,
     options: &SocketOptions,
 ) -> Result<(TcpStream, SocketAddr, Instant), TransferError> {
-    let (stream, from) = listener.accept().map_err(|source| TransferError::Broken {
-        moment: "while waiting for a connection",
-        bytes: Bytes::ZERO,
-        source,
+    let (stream, from) = listener.accept().map_err(|source| match source.kind() {
+        // accept() that SO_RCVTIMEO ends says EAGAIN.
+        io::ErrorKind::WouldBlock => {
+            let wait = socket2::SockRef::from(listener).read_timeout().ok().flatten();
+            TransferError::NobodyConnected(wait.unwrap_or_default().into())
+        }
+        _ => TransferError::Broken { moment: "while waiting for a connection", bytes: Bytes::ZERO, source },
     })?;
     let now = Instant::now();
     options.prepare(&stream)?;

@@ -4,28 +4,38 @@
 //!
 //! ```text
 //!  sender                                receiver
-//!     │ ◄──────────────────────── request │   only where the receiver connected
+//!     │ ask ────────────────────────────► │   only where a sender that connected is to resume
+//!     │ ◄──────────────────────── request │   only where the receiver connected, or was asked
 //!     │ header, data, digest, FIN ──────► │
 //!     │ ◄───────── report (verified), FIN │
 //! ```
 //!
 //! The sender waits for nothing before the header (but for the request), so that a proxy which answers the handshake
 //! locally moves the data half a round trip after connect().
+//!
+//! A request says how much of the data the receiver has already, of a transfer that was interrupted, with the digest of these
+//! bytes. The sender compares it with that of its own first bytes, and sends the rest or refuses. The last digest is that of all
+//! data. Instead of any message, an end may [refuse](Refusal) to go on.
 
+mod beginning;
 mod checksum;
 mod content;
 mod endpoint;
 mod receiver;
+mod refusal;
 mod sender;
 mod trace;
 mod wire;
 
+pub use beginning::Beginning;
 pub use checksum::Checksum;
 pub use content::Content;
 pub use endpoint::{SocketOptions, accept, connect, has_congestion_control, listen};
 pub use receiver::{Received, receive, request};
-pub use sender::{Sent, await_request, send};
+pub use refusal::Refusal;
+pub use sender::{Sent, ask, await_request, resume, send};
 pub use trace::{Sample, Trace};
+pub use wire::Request;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -102,6 +112,25 @@ pub enum TransferError {
     /// The other end is something else.
     #[error("the other end {0}")]
     Protocol(&'static str),
+    /// The other end is of another release.
+    #[error(
+        "the other end speaks version {theirs} of the transfer protocol, this end version {ours}: both need the same release"
+    )]
+    Version {
+        /// The other end's version.
+        theirs: u8,
+        /// This end's.
+        ours: u8,
+    },
+    /// One end does not go on.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// Nobody connected in time.
+    #[error("no connection came within {0}")]
+    NobodyConnected(Duration),
+    /// The receiver's output failed.
+    #[error("cannot store the data: {0}")]
+    NotStored(std::io::Error),
     /// The file changed while it was sent.
     #[error("the content ended after {read} of {announced}")]
     ContentEnded {
@@ -113,6 +142,12 @@ pub enum TransferError {
     /// The receiver got other bytes than were sent.
     #[error("the receiver reports that the data did not verify")]
     NotVerified,
+}
+
+/// This end does not go on, and tells the other.
+fn refuse(stream: &mut std::net::TcpStream, refusal: Refusal) -> TransferError {
+    refusal.tell(stream);
+    TransferError::Refused(refusal)
 }
 
 /// For `map_err`: the connection broke, or timed out, at `moment` after `bytes` of data.

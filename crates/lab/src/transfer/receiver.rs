@@ -1,8 +1,9 @@
 //! The end that wants the data.
 
+use super::beginning::Beginning;
 use super::checksum::Digest;
-use super::wire::{self, HEADER_REST_LENGTH, Header, Kind, PREFIX_LENGTH, Report};
-use super::{Checksum, Trace, TransferError, broken};
+use super::wire::{Header, Message, Report};
+use super::{Checksum, Refusal, Trace, TransferError, broken, refuse};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
@@ -13,9 +14,11 @@ const CHUNK: usize = 256 * 1024;
 /// Data that arrived in full.
 #[derive(Debug)]
 pub struct Received {
-    /// Bytes of data.
+    /// Bytes of data that arrived.
     pub bytes: Bytes,
-    /// Whether they are those that were sent.
+    /// Bytes before them, which were there already.
+    pub begin: Bytes,
+    /// Whether all of them are those that were sent.
     pub verified: bool,
     /// When the last byte of data was read.
     pub last_byte: Instant,
@@ -23,16 +26,18 @@ pub struct Received {
     pub trace: Trace,
 }
 
-/// Asks the sender, to which the caller connected, for its data.
+/// Asks the sender, to which the caller connected, for what comes after `beginning`.
 ///
 /// # Errors
 /// If the connection fails.
-pub fn request(stream: &mut TcpStream) -> Result<(), TransferError> {
-    stream.write_all(&wire::request()).map_err(broken(stream, "while asking for the data", Bytes::ZERO))
+pub fn request(stream: &mut TcpStream, beginning: &Beginning) -> Result<(), TransferError> {
+    let bytes = Message::Request(beginning.request()).to_bytes();
+    stream.write_all(&bytes).map_err(broken(stream, "while asking for the data", Bytes::ZERO))
 }
 
-/// Receives data into `sink`, verifies it and reports to the sender. Time counts from `start` (connect or accept).
-/// A sender that offers less than `require` is refused. `progress` is called with the bytes of data that arrived, and their total.
+/// Receives what comes after `beginning` into `sink`, flushes it, verifies all and reports to the sender. Time counts from
+/// `start` (connect or accept). A sender that offers less than `require` is refused, and so is one that sends again what is there.
+/// `progress` is called with the bytes of data that are there, and their total.
 ///
 /// # Errors
 /// If the connection fails or ends early, the other end is no sender, or `sink` fails. Data that does not verify is no
@@ -41,46 +46,73 @@ pub fn receive(
     stream: &mut TcpStream,
     start: Instant,
     require: Checksum,
+    beginning: Beginning,
     sink: &mut dyn Write,
     progress: &mut dyn FnMut(Bytes, Bytes),
 ) -> Result<Received, TransferError> {
-    let header = read_header(stream)?;
-    if header.checksum < require {
-        return Err(TransferError::Protocol(match require {
-            Checksum::Sha256 => "sends no SHA-256 to verify the data with",
-            Checksum::Xxh3 | Checksum::LengthOnly => "sends no digest to verify the data with",
-        }));
-    }
+    let header = read_header(stream, &beginning)?;
+    check(&header, require, beginning.bytes()).map_err(|refusal| refuse(stream, refusal))?;
     let mut trace = Trace::new(start);
-    let mut digest = Digest::new(header.checksum);
+    let mut digest = match header.checksum {
+        Checksum::Sha256 => beginning.into_digest(),
+        weaker => Digest::new(weaker),
+    };
     let mut buffer = vec![0; CHUNK];
-    let mut received = Bytes::ZERO;
-    while received < header.size {
-        let wanted = (header.size - received).as_usize().min(CHUNK);
-        let read = read_some(stream, &mut buffer[..wanted], "in the middle of the data", received, header.size)?;
-        received += Bytes::from(read);
-        trace.record(Instant::now(), received);
+    let mut there = header.begin;
+    while there < header.size {
+        let wanted = (header.size - there).as_usize().min(CHUNK);
+        let read = read_some(stream, &mut buffer[..wanted], "in the middle of the data", there, header.size)?;
+        there += Bytes::from(read);
+        trace.record(Instant::now(), there - header.begin);
         digest.update(&buffer[..read]);
-        sink.write_all(&buffer[..read]).map_err(|source| TransferError::File { path: "output".into(), source })?;
-        progress(received, header.size);
+        sink.write_all(&buffer[..read]).map_err(not_stored(stream))?;
+        progress(there, header.size);
     }
-    let last_byte = Instant::now();
-    trace.end(last_byte, received);
+    let (last_byte, bytes) = (Instant::now(), there - header.begin);
+    trace.end(last_byte, bytes);
     let verified = read_digest(stream, &header)? == digest.finish() && ends_here(stream, header.size)?;
-    report(stream, Report { verified, bytes: received, time: last_byte.duration_since(start).into() })?;
-    Ok(Received { bytes: received, verified, last_byte, trace })
+    sink.flush().map_err(not_stored(stream))?;
+    report(stream, Report { verified, bytes: there, time: last_byte.duration_since(start).into() })?;
+    Ok(Received { bytes, begin: header.begin, verified, last_byte, trace })
 }
 
-fn read_header(stream: &mut TcpStream) -> Result<Header, TransferError> {
-    let moment = "before any data";
-    let mut prefix = [0; PREFIX_LENGTH];
-    stream.read_exact(&mut prefix).map_err(broken(stream, moment, Bytes::ZERO))?;
-    if wire::read_prefix(&prefix)? == Kind::Request {
-        return Err(TransferError::Protocol("wants to receive, too"));
+/// Whether a sender with this header sends what is wanted.
+fn check(header: &Header, require: Checksum, there: Bytes) -> Result<(), Refusal> {
+    if header.checksum < require || (there > Bytes::ZERO && header.checksum != Checksum::Sha256) {
+        return Err(Refusal::WeakChecksum);
     }
-    let mut rest = [0; HEADER_REST_LENGTH];
-    stream.read_exact(&mut rest).map_err(broken(stream, moment, Bytes::ZERO))?;
-    Header::read_rest(&rest)
+    if header.begin != there {
+        return Err(Refusal::SenderDidNotAsk);
+    }
+    Ok(())
+}
+
+/// For `map_err`: the sink failed, which the sender must know.
+fn not_stored(stream: &mut TcpStream) -> impl FnOnce(io::Error) -> TransferError {
+    |error| {
+        Refusal::NotStored.tell(stream);
+        TransferError::NotStored(error)
+    }
+}
+
+/// Waits for the sender's header, and answers if it asks before.
+fn read_header(stream: &mut TcpStream, beginning: &Beginning) -> Result<Header, TransferError> {
+    let mut asked = false;
+    loop {
+        match Message::read(stream).map_err(broken(stream, "before any data", Bytes::ZERO))?? {
+            Message::Data(header) => return Ok(header),
+            Message::Ask if !asked => {
+                asked = true;
+                request(stream, beginning)?;
+            }
+            Message::Checking => {}
+            Message::Request(_) => return Err(refuse(stream, Refusal::BothReceive)),
+            Message::Refusal(refusal) => return Err(TransferError::Refused(refusal)),
+            Message::Ask | Message::Report(_) => {
+                return Err(TransferError::Protocol("answers with something that was not asked for"));
+            }
+        }
+    }
 }
 
 fn read_digest(stream: &mut TcpStream, header: &Header) -> Result<Vec<u8>, TransferError> {
@@ -120,7 +152,11 @@ fn ends_here(stream: &mut TcpStream, size: Bytes) -> Result<bool, TransferError>
 }
 
 fn report(stream: &mut TcpStream, report: Report) -> Result<(), TransferError> {
-    stream.write_all(&report.to_bytes()).map_err(broken(stream, "while reporting to the sender", report.bytes))
+    stream.write_all(&Message::Report(report).to_bytes()).map_err(broken(
+        stream,
+        "while reporting to the sender",
+        report.bytes,
+    ))
 }
 
 impl Received {
@@ -145,7 +181,8 @@ mod tests {
             // Refused or not, the receiver says the result.
             let _ = send(&mut sender, &mut Content::random(Bytes::new(1000), 1), offer, &mut |_| {});
         });
-        let received = receive(&mut stream, Instant::now(), require, &mut io::sink(), &mut |_, _| {});
+        let received =
+            receive(&mut stream, Instant::now(), require, Beginning::none(), &mut io::sink(), &mut |_, _| {});
         drop(stream);
         sending.join().unwrap();
         received
@@ -155,7 +192,7 @@ mod tests {
     fn a_sender_cannot_choose_to_go_unverified() {
         use Checksum::{LengthOnly, Sha256, Xxh3};
         for (offer, require) in [(LengthOnly, Sha256), (Xxh3, Sha256), (LengthOnly, Xxh3)] {
-            assert!(matches!(transfer(offer, require), Err(TransferError::Protocol(_))));
+            assert!(matches!(transfer(offer, require), Err(TransferError::Refused(Refusal::WeakChecksum))));
         }
         let enough = [(Sha256, Sha256), (Sha256, Xxh3), (Sha256, LengthOnly), (Xxh3, Xxh3), (LengthOnly, LengthOnly)];
         for (offer, require) in enough {
@@ -169,14 +206,15 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         let mut bytes = Vec::new();
-        Header { checksum, size: Bytes::from(data.len()) }.write(&mut bytes);
+        Message::Data(Header { checksum, begin: Bytes::ZERO, size: Bytes::from(data.len()) }).write(&mut bytes);
         bytes.extend_from_slice(data);
         let mut digest = Digest::new(checksum);
         digest.update(announced);
         bytes.extend(digest.finish());
         sender.write_all(&bytes).unwrap();
         sender.shutdown(std::net::Shutdown::Write).unwrap();
-        receive(&mut stream, Instant::now(), checksum, &mut io::sink(), &mut |_, _| {}).unwrap().verified
+        let (start, none) = (Instant::now(), Beginning::none());
+        receive(&mut stream, start, checksum, none, &mut io::sink(), &mut |_, _| {}).unwrap().verified
     }
 
     #[test]

@@ -1,20 +1,26 @@
 //! The end that has the data.
 
+use super::beginning::Beginning;
 use super::checksum::Digest;
-use super::wire::{self, Header, Kind, PREFIX_LENGTH, REPORT_LENGTH, Report};
-use super::{Checksum, Content, TransferError, broken};
-use std::io::{Read, Write};
+use super::wire::{Header, Message, Report, Request};
+use super::{Checksum, Content, Refusal, TransferError, broken, refuse};
+use std::io::Write;
 use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
 use units::{Bytes, Duration};
 
 /// Data handed to the kernel at once.
 const CHUNK: usize = 256 * 1024;
+/// How often a receiver that waits hears that the sender still compares.
+const CHECKING_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A transfer that the receiver confirmed.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
-    /// Bytes of data.
+    /// Bytes of data that were sent.
     pub bytes: Bytes,
+    /// Bytes before them, which the receiver had already.
+    pub begin: Bytes,
     /// As the receiver measured it: from its connect or accept to the last byte of data.
     pub receiver_time: Duration,
     /// Segments that this end's TCP sent more than once.
@@ -25,12 +31,24 @@ pub struct Sent {
 ///
 /// # Errors
 /// If the connection fails or the other end is no receiver.
-pub fn await_request(stream: &mut TcpStream) -> Result<(), TransferError> {
-    let mut bytes = [0; PREFIX_LENGTH];
-    stream.read_exact(&mut bytes).map_err(broken(stream, "before the receiver asked", Bytes::ZERO))?;
-    match wire::read_prefix(&bytes)? {
-        Kind::Request => Ok(()),
-        Kind::Data => Err(TransferError::Protocol("wants to send, too")),
+pub fn await_request(stream: &mut TcpStream) -> Result<Request, TransferError> {
+    match read(stream, "before the receiver asked", Bytes::ZERO)? {
+        Message::Request(request) => Ok(request),
+        Message::Ask | Message::Data(_) => Err(refuse(stream, Refusal::BothSend)),
+        Message::Checking | Message::Report(_) | Message::Refusal(_) => Err(UNEXPECTED),
+    }
+}
+
+/// Has the receiver, to which the caller connected, ask for the data that it does not have.
+///
+/// # Errors
+/// If the connection fails or the other end is no receiver.
+pub fn ask(stream: &mut TcpStream) -> Result<Request, TransferError> {
+    let moment = "while asking what the receiver has";
+    stream.write_all(&Message::Ask.to_bytes()).map_err(broken(stream, moment, Bytes::ZERO))?;
+    match read(stream, moment, Bytes::ZERO)? {
+        Message::Request(request) => Ok(request),
+        _ => Err(UNEXPECTED),
     }
 }
 
@@ -44,35 +62,84 @@ pub fn send(
     checksum: Checksum,
     progress: &mut dyn FnMut(Bytes),
 ) -> Result<Sent, TransferError> {
+    transmit(stream, content, Bytes::ZERO, (checksum, Digest::new(checksum)), progress)
+}
+
+/// Sends what the receiver asked for by `request`, with SHA-256, and waits for its report. `progress` is called with the bytes
+/// of the content that the receiver has or the kernel has taken.
+///
+/// # Errors
+/// Those of [`send`], and if what the receiver has is not how `content` begins.
+pub fn resume(
+    stream: &mut TcpStream,
+    content: &mut Content,
+    request: &Request,
+    progress: &mut dyn FnMut(Bytes),
+) -> Result<Sent, TransferError> {
+    let mut told = Instant::now();
+    // Reading much from a slow disk may take longer than the receiver would wait.
+    let mut still_checking = || {
+        if told.elapsed() < CHECKING_INTERVAL {
+            return Ok(());
+        }
+        told = Instant::now();
+        let bytes = Message::Checking.to_bytes();
+        stream.write_all(&bytes).map_err(broken(stream, "while comparing what the receiver has", Bytes::ZERO))
+    };
+    let beginning = Beginning::of(content, request.begin, &mut still_checking)?;
+    match beginning.filter(|beginning| beginning.request() == *request) {
+        Some(beginning) => {
+            transmit(stream, content, request.begin, (Checksum::Sha256, beginning.into_digest()), progress)
+        }
+        None => Err(refuse(stream, Refusal::OtherBeginning)),
+    }
+}
+
+/// Sends what `content` has from `begin` on. The digest has what comes before.
+fn transmit(
+    stream: &mut TcpStream,
+    content: &mut Content,
+    begin: Bytes,
+    (checksum, digest): (Checksum, Digest),
+    progress: &mut dyn FnMut(Bytes),
+) -> Result<Sent, TransferError> {
     let size = content.size();
-    let written = write_all(stream, content, checksum, progress);
+    let header = Header { checksum, begin, size };
+    let written = write_all(stream, content, header, digest, progress);
     if let Err(error @ (TransferError::File { .. } | TransferError::ContentEnded { .. })) = written {
         // The receiver must not take what it has for the whole.
         let _ = stream.shutdown(Shutdown::Both);
         return Err(error);
     }
-    written?;
-    stream.shutdown(Shutdown::Write).map_err(broken(stream, "after the last byte", size))?;
+    let end = |()| stream.shutdown(Shutdown::Write).map_err(broken(stream, "after the last byte", size));
+    if let Err(error) = written.and_then(end) {
+        // A receiver that hangs up may have said why.
+        let has_hung_up = matches!(error, TransferError::Broken { .. });
+        return Err(match has_hung_up.then(|| read(stream, "", size)) {
+            Some(Err(refused @ TransferError::Refused(_))) => refused,
+            _ => error,
+        });
+    }
     let report = read_report(stream, size)?;
     if !report.verified || report.bytes != size {
         return Err(TransferError::NotVerified);
     }
     let retransmitted_segments = kernel::tcp::tcp_info(stream).map_or(0, |info| info.retransmitted_segments);
-    Ok(Sent { bytes: size, receiver_time: report.time, retransmitted_segments })
+    Ok(Sent { bytes: size - begin, begin, receiver_time: report.time, retransmitted_segments })
 }
 
 fn write_all(
     stream: &mut TcpStream,
     content: &mut Content,
-    checksum: Checksum,
+    header: Header,
+    mut digest: Digest,
     progress: &mut dyn FnMut(Bytes),
 ) -> Result<(), TransferError> {
-    let size = content.size();
-    let mut digest = Digest::new(checksum);
+    let size = header.size;
     let mut buffer = Vec::with_capacity(CHUNK + 64);
     // Header and first data leave together: a small first segment would cost its own packet.
-    Header { checksum, size }.write(&mut buffer);
-    let mut sent = Bytes::ZERO;
+    Message::Data(header).write(&mut buffer);
+    let mut sent = header.begin;
     loop {
         let start = buffer.len();
         let wanted = (size - sent).as_usize().min(CHUNK - start);
@@ -96,7 +163,19 @@ fn write_all(
 }
 
 fn read_report(stream: &mut TcpStream, size: Bytes) -> Result<Report, TransferError> {
-    let mut bytes = [0; REPORT_LENGTH];
-    stream.read_exact(&mut bytes).map_err(broken(stream, "before the receiver confirmed", size))?;
-    Ok(Report::from_bytes(&bytes))
+    match read(stream, "before the receiver confirmed", size)? {
+        Message::Report(report) => Ok(report),
+        Message::Ask | Message::Data(_) => Err(refuse(stream, Refusal::BothSend)),
+        Message::Request(_) | Message::Checking | Message::Refusal(_) => Err(UNEXPECTED),
+    }
+}
+
+const UNEXPECTED: TransferError = TransferError::Protocol("answers with something that was not asked for");
+
+/// The next message of the receiver; one that refuses is an error.
+fn read(stream: &mut TcpStream, moment: &'static str, bytes: Bytes) -> Result<Message, TransferError> {
+    match Message::read(stream).map_err(broken(stream, moment, bytes))?? {
+        Message::Refusal(refusal) => Err(TransferError::Refused(refusal)),
+        message => Ok(message),
+    }
 }

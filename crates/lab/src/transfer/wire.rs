@@ -1,33 +1,58 @@
-//! What the two ends of a transfer say to each other besides the data. Numbers are big-endian.
+//! What the two ends of a transfer say to each other besides the data. Every message begins with the same eight bytes, the
+//! version and the message's kind. Numbers are big-endian.
 
-use super::{Checksum, TransferError};
+use super::{Checksum, Refusal, TransferError};
+use std::io::{self, Read};
 use units::{Bytes, Duration};
 
-/// First bytes in either direction, with the version of what follows.
-const MAGIC: [u8; 9] = *b"bentpipe\x01";
+const MAGIC: [u8; 8] = *b"bentpipe";
+/// The version of all that follows it.
+const VERSION: u8 = 2;
+
+/// Length of what opens every message: magic, version and kind.
+const PREFIX_LENGTH: usize = MAGIC.len() + 2;
+/// Length of the digest of what a receiver has already: SHA-256.
+pub const DIGEST_LENGTH: usize = ring::digest::SHA256_OUTPUT_LEN;
+
+const ASK: u8 = b'A';
 const REQUEST: u8 = b'R';
 const DATA: u8 = b'S';
+const CHECKING: u8 = b'W';
+const REPORT: u8 = b'V';
+const REFUSAL: u8 = b'X';
 
-/// Length of what opens either direction: magic, version and kind.
-pub const PREFIX_LENGTH: usize = MAGIC.len() + 1;
-/// Length of the rest of a sender's header: the checksum's kind and the number of bytes of data.
-pub const HEADER_REST_LENGTH: usize = 1 + 8;
-/// Length of a receiver's report: verified or not, bytes of data, nanoseconds.
-pub const REPORT_LENGTH: usize = 1 + 8 + 8;
-
-/// What a connection begins with.
+/// What one end says to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A receiver asks for data.
-    Request,
-    /// A sender's header, the rest of which follows.
-    Data,
+pub enum Message {
+    /// A sender that connected wants to be asked for the data, because the receiver may have their beginning.
+    Ask,
+    /// A receiver asks for the data.
+    Request(Request),
+    /// A sender reads what the receiver has already in its own data.
+    Checking,
+    /// A sender's header: data and digest follow.
+    Data(Header),
+    /// A receiver's last word.
+    Report(Report),
+    /// Either end's last word.
+    Refusal(Refusal),
+}
+
+/// What a receiver asks for: everything after the beginning that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    pub(super) begin: Bytes,
+    /// SHA-256 of the bytes before `begin`.
+    pub(super) digest: [u8; DIGEST_LENGTH],
 }
 
 /// What a sender announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub checksum: Checksum,
+    /// Where in the content the data begin.
+    pub begin: Bytes,
+    /// Size of the content, what comes before `begin` included.
     pub size: Bytes,
 }
 
@@ -35,94 +60,152 @@ pub struct Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     pub verified: bool,
+    /// Bytes of the content that it has.
     pub bytes: Bytes,
     /// From the receiver's start (its connect, or its accept) to the last byte of data.
     pub time: Duration,
 }
 
-/// The bytes of a request.
-pub fn request() -> [u8; PREFIX_LENGTH] {
-    prefix(REQUEST)
-}
-
-fn prefix(kind: u8) -> [u8; PREFIX_LENGTH] {
-    let mut bytes = [kind; PREFIX_LENGTH];
-    bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
-    bytes
-}
-
-/// Reads what opens a direction.
-pub fn read_prefix(bytes: &[u8; PREFIX_LENGTH]) -> Result<Kind, TransferError> {
-    match bytes.strip_prefix(&MAGIC) {
-        Some([REQUEST]) => Ok(Kind::Request),
-        Some([DATA]) => Ok(Kind::Data),
-        _ => Err(TransferError::Protocol("does not speak the protocol of `bentpipe send` and `receive`")),
-    }
-}
-
-impl Header {
+impl Message {
+    /// Appends its bytes to `to`.
     pub fn write(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&prefix(DATA));
-        to.push(match self.checksum {
-            Checksum::LengthOnly => 0,
-            Checksum::Sha256 => 1,
-            Checksum::Xxh3 => 2,
-        });
-        to.extend_from_slice(&self.size.as_u64().to_be_bytes());
-    }
-
-    pub fn read_rest(bytes: &[u8; HEADER_REST_LENGTH]) -> Result<Self, TransferError> {
-        let [checksum, size @ ..] = *bytes;
-        let checksum = match checksum {
-            0 => Checksum::LengthOnly,
-            1 => Checksum::Sha256,
-            2 => Checksum::Xxh3,
-            _ => return Err(TransferError::Protocol("announces a checksum of an unknown kind")),
+        to.extend_from_slice(&MAGIC);
+        let kind = match self {
+            Self::Ask => ASK,
+            Self::Request(_) => REQUEST,
+            Self::Checking => CHECKING,
+            Self::Data(_) => DATA,
+            Self::Report(_) => REPORT,
+            Self::Refusal(_) => REFUSAL,
         };
-        Ok(Self { checksum, size: Bytes::new(u64::from_be_bytes(size)) })
+        to.extend_from_slice(&[VERSION, kind]);
+        match self {
+            Self::Ask | Self::Checking => {}
+            Self::Request(Request { begin, digest }) => {
+                to.extend_from_slice(&begin.as_u64().to_be_bytes());
+                to.extend_from_slice(digest);
+            }
+            Self::Data(Header { checksum, begin, size }) => {
+                to.push(match checksum {
+                    Checksum::LengthOnly => 0,
+                    Checksum::Sha256 => 1,
+                    Checksum::Xxh3 => 2,
+                });
+                to.extend_from_slice(&begin.as_u64().to_be_bytes());
+                to.extend_from_slice(&size.as_u64().to_be_bytes());
+            }
+            Self::Report(Report { verified, bytes, time }) => {
+                to.push(u8::from(*verified));
+                to.extend_from_slice(&bytes.as_u64().to_be_bytes());
+                to.extend_from_slice(&time.as_nanos().to_be_bytes());
+            }
+            Self::Refusal(refusal) => to.push(refusal.code()),
+        }
     }
-}
 
-impl Report {
-    pub fn to_bytes(self) -> [u8; REPORT_LENGTH] {
-        let mut bytes = [u8::from(self.verified); REPORT_LENGTH];
-        bytes[1..9].copy_from_slice(&self.bytes.as_u64().to_be_bytes());
-        bytes[9..].copy_from_slice(&self.time.as_nanos().to_be_bytes());
+    /// Its bytes.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes);
         bytes
     }
 
-    pub fn from_bytes(bytes: &[u8; REPORT_LENGTH]) -> Self {
-        let number = |at: usize| bytes[at..at + 8].iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
-        Self { verified: bytes[0] == 1, bytes: Bytes::new(number(1)), time: Duration::from_nanos(number(9)) }
+    /// Reads one message from `from`, and not a byte more.
+    ///
+    /// # Errors
+    /// Those of `from`, outside; inside, why what was read is no message.
+    pub fn read(from: &mut impl Read) -> io::Result<Result<Self, TransferError>> {
+        let mut prefix = [0; PREFIX_LENGTH];
+        from.read_exact(&mut prefix)?;
+        let kind = match prefix.strip_prefix(&MAGIC) {
+            Some([VERSION, kind]) => *kind,
+            Some([theirs, _]) => return Ok(Err(TransferError::Version { theirs: *theirs, ours: VERSION })),
+            _ => return Ok(Err(STRANGER)),
+        };
+        Ok(Ok(match kind {
+            ASK => Self::Ask,
+            REQUEST => Self::Request(Request { begin: Bytes::new(read_u64(from)?), digest: read_array(from)? }),
+            CHECKING => Self::Checking,
+            DATA => {
+                let [checksum] = read_array(from)?;
+                let checksum = match checksum {
+                    0 => Checksum::LengthOnly,
+                    1 => Checksum::Sha256,
+                    2 => Checksum::Xxh3,
+                    _ => return Ok(Err(TransferError::Protocol("announces a checksum of an unknown kind"))),
+                };
+                let (begin, size) = (Bytes::new(read_u64(from)?), Bytes::new(read_u64(from)?));
+                if begin > size {
+                    return Ok(Err(TransferError::Protocol("announces data that begin after their end")));
+                }
+                Self::Data(Header { checksum, begin, size })
+            }
+            REPORT => {
+                let [verified] = read_array(from)?;
+                let (bytes, time) = (Bytes::new(read_u64(from)?), Duration::from_nanos(read_u64(from)?));
+                Self::Report(Report { verified: verified == 1, bytes, time })
+            }
+            REFUSAL => {
+                let [code] = read_array(from)?;
+                match Refusal::from_code(code) {
+                    Some(refusal) => Self::Refusal(refusal),
+                    None => return Ok(Err(TransferError::Protocol("refuses for a reason of an unknown kind"))),
+                }
+            }
+            _ => return Ok(Err(STRANGER)),
+        }))
     }
+}
+
+const STRANGER: TransferError = TransferError::Protocol("does not speak the protocol of `bentpipe send` and `receive`");
+
+fn read_array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_u64(from: &mut impl Read) -> io::Result<u64> {
+    Ok(u64::from_be_bytes(read_array(from)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(bytes: &[u8]) -> Result<Message, TransferError> {
+        let mut rest = bytes;
+        let message = Message::read(&mut rest).unwrap();
+        assert!(message.is_err() || rest.is_empty(), "{message:?} leaves {rest:?}");
+        message
+    }
+
     #[test]
-    fn a_header_round_trips() {
-        for checksum in [Checksum::Sha256, Checksum::Xxh3, Checksum::LengthOnly] {
-            let header = Header { checksum, size: Bytes::new(u64::MAX - 1) };
-            let mut bytes = Vec::new();
-            header.write(&mut bytes);
-            let (prefix, rest) = bytes.split_first_chunk().unwrap();
-            assert_eq!(read_prefix(prefix).unwrap(), Kind::Data);
-            assert_eq!(Header::read_rest(rest.try_into().unwrap()).unwrap(), header);
+    fn messages_round_trip() {
+        let (begin, size) = (Bytes::new(1 << 33), Bytes::new(u64::MAX - 1));
+        let data = |checksum| Message::Data(Header { checksum, begin, size });
+        let report = Report { verified: true, bytes: Bytes::new(1 << 40), time: Duration::from_millis(1960) };
+        let mut messages = vec![Message::Ask, Message::Checking, Message::Report(report)];
+        messages.push(Message::Request(Request { begin, digest: std::array::from_fn(|index| index as u8) }));
+        messages.extend([Checksum::Sha256, Checksum::Xxh3, Checksum::LengthOnly].map(data));
+        messages.extend(Refusal::ALL.map(Message::Refusal));
+        for message in messages {
+            assert_eq!(read(&message.to_bytes()).unwrap(), message);
         }
     }
 
     #[test]
-    fn a_report_round_trips() {
-        let report = Report { verified: true, bytes: Bytes::new(1 << 40), time: Duration::from_millis(1960) };
-        assert_eq!(Report::from_bytes(&report.to_bytes()), report);
+    fn strangers_and_other_versions_are_told_apart() {
+        assert!(matches!(read(b"GET / HTTP"), Err(TransferError::Protocol(_))));
+        let mut bytes = Message::Ask.to_bytes();
+        bytes[MAGIC.len()] = VERSION + 1;
+        let other = read(&bytes).unwrap_err().to_string();
+        assert!(other.contains("version 3") && other.contains("version 2"), "{other}");
     }
 
     #[test]
-    fn strangers_are_told_apart() {
-        assert_eq!(read_prefix(&request()).unwrap(), Kind::Request);
-        assert!(read_prefix(b"GET / HTTP").is_err());
-        assert!(read_prefix(b"bentpipe\x02S").is_err());
+    fn data_cannot_begin_after_their_end() {
+        let header = Header { checksum: Checksum::Sha256, begin: Bytes::new(2), size: Bytes::new(1) };
+        assert!(read(&Message::Data(header).to_bytes()).is_err());
     }
 }

@@ -3,6 +3,7 @@
 mod capacity_log;
 mod link_file;
 mod options;
+mod oversize;
 mod port;
 mod view;
 
@@ -13,6 +14,7 @@ use clap::Args as ClapArgs;
 use emulator::{Config, Emulator, Report};
 use link::{Discipline, LinkConfig, Preset, QueueLimit, Reorder};
 use options::{LinkArgs, Overrides, QueueSize};
+use oversize::OversizeWarning;
 use port::Port;
 use scenario::link_file::{LinkFile, UpLink};
 use serde::Serialize;
@@ -279,6 +281,7 @@ fn run_until_stopped(
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::failed)?;
     }
     let monitor = emulator.monitor();
+    let mut oversize = OversizeWarning::new(monitor.clone());
     let stop_inside = Arc::clone(&stop);
     let thread = thread::Builder::new()
         .name("emulator".to_owned())
@@ -294,6 +297,7 @@ fn run_until_stopped(
         if let Some(status) = &mut status {
             status.show(now);
         }
+        oversize.look(now);
         // What could not be written is reported in the end.
         if capacity_log.as_mut().is_some_and(|log| log.write().is_err()) {
             break;
@@ -309,6 +313,7 @@ fn run_until_stopped(
         Ok(result) => result.map_err(Failure::failed)?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
+    oversize.warn(&report);
     capacity_log.map_or(Ok(()), CapacityLog::finish)?;
     Ok(report)
 }

@@ -118,6 +118,7 @@ const COUNTS: [Count; 10] = [
     ("duplicated", |direction| direction.duplicated.packets),
     ("held back", |direction| direction.reordered.packets),
     ("in transit at the end", |direction| direction.in_transit_packets),
+    ("longer than the MTU", |direction| direction.dropped.oversize.packets),
     ("not carried by the emulator", |direction| {
         let dropped = &direction.dropped;
         let packets = dropped.memory_limit.packets + dropped.send_failed.packets;

@@ -1,0 +1,114 @@
+//! A file that is being received: under a name of its own until its data have verified, and kept if the transfer is interrupted.
+
+use crate::output::Failure;
+use lab::transfer::Beginning;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// `FILE.part` beside `FILE`, which no other process writes while this one has it.
+pub struct PartialFile {
+    target: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+impl PartialFile {
+    /// The partial file of `target`, with what an interrupted transfer left in it, which only one that resumes may.
+    ///
+    /// # Errors
+    /// If `target` can be no file, or its partial file cannot be used.
+    pub fn open(target: &Path, resumes: bool) -> Result<(Self, Beginning), Failure> {
+        if let Ok(metadata) = fs::metadata(target)
+            && !metadata.is_file()
+        {
+            let problem = "is not a regular file; without --out, data are discarded";
+            return Err(Failure::usage(format!("--out {}: {problem}", target.display())));
+        }
+        let mut path = target.to_owned().into_os_string();
+        path.push(".part");
+        let path = PathBuf::from(path);
+        let failed = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
+        let mut options = File::options();
+        let mut file = options.read(true).append(true).create(true).open(&path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(Failure::usage(format!("{}: is not a regular file", path.display())));
+        }
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_at(&metadata, &path) {
+            return Err(Failure::usage(format!("{}: another bentpipe receive writes it", path.display())));
+        }
+        let size = Bytes::new(metadata.len());
+        if !resumes && size > Bytes::ZERO {
+            return Err(Failure::usage(format!(
+                "{}: has {size} of an interrupted transfer; --resume goes on with it, removing it begins anew",
+                path.display()
+            )));
+        }
+        let beginning = Beginning::read(&mut file).map_err(failed)?;
+        Ok((Self { target: target.to_owned(), path, file }, beginning))
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn finish(self) -> Result<(), Failure> {
+        fs::rename(&self.path, &self.target)
+            .map_err(|error| Failure::failed(format!("{}: {error}", self.target.display())))
+    }
+
+    /// Removes the file, of which it is not known what is right.
+    pub fn discard(self) {
+        // If it cannot be removed, its name says that it is partial.
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// Keeps what is in the file for a transfer that resumes; says what there is, if anything.
+    pub fn keep(self) -> Option<String> {
+        match self.file.metadata() {
+            Ok(metadata) if metadata.len() > 0 => Some(format!(
+                "{} keeps the first {}: the same commands with --resume at both ends go on there",
+                self.path.display(),
+                Bytes::new(metadata.len()),
+            )),
+            _ => None,
+        }
+    }
+
+    /// The name that it has until then.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PartialFile {
+    /// Removes what never had data.
+    fn drop(&mut self) {
+        if let Ok(metadata) = self.file.metadata()
+            && metadata.len() == 0
+            && is_at(&metadata, &self.path)
+        {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether this is still the file at `path`: the one who had it may have renamed it meanwhile.
+fn is_at(metadata: &Metadata, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (metadata.dev(), metadata.ino()))
+}
+
+impl Write for PartialFile {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.file.write(data)
+    }
+
+    /// To the disk, so that a sender which hears that all is well may remove its data.
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
