@@ -160,7 +160,9 @@ impl Episode {
             loop {
                 let stopped = simulation.run_for(1);
                 if let Some(stopped) = stopped.filter(|stopped| is_limit(*stopped)) {
-                    return Err(LimitError::new_err(format!("the run stopped at a limit of its scenario ({stopped:?})")));
+                    return Err(LimitError::new_err(format!(
+                        "the run stopped at a limit of its scenario ({stopped:?})"
+                    )));
                 }
                 let mut turn = lock(&self.turn);
                 if turn.is_due || stopped.is_some() {

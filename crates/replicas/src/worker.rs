@@ -72,12 +72,17 @@ impl<'a> Shared<'a> {
     /// One run, or nothing if the user interrupted.
     fn one(&self, replica: &Replica) -> Result<Option<Run>, Error> {
         let mut done = 0;
-        let run = single(replica, self.recording, |_| Ok(()), |share| {
-            let parts = ((share * WHOLE as f64) as u64).min(WHOLE);
-            self.progress.fetch_add(parts.saturating_sub(done), Ordering::Relaxed);
-            done = done.max(parts);
-            !self.is_over()
-        })?;
+        let run = single(
+            replica,
+            self.recording,
+            |_| Ok(()),
+            |share| {
+                let parts = ((share * WHOLE as f64) as u64).min(WHOLE);
+                self.progress.fetch_add(parts.saturating_sub(done), Ordering::Relaxed);
+                done = done.max(parts);
+                !self.is_over()
+            },
+        )?;
         self.progress.fetch_add(WHOLE - done, Ordering::Relaxed);
         Ok(run)
     }

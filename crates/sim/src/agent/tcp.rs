@@ -10,7 +10,7 @@ use crate::wire::Wire;
 use crate::{Application, FlowSample};
 use std::sync::Arc;
 use tcp::control::Control;
-use tcp::{ControlError, Connection, Event, Segment, Window};
+use tcp::{Connection, ControlError, Event, Segment, Window};
 use units::{Bytes, CounterRandom, Instant};
 
 /// Both ends of a connection.
