@@ -233,8 +233,7 @@ impl Written {
         if !(cwnd >= 1.0 && cwnd.is_finite()) {
             return refuse("cwnd", cwnd, "a number of segments, 1 or more");
         }
-        // NaN is not.
-        if !(ssthresh >= 1.0) {
+        if ssthresh.is_nan() || ssthresh < 1.0 {
             return refuse("ssthresh", ssthresh, "a number of segments, 1 or more, or infinity");
         }
         Ok(Window { cwnd, ssthresh })
