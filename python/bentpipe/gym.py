@@ -29,6 +29,8 @@ Reward = Callable[[Observation], float]
 """What a step is worth."""
 
 _SEGMENT = 1448
+# What observations do not exceed behind the window and what is under way: times in seconds, Mbit/s, segments, timeouts.
+_HIGHEST = (1e3, 1e3, 1e6, 1e6, 1e3)
 # Seeds of runs that an environment draws.
 _SEEDS = 2**31
 
@@ -71,7 +73,8 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         self._episode: Episode | None = None
         self._window, self._steps = 1.0, 0
         self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.observation_space = spaces.Box(0.0, np.inf, (7,), np.float32)
+        highest = np.array([max_window, max_window, *_HIGHEST], dtype=np.float32)
+        self.observation_space = spaces.Box(np.zeros(7, dtype=np.float32), highest, dtype=np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Begins a run, and goes on to the first step's end. The information has the run's seed."""
@@ -82,7 +85,7 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         self._steps = 0
         observation = self._episode.step()
         self._window = max(observation.cwnd, 1.0)
-        return _numbers(observation), {"seed": run, "time_s": observation.time_s}
+        return self._numbers(observation), {"seed": run, "time_s": observation.time_s}
 
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Scales the window and goes on to the step's end."""
@@ -97,17 +100,12 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         is_over = observation.is_over
         if is_over:
             self._episode = None
+        is_long = self._steps >= self._max_steps and not is_over
         information = {"time_s": observation.time_s, "delivered_bytes": observation.delivered_bytes}
-        return _numbers(observation), self._reward(observation), is_over, self._steps >= self._max_steps and not is_over, information
+        return self._numbers(observation), self._reward(observation), is_over, is_long, information
 
-
-def _mbps(observation: Observation) -> float:
-    return observation.delivered_bytes * 8e-6 / observation.elapsed_s if observation.elapsed_s > 0 else 0.0
-
-
-def _numbers(observation: Observation) -> NDArray[np.float32]:
-    return np.array(
-        [
+    def _numbers(self, observation: Observation) -> NDArray[np.float32]:
+        numbers = [
             observation.cwnd,
             observation.in_flight_bytes / _SEGMENT,
             observation.srtt_s,
@@ -115,9 +113,12 @@ def _numbers(observation: Observation) -> NDArray[np.float32]:
             _mbps(observation),
             observation.lost_bytes / _SEGMENT,
             observation.timeouts,
-        ],
-        dtype=np.float32,
-    )
+        ]
+        return np.minimum(np.array(numbers, dtype=np.float32), self.observation_space.high)
+
+
+def _mbps(observation: Observation) -> float:
+    return observation.delivered_bytes * 8e-6 / observation.elapsed_s if observation.elapsed_s > 0 else 0.0
 
 
 gymnasium.register("bentpipe/Link-v0", entry_point="bentpipe.gym:LinkEnv")

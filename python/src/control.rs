@@ -61,7 +61,7 @@ pub(crate) struct PyLoss {
     state: &'static str,
 }
 
-/// A data segment that leaves.
+/// A data segment that leaves; in its bytes, a FIN counts as one.
 #[pyclass(name = "Sent", module = "bentpipe._bentpipe", frozen, get_all)]
 pub(crate) struct PySent {
     now: f64,

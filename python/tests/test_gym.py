@@ -80,7 +80,7 @@ def test_what_cannot_be_is_told(steered, scenarios):
     with pytest.raises(bp.ScenarioError, match="has no flow flie; it has file"):
         bp.gym.LinkEnv(steered, flow="flie").reset()
     with pytest.raises(bp.ScenarioError, match="scenario has several: name one"):
-        bp.gym.LinkEnv(scenarios / "web.toml").reset()
+        bp.gym.LinkEnv(scenarios / "sharing.toml").reset()
 
 
 def test_the_example_runs(scenarios, monkeypatch, capsys):
