@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Without the headers of libelf and zlib, all but eBPF congestion controls is built.
 FLAGS = $(shell scripts/prerequisites --cargo-flags)
 
-.PHONY: all build test test-rust test-python test-clusters lint lint-python audit coverage bench demo dist wheel python-lock bpf fuzz chaos to-build to-run
+.PHONY: all build test test-rust test-python test-python-here test-clusters lint lint-python audit coverage bench demo dist wheel python-lock bpf fuzz chaos to-build to-run to-test
 
 all: build
 
@@ -16,12 +16,15 @@ to-build:
 	@scripts/prerequisites build
 to-run:
 	@scripts/prerequisites run
+to-test:
+	@scripts/prerequisites test
 
 # The tests that move packets need to be root: for a plain user, in a user namespace of their own where that is allowed.
 # Where neither is possible they are skipped, or fail if BENTPIPE_MUST_RUN is set.
 test: test-rust
+	$(MAKE) test-python
 
-test-rust: to-run
+test-rust: to-test
 	$(CARGO) test --workspace $(FLAGS) --no-run
 	@if [ "$$(id -u)" = 0 ] || ! unshare --user --map-root-user --net --mount true 2>/dev/null; then \
 	  $(CARGO) test --workspace $(FLAGS) --no-fail-fast; \
@@ -30,14 +33,22 @@ test-rust: to-run
 	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace $(FLAGS) --no-fail-fast'; \
 	fi
 
-# Not part of `make test` yet. The Python package, in an environment of its own with what python/requirements.txt pins. The tests run the command as
-# `test-rust` builds it, and the same compiled crates are used.
+# The Python package, in an environment of its own with what python/requirements.txt pins. Without Python its tests are skipped, or fail
+# if BENTPIPE_MUST_RUN is set.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 PYTHON ?= python3
 VENV = $(TARGET)/venv
+HAS_PYTHON = $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+NEEDS_PYTHON = the tests of the Python package need Python 3.11 or later with venv (PYTHON=... chooses one)
 
-test-python: $(VENV)/current
-	$(CARGO) build $(FLAGS) --bin bentpipe
+test-python: to-test
+	@if $(HAS_PYTHON); then $(MAKE) test-python-here; \
+	elif [ -n "$$BENTPIPE_MUST_RUN" ]; then echo "make: $(NEEDS_PYTHON)" >&2; exit 1; \
+	else echo "make: skipped: $(NEEDS_PYTHON)" >&2; fi
+
+# The command is that of `test-rust`: `cargo build` would choose other features of its dependencies, and compile them again.
+test-python-here: $(VENV)/current
+	$(CARGO) test --workspace $(FLAGS) --no-run --quiet --test cli
 	mkdir -p python/bentpipe.data
 	cd python && VIRTUAL_ENV=$(VENV) CARGO_TARGET_DIR=$(TARGET) $(VENV)/bin/maturin develop --locked --quiet
 	cd python && BENTPIPE=$(TARGET)/debug/bentpipe $(VENV)/bin/python -m pytest -q
@@ -50,8 +61,7 @@ test-clusters: $(VENV)/current
 	cd python && $(VENV)/bin/python -m pytest -q clusters
 
 $(VENV)/current: python/requirements.txt
-	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "make: the tests of the Python package need Python 3.11 or later with venv (PYTHON=... chooses one)" >&2; exit 1; }
+	@$(HAS_PYTHON) || { echo "make: $(NEEDS_PYTHON)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --require-hashes -r python/requirements.txt
 	touch $@

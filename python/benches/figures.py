@@ -1,8 +1,6 @@
-"""The figures of the Python package: `python python/benches/figures.py [COMMAND]`, on an otherwise idle machine, with a release build.
+"""The figures of the Python package: `python python/benches/figures.py`, on an otherwise idle machine, with a release build."""
 
-COMMAND is a release build of the command, with which `bp.simulate` is compared.
-"""
-
+import argparse
 import json
 import os
 import resource
@@ -13,23 +11,11 @@ from pathlib import Path
 
 import bentpipe as bp
 
-ROOT = Path(__file__).resolve().parents[2]
-SHORT = """
-version = 1
-nodes = ["client", "server"]
-[[link]]
-name = "sat"
-between = ["client", "server"]
-rate = "6Mbit/s"
-delay = "275ms"
-queue = "1BDP"
-[[flow]]
-name = "file"
-from = "client"
-to = "server"
-tcp = "cubic"
-bulk = { size = "1MB" }
-"""
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+
+from made import ROOT, transfer  # noqa: E402
+from newreno import NewReno  # noqa: E402
 
 
 def cpu():
@@ -56,9 +42,8 @@ def trace_to_polars():
     """Seconds in which 10 million samples become a data frame of polars."""
     import polars
 
-    scenario = bp.Scenario.from_toml(SHORT).with_settings(
-        {"flow.file.bulk.size": "1GB", "link.sat.rate": "60Mbit/s", "record.interval": "100us", "stop.max_memory": "100GB", "stop.time": "100s"}
-    )
+    settings = {"link.sat.rate": "60Mbit/s", "record.interval": "100us", "stop.max_memory": "100GB", "stop.time": "100s"}
+    scenario = transfer("1GB", "275ms").with_settings(settings)
     result = bp.simulate(scenario, seeds=10)
     trace = result.trace("cwnd", "ssthresh", "srtt")
     begun = time.perf_counter(), time.process_time()
@@ -81,7 +66,7 @@ def runnable():
 def short_runs(runs=10_000):
     """How busy threads keep the processors while a sweep makes short runs: `busy` counts what they ran, `wanted` also what they
     waited while others had the processors, which is the same on an idle machine."""
-    scenario = bp.Scenario.from_toml(SHORT)
+    scenario = transfer("1MB", "275ms")
     seen = {}
     begun = time.perf_counter(), cpu()
     before = sum(runnable().values())
@@ -90,6 +75,69 @@ def short_runs(runs=10_000):
     processors = len(os.sched_getaffinity(0))
     wanted = sum(seen.values()) - before
     return {"runs": runs, "wall_s": wall, "cpu_s": used, "busy": used / wall / processors, "wanted": wanted / wall / processors}
+
+
+def control_in_python():
+    """Processor time, in microseconds for each acknowledgement, of NewReno in Python and of that in Rust, on the same 300 MB."""
+    scenario = transfer("300MB", "275ms", link__sat__loss=1e-3)
+    scenario["flow.file.tcp"] = "newreno"
+    times = {"python": [], "rust": []}
+    for _ in range(3):
+        for name, controls in (("python", NewReno), ("rust", None)):
+            begun = cpu()
+            found = bp.simulate(scenario, seeds=1, record=False, controls=controls)
+            times[name].append(cpu() - begun)
+    (acknowledgements,) = (packets for end, packets in zip(found.links["from"], found.links["delivered_packets"]) if end == "server")
+    each = {name: min(values) / int(acknowledgements) * 1e6 for name, values in times.items()}
+    return {"acknowledgements": int(acknowledgements), "ratio": each["python"] / each["rust"]} | {f"{name}_us": at for name, at in each.items()}
+
+
+def grid_on(make):
+    """Seconds in which an executor makes a grid of 10,000 short runs."""
+    scenario = transfer("1MB", "275ms")
+    begun = time.perf_counter()
+    with make() as executor:
+        bp.sweep(scenario, {"link.sat.loss": [1e-4, 1e-3]}, seeds=5_000, executor=executor, jobs=2)
+    return time.perf_counter() - begun
+
+
+def grids():
+    """Seconds in which each executor that is installed makes a grid of 10,000 short runs, its start included."""
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+    from contextlib import contextmanager
+    from multiprocessing import get_context
+
+    @contextmanager
+    def dask():
+        import distributed
+
+        with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+            with distributed.Client(cluster) as client:
+                yield client.get_executor()
+
+    @contextmanager
+    def ray():
+        import ray
+
+        from bentpipe.ray import RayExecutor
+
+        ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
+        yield RayExecutor()
+        ray.shutdown()
+
+    makers = {
+        "threads": lambda: ThreadPoolExecutor(2),
+        "processes": lambda: ProcessPoolExecutor(2, mp_context=get_context("spawn")),
+        "dask": dask,
+        "ray": ray,
+    }
+    found = {}
+    for name, make in makers.items():
+        try:
+            found[name] = grid_on(make)
+        except ImportError as error:
+            found[name] = str(error)
+    return found
 
 
 def import_time():
@@ -103,10 +151,22 @@ def import_time():
     return min(once("import bentpipe") for _ in range(10)) - min(once("pass") for _ in range(10))
 
 
+FIGURES = {
+    "import_s": import_time,
+    "short_runs": short_runs,
+    "many_short_runs": lambda: short_runs(100_000),
+    "most_memory_MB": lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    "trace_to_polars": trace_to_polars,
+    "control_in_python": control_in_python,
+    "grids_s": grids,
+}
+
 if __name__ == "__main__":
-    figures = {"import_s": import_time(), "short_runs": short_runs(), "many_short_runs": short_runs(100_000)}
-    figures["most_memory_MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    figures["trace_to_polars"] = trace_to_polars()
-    if len(sys.argv) > 1:
-        figures["against_the_command"] = against_the_command(sys.argv[1])
-    print(json.dumps(figures, indent=2))
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--command", help="a release build of the command, with which bp.simulate is compared")
+    arguments.add_argument("figures", nargs="*", metavar="FIGURE", help=f"only these: {', '.join(FIGURES)}")
+    chosen = arguments.parse_args()
+    found = {name: figure() for name, figure in FIGURES.items() if not chosen.figures or name in chosen.figures}
+    if chosen.command:
+        found["against_the_command"] = against_the_command(chosen.command)
+    print(json.dumps(found, indent=2))

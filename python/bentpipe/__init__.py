@@ -27,6 +27,7 @@ from bentpipe._bentpipe import (
     __version__,
 )
 from bentpipe.commands import lab, papers, tune
+from bentpipe.congestion import CongestionControl
 from bentpipe.scenarios import Scenario
 from bentpipe.simulation import Result, simulate
 from bentpipe.sweeps import Sweep, WorkerLost, sweep
@@ -34,6 +35,7 @@ from bentpipe.sweeps import Sweep, WorkerLost, sweep
 __all__ = [
     "BentpipeError",
     "CommandError",
+    "CongestionControl",
     "InputError",
     "LimitError",
     "MissingError",
@@ -46,6 +48,7 @@ __all__ = [
     "Table",
     "WorkerLost",
     "__version__",
+    "gym",
     "lab",
     "model",
     "papers",
@@ -55,8 +58,8 @@ __all__ = [
     "tune",
 ]
 
-# They need NumPy and matplotlib, which take longer to import than all of the rest.
-_LAZY = {"model": "bentpipe.model", "plots": "bentpipe.plots"}
+# They need NumPy, matplotlib and Gymnasium, which take longer to import than all of the rest.
+_LAZY = {"gym": "bentpipe.gym", "model": "bentpipe.model", "plots": "bentpipe.plots"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ column and embeds fonts in PDFs.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -180,6 +181,75 @@ def fairness(result: Result, ax: Axes | None = None) -> Axes:
     ax.set_ylim(0, 1.05)
     ax.set_ylabel("Jain's index")
     return ax
+
+
+def paper(
+    document: Mapping[str, Any],
+    item: str,
+    ax: Axes | None = None,
+    *,
+    curves: Sequence[str] | None = None,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    log: bool | None = None,
+) -> Axes:
+    """A table or figure of a paper, from what `bp.papers` gives: what is simulated with its interval of confidence, the model as a thin
+    line, and what the paper prints as marks.
+
+    Entries are called `CURVE, X=NUMBER` or `X=NUMBER`: others, such as claims, are left out. `curves` chooses some. The axis of X is
+    logarithmic by default if it spans more than a factor of 30.
+    """
+    ax = _axes(ax)
+    found, unit = _entries(document, item)
+    xs = [x for points in found.values() for x in points if x > 0]
+    chosen = list(found) if curves is None else list(curves)
+    unknown = [curve for curve in chosen if curve not in found]
+    _require(not unknown, f"{item} has no curve {', '.join(unknown)}: it has {', '.join(found) or 'none'}")
+    for number, curve in enumerate(chosen):
+        _paper_curve(ax, curve, found[curve], look(number))
+    if log if log is not None else max(xs) > 30 * min(xs):
+        ax.set_xscale("log")
+    return _finish(ax, xlabel or next(name for points in found.values() for name in {at.x for at in points.values()}), ylabel or unit)
+
+
+class _Entry(NamedTuple):
+    x: str
+    printed: float
+    model: float
+    simulated: float
+    low: float
+    high: float
+
+
+def _entries(document: Mapping[str, Any], item: str) -> tuple[dict[str, dict[float, _Entry]], str]:
+    """The entries of an item by curve and x, and their unit."""
+    items = {at["item"]: at for paper in document["papers"] for at in paper["items"]}
+    _require(item in items, f"there is no item {item}: there are {', '.join(items)}")
+    curves: dict[str, dict[float, _Entry]] = {}
+    for entry in items[item]["entries"]:
+        found = re.fullmatch(r"(?:(?P<curve>.+), )?(?P<name>[^,=]+)=(?P<x>[-+.\d]+(?:e[-+]?\d+)?)", entry["key"])
+        if found:
+            low, high = entry["interval"] or (None, None)
+            numbers = (entry["corrected"] or entry["printed"], entry["model"], entry["simulated"], low, high)
+            points = curves.setdefault(found["curve"] or "", {})
+            points[float(found["x"])] = _Entry(found["name"], *(np.nan if number is None else number for number in numbers))
+    _require(curves, f"{item} has no entries with a number for an axis, such as P=1e-3")
+    return curves, items[item]["unit"]
+
+
+def _paper_curve(ax: Axes, name: str, points: Mapping[float, _Entry], look: Look) -> None:
+    xs = np.array(list(points))
+    columns = {key: np.array([getattr(point, key) for point in points.values()]) for key in ("printed", "model", "simulated", "low", "high")}
+    has = {key: bool(np.isfinite(values).any()) for key, values in columns.items()}
+    prefix = f"{name}, " if name else ""
+    several = has["printed"] or not name
+    if has["simulated"]:
+        ax.plot(xs, columns["simulated"], label=f"{prefix}simulated" if several else name, marker=".", **look._asdict())
+        ax.fill_between(xs, columns["low"], columns["high"], color=look.color, alpha=0.2, lw=0)
+    if has["model"]:
+        ax.plot(xs, columns["model"], color=look.color, lw=0.5, ls=":", label=None if has["simulated"] else f"{prefix}model")
+    if has["printed"]:
+        ax.plot(xs, columns["printed"], color=look.color, ls="", marker="x", label=f"{prefix}printed")
 
 
 def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:

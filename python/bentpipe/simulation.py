@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bentpipe import _bentpipe
-from bentpipe._bentpipe import Table
+from bentpipe._bentpipe import InputError, Table
+from bentpipe.congestion import Controls, makers
 from bentpipe.scenarios import Scenario, choose_seeds, choose_variants
 
 Progress = bool | Callable[[int, int], Any]
@@ -94,6 +95,7 @@ def simulate(
     jobs: int | None = None,
     record: bool = True,
     progress: Progress = False,
+    controls: Controls | None = None,
 ) -> Result:
     """Runs each variant of `scenario` with each seed, `jobs` at a time (by default one for each processor).
 
@@ -101,14 +103,21 @@ def simulate(
     same results. Without `record` no samples are kept, whatever the scenario records. `progress` is True, for a bar (of tqdm, if it
     is installed), or is called with the number of runs that have ended and of all.
 
+    `controls` replaces the congestion control of flows by one in Python: a `CongestionControl`, for every TCP flow, or one for each of
+    some flows (`{"file": MyControl}`). Then runs are made one after the other on this thread, and an exception of a control ends them.
+
     Python's lock is released, and Ctrl-C ends the runs at once. Raises `ScenarioError` if the scenario cannot be, `LimitError` if a
     run stopped at a limit of its scenario.
     """
     experiment = Scenario.of(scenario).check()
     chosen = choose_variants(experiment, variants)
     runs = [(variant, seed) for variant in chosen for seed in choose_seeds(experiment, seeds)]
+    if controls is not None and jobs not in (None, 1):
+        raise InputError(f"jobs = {jobs}: with controls in Python runs are made one after the other: allowed 1, or none")
     report, close = reporter(progress, len(runs))
     try:
+        if controls is not None:
+            return Result(_bentpipe.simulate_controlled(experiment, runs, makers(controls), record, report))
         return Result(_bentpipe.simulate(experiment, runs, jobs or processors(), record, report))
     finally:
         close()

@@ -7,30 +7,15 @@ import time
 import pytest
 
 import bentpipe as bp
+from made import transfer
 
-TEXT = """
-version = 1
-nodes = ["client", "server"]
-[[link]]
-name = "sat"
-between = ["client", "server"]
-rate = "6Mbit/s"
-delay = "20ms"
-queue = "1BDP"
-[[flow]]
-name = "file"
-from = "client"
-to = "server"
-tcp = "cubic"
-bulk = { size = "2MB" }
-"""
 GRID = {"link.sat.loss": [0.0, 1e-3, 1e-2]}
 SEEDS = 300
 
 
 @pytest.fixture(scope="module")
 def scenario():
-    return bp.Scenario.from_toml(TEXT)
+    return transfer("2MB")
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,9 @@
 //! cannot do at speed, and every quantity here is in its base unit (seconds, bits per second, bytes).
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it starts threads")]
 
+mod control;
+mod controlled;
+mod episode;
 mod errors;
 mod experiment;
 mod models;
@@ -16,6 +19,12 @@ mod waiting;
 mod _bentpipe {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::control::{PyAck, PyLoss, PySent, PyStart, PyWindow};
+    #[pymodule_export]
+    use super::controlled::simulate_controlled;
+    #[pymodule_export]
+    use super::episode::{Episode, Observation};
     #[pymodule_export]
     use super::errors::{
         BentpipeError, CommandError, InputError, LimitError, MissingError, QuantityError, ResultsError, ScenarioError,

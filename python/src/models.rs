@@ -37,6 +37,20 @@ impl<'a, const N: usize> Rows<'a, N> {
     }
 }
 
+/// `model` of every row of `arrays`, as an array.
+fn mapped<'py, const N: usize>(
+    py: Python<'py>,
+    arrays: [&Input<'py>; N],
+    model: impl FnMut([f64; N]) -> Result<f64, String>,
+) -> PyResult<Output<'py>> {
+    Ok(PyArray1::from_vec(py, Rows::of(arrays)?.map(model)?))
+}
+
+/// What a model gives, or its error's text.
+fn told<T, E: std::fmt::Display>(found: Result<T, E>) -> Result<T, String> {
+    found.map_err(|error| error.to_string())
+}
+
 fn probability(name: &str, value: f64) -> Result<Probability, String> {
     Probability::new(value).map_err(|error| format!("{name}: {error}"))
 }
@@ -82,38 +96,36 @@ pub(crate) fn loss_model<'py>(
     rto: Input<'py>,
     window: Input<'py>,
 ) -> PyResult<(Output<'py>, Option<String>)> {
-    let rows = Rows::of([&loss, &rtt, &mss, &ack_every, &rto, &window])?;
     let mut doubts = Doubts::default();
-    let values = rows.map(|[loss, rtt, mss, ack_every, rto, window]| {
-        let path = LossyPath {
-            mss: size("mss", mss)?,
-            rtt: time("rtt", rtt)?,
-            loss: probability("loss", loss)?,
-            ack_every: ack_every as u32,
-            rto: time("rto", rto)?,
-            window: window.is_finite().then_some(window),
-        };
-        let estimate = match name {
-            "mathis" => mathis::throughput(&path),
-            "pftk" => pftk::full(&path, pftk::Counted::Sent),
-            "pftk-received" => pftk::full(&path, pftk::Counted::Received),
-            "pftk-approximate" => pftk::approximate(&path),
-            "cubic" => cubic::throughput(&path),
-            other => return Err(format!("{other}: there is no such model of losses")),
-        };
-        estimate.map(|estimate| doubts.take(estimate).as_bps() as f64).map_err(|error| error.to_string())
-    })?;
-    Ok((PyArray1::from_vec(py, values), doubts.0))
+    let values =
+        mapped(py, [&loss, &rtt, &mss, &ack_every, &rto, &window], |[loss, rtt, mss, ack_every, rto, window]| {
+            let path = LossyPath {
+                mss: size("mss", mss)?,
+                rtt: time("rtt", rtt)?,
+                loss: probability("loss", loss)?,
+                ack_every: ack_every as u32,
+                rto: time("rto", rto)?,
+                window: window.is_finite().then_some(window),
+            };
+            let estimate = match name {
+                "mathis" => mathis::throughput(&path),
+                "pftk" => pftk::full(&path, pftk::Counted::Sent),
+                "pftk-received" => pftk::full(&path, pftk::Counted::Received),
+                "pftk-approximate" => pftk::approximate(&path),
+                "cubic" => cubic::throughput(&path),
+                other => return Err(format!("{other}: there is no such model of losses")),
+            };
+            told(estimate).map(|estimate| doubts.take(estimate).as_bps() as f64)
+        })?;
+    Ok((values, doubts.0))
 }
 
 /// The throughput, in bit/s, of one window in a round trip.
 #[pyfunction]
 pub(crate) fn window_throughput<'py>(py: Python<'py>, window: Input<'py>, rtt: Input<'py>) -> PyResult<Output<'py>> {
-    let values = Rows::of([&window, &rtt])?.map(|[bytes, rtt]| {
-        let rate = window::throughput(size("window", bytes)?, time("rtt", rtt)?);
-        rate.map(|rate| rate.as_bps() as f64).map_err(|error| error.to_string())
-    })?;
-    Ok(PyArray1::from_vec(py, values))
+    mapped(py, [&window, &rtt], |[bytes, rtt]| {
+        told(window::throughput(size("window", bytes)?, time("rtt", rtt)?)).map(|rate| rate.as_bps() as f64)
+    })
 }
 
 /// The least time, in seconds, in which a transfer can cross a link, whatever the protocol.
@@ -126,18 +138,16 @@ pub(crate) fn link_limit<'py>(
     rtt: Input<'py>,
     loss: Input<'py>,
 ) -> PyResult<Output<'py>> {
-    let values = Rows::of([&rounds, &bytes, &link_rate, &rtt, &loss])?.map(|[rounds, bytes, bps, rtt, loss]| {
+    mapped(py, [&rounds, &bytes, &link_rate, &rtt, &loss], |[rounds, bytes, bps, rtt, loss]| {
         let (size, rate, rtt) = (size("size", bytes)?, rate("rate", bps)?, time("rtt", rtt)?);
         Ok(limit::time(rounds, size, rate, rtt, probability("loss", loss)?).as_secs_f64())
-    })?;
-    Ok(PyArray1::from_vec(py, values))
+    })
 }
 
 /// The share of its rate that a link with a short queue carries. The queue is in bandwidth-delay products.
 #[pyfunction]
 pub(crate) fn queue_utilisation<'py>(py: Python<'py>, products: Input<'py>, beta: Input<'py>) -> PyResult<Output<'py>> {
-    let share = |[products, beta]: [f64; 2]| queue::utilisation(products, beta).map_err(|error| error.to_string());
-    Ok(PyArray1::from_vec(py, Rows::of([&products, &beta])?.map(share)?))
+    mapped(py, [&products, &beta], |[products, beta]| told(queue::utilisation(products, beta)))
 }
 
 /// The time, in seconds, and the throughput, in bit/s, of transfers, what binds each, and the first reason for doubt. The queue
@@ -187,7 +197,7 @@ pub(crate) fn predict<'py>(
             control,
             direction,
         };
-        let found = prediction::predict(&link, &transfer).map_err(|error| error.to_string())?;
+        let found = told(prediction::predict(&link, &transfer))?;
         let seconds = doubts.take(found.time).as_secs_f64();
         Ok((seconds, found.throughput.as_bps() as f64, found.binding.to_string()))
     })?;

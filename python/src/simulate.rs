@@ -17,6 +17,12 @@ pub(crate) struct Result {
     cost: Cost,
 }
 
+impl Result {
+    pub(crate) fn new(recorded: Recorded, cost: Cost) -> Self {
+        Self { recorded, cost }
+    }
+}
+
 #[pymethods]
 impl Result {
     /// A row for each run: its variant and seed, why and when it ended.
@@ -87,14 +93,8 @@ pub(crate) fn simulate(
     records: bool,
     report: Option<Py<PyAny>>,
 ) -> PyResult<Result> {
-    let replica = |(variant, seed): (usize, u64)| {
-        let scenario = experiment.scenarios.get(variant).map(Arc::clone);
-        scenario
-            .map(|scenario| Replica { scenario, seed })
-            .ok_or_else(|| scenario_error(py, vec![format!("there is no variant with the number {variant}")]))
-    };
-    let replicas = runs.into_iter().map(replica).collect::<PyResult<Vec<_>>>()?;
-    let recording = if records { Recording::Samples } else { Recording::Nothing };
+    let replicas = replicas(py, experiment, runs)?;
+    let recording = recording(records);
     let interrupt = Interrupt::default();
     let pool = Pool { jobs: Jobs::new(jobs), interrupt: interrupt.clone(), shows_progress: false };
     let title = format!("{} runs", replicas.len());
@@ -117,7 +117,23 @@ pub(crate) fn simulate(
         |py, ended| report.as_ref().map_or(Ok(()), |report| report.call1(py, (ended,)).map(|_| ())),
     )?;
     let cost = outcome.map_err(|failure| failure.raised(py))?;
-    Ok(Result { recorded: recorder.finish()?, cost })
+    Ok(Result::new(recorder.finish()?, cost))
+}
+
+/// The runs of these variants, by their number in `experiment`, with these seeds.
+pub(crate) fn replicas(py: Python<'_>, experiment: &Experiment, runs: Vec<(usize, u64)>) -> PyResult<Vec<Replica>> {
+    let replica = |(variant, seed): (usize, u64)| {
+        let scenario = experiment.scenarios.get(variant).map(Arc::clone);
+        scenario
+            .map(|scenario| Replica { scenario, seed })
+            .ok_or_else(|| scenario_error(py, vec![format!("there is no variant with the number {variant}")]))
+    };
+    runs.into_iter().map(replica).collect()
+}
+
+/// What runs keep.
+pub(crate) fn recording(records: bool) -> Recording {
+    if records { Recording::Samples } else { Recording::Nothing }
 }
 
 /// Why runs ended early.

@@ -10,36 +10,15 @@ import matplotlib
 import pytest
 
 import bentpipe as bp
+from made import ROOT, transfer
 
 matplotlib.use("Agg")
-
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = """
-version = 1
-nodes = ["client", "server"]
-[[link]]
-name = "sat"
-between = ["client", "server"]
-rate = "6Mbit/s"
-delay = "20ms"
-queue = "1BDP"
-loss = 1e-3
-[[flow]]
-name = "file"
-from = "client"
-to = "server"
-tcp = "cubic"
-bulk = { size = "200kB" }
-[record]
-interval = "10ms"
-queue_interval = "10ms"
-"""
 
 
 @pytest.fixture
 def scenario() -> bp.Scenario:
     """200 kB over a short lossy link: a millisecond of work."""
-    return bp.Scenario.from_toml(TEXT)
+    return transfer(link__sat__loss=1e-3, record__interval="10ms", record__queue_interval="10ms")
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.ipynb"))
 
 
-def test_there_are_three():
-    assert [path.stem for path in NOTEBOOKS] == ["leo", "size-a-gateway", "which-tcp"]
+def test_there_are_four():
+    assert [path.stem for path in NOTEBOOKS] == ["leo", "satpep", "size-a-gateway", "which-tcp"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebook_runs(path, capsys):
+def test_the_notebook_runs(path, capsys, command):
     cells = json.loads(path.read_text())["cells"]
     scope = {"__name__": "__main__"}
     try:

@@ -68,6 +68,22 @@ def test_dama_shows_what_a_terminal_asked_for_was_given_and_used(scenarios, ax):
     assert [line.get_label() for line in ax.get_lines()] == ["requested", "allocated", "used"]
 
 
+def test_a_paper_s_item_has_what_is_simulated_modelled_and_printed(command, ax):
+    document = bp.papers("marchese", item=["table-3", "figure-3"])
+    assert bp.plots.paper(document, "table-3", ax, xlabel="initial window") is ax
+    entries = document["papers"][0]["items"][0]["entries"]
+    simulated, model, printed = ax.get_lines()
+    assert simulated.get_xdata().tolist() == [1, 2, 4, 6, 8, 10] and ax.get_xscale() == "linear"
+    assert simulated.get_ydata().tolist() == [entry["simulated"] for entry in entries]
+    assert printed.get_ydata().tolist() == [4.42, 3.76, 3.21, 2.7, 2.66, 2.62] and model.get_ydata()[0] == entries[0]["model"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("initial window", "s")
+    for item, told in (("table-9", "there is no item table-9: there are table-3"), ("figure-3", "no entries with a number")):
+        with pytest.raises(bp.QuantityError, match=told):
+            bp.plots.paper(document, item, ax)
+    with pytest.raises(bp.QuantityError, match="has no curve satpep"):
+        bp.plots.paper(document, "table-3", ax, curves=["satpep"])
+
+
 def test_what_was_not_recorded_is_told(scenario, ax):
     result = bp.simulate(scenario, record=False)
     with pytest.raises(bp.QuantityError, match="set record.interval"):

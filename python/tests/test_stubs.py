@@ -57,7 +57,7 @@ def test_classes_have_the_members_of_the_stubs():
         assert set(vars(real)) - GENERAL == set(members) - GENERAL, name
         for member, function in members.items():
             value = vars(real)[member]
-            is_property = any(getattr(at, "id", None) == "property" for at in function.decorator_list)
+            is_property = any(getattr(at, "id", getattr(at, "attr", None)) in ("property", "setter") for at in function.decorator_list)
             assert inspect.isgetsetdescriptor(value) == is_property, f"{name}.{member}"
             if not is_property and not member.startswith("__"):
                 assert real_parameters(value) == parameters(function), f"{name}.{member}"

@@ -161,7 +161,7 @@ fn prerequisites(argument: &str, programs: &[(&str, &str)]) -> (Option<i32>, Str
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/prerequisites");
     let mut command = Command::new("/bin/sh");
-    command.args([script, argument]).env("PATH", folder.path()).env_remove("CC");
+    command.args([script, argument]).env("PATH", folder.path()).env_remove("CC").env_remove("PYTHON");
     let output = command.output().unwrap();
     let printed = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(printed).unwrap())
@@ -198,6 +198,17 @@ fn what_a_build_lacks_is_installed_or_the_command_is_printed() {
     assert_eq!(prerequisites("--cargo-flags", &whole), (Some(0), String::new()));
     let (code, printed) = prerequisites("build", &[user]);
     assert!(code == Some(1) && printed.contains("no package manager known here"), "{printed}");
+
+    // Only the tests need Python, and they can do without it.
+    let runs = [("cc", "exit 0"), ("pkg-config", "exit 0"), ("nft", ""), ("ip", ""), ("tc", "")];
+    assert_eq!(prerequisites("run", &runs), (Some(0), String::new()));
+    let old = ("python3", "exit 1");
+    let (code, printed) = prerequisites("test", &[&runs[..], &[user, apt, old]].concat());
+    assert!(
+        code == Some(0) && printed.contains("apt-get install --yes --no-install-recommends python3 python3-venv\n"),
+        "{printed}"
+    );
+    assert_eq!(prerequisites("test", &[&runs[..], &[("python3", "exit 0")]].concat()), (Some(0), String::new()));
 }
 
 /// contrib/openwrt/bentpipe.init under an rc.common that prints its calls, with these files of settings, of which `bentpipe gateway --check`

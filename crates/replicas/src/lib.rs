@@ -5,12 +5,14 @@
 mod error;
 mod interrupt;
 mod jobs;
+mod single;
 mod tasks;
 mod worker;
 
 pub use error::Error;
 pub use interrupt::Interrupt;
 pub use jobs::Jobs;
+pub use single::single;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use results::Run;

@@ -20,6 +20,7 @@ use self::udp::Udp;
 use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::Wire;
 use crate::{FlowConfig, FlowSample, Traffic};
+use ::tcp::control::Control;
 use std::sync::Arc;
 use units::{Bytes, CounterRandom, Instant};
 
@@ -55,6 +56,14 @@ impl Agent {
                 Agent::Ping(Box::new(Ping::new(place, *interval, *packet_size, *count, stop)))
             }
         }
+    }
+
+    /// Puts `control` in the place of the one with which it sends its data.
+    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) -> Result<(), String> {
+        let Agent::Tcp(tcp) = self else {
+            return Err("it is no TCP flow, and has no congestion control".to_owned());
+        };
+        tcp.set_control(control).map_err(|error| error.to_string())
     }
 
     /// A packet has come: reads its parcel, and releases it.

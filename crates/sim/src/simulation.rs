@@ -11,6 +11,7 @@ use crate::{
     NodeId, PacketRecord, QueueSample, Record, Report, Settings, Stopped,
 };
 use scenario::Scenario;
+use tcp::control::Control;
 use units::{Bytes, CounterRandom, Duration, Instant};
 
 /// A simulation, made step by step with [`Simulation::run_for`] or at once with [`Simulation::run`].
@@ -188,6 +189,15 @@ impl Simulation {
         };
         simulation.set_pause();
         Ok(simulation)
+    }
+
+    /// Puts `control`, which the caller has made, in the place of the congestion control with which the flow of this number
+    /// sends its data: the client of an upload, the server of what is asked for. To be called before the run begins.
+    ///
+    /// # Errors
+    /// If the flow is no TCP flow, or the control does not fit it.
+    pub fn set_control(&mut self, flow: usize, control: Box<dyn Control>) -> Result<(), FlowError> {
+        self.agents[flow].set_control(control).map_err(|problem| self.flows[flow].error(problem))
     }
 
     /// Runs to the end.

@@ -1,7 +1,7 @@
 //! A connection: handshake, transfer both ways, close.
 
 use crate::config::{Allocation, Config};
-use crate::control::Window;
+use crate::control::{Control, Window};
 use crate::handshake::{First, Handshake, Opening};
 use crate::metrics::Metrics;
 use crate::receiver::Receiver;
@@ -9,6 +9,7 @@ use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION,
 use crate::sender::{DataKind, Outgoing};
 use crate::sending::Sending;
 use crate::timestamp::ms;
+use crate::validate::ControlError;
 use std::sync::Arc;
 use units::{Ecn, Instant};
 
@@ -146,6 +147,20 @@ impl Connection {
             agreed: Agreed::default(),
             events: Events::default(),
             config,
+        }
+    }
+
+    /// Puts `control`, which the caller has made, in the place of the configured one. The connection must not have begun: no
+    /// answer of the peer has come.
+    ///
+    /// # Errors
+    /// If it has, if ns-2's agents send, or if the control governs the window and something else of the configuration does,
+    /// too.
+    pub fn set_control(&mut self, control: Box<dyn Control>) -> Result<(), ControlError> {
+        if matches!(self.state, State::Listen | State::SynSent) {
+            self.sender.set_control(control)
+        } else {
+            Err(ControlError::HasBegun)
         }
     }
 

@@ -90,4 +90,4 @@ pub use rtt::{MinRto, RttEstimator, RttRules, Sampling};
 pub use scoreboard::{Change, Delivered, Newest, Scoreboard};
 pub use segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps};
 pub use sender::Counters;
-pub use validate::{ConfigError, Fault};
+pub use validate::{ConfigError, ControlError, Fault};

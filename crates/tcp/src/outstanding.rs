@@ -55,6 +55,14 @@ impl Outstanding {
         }
     }
 
+    /// Puts `control` in the place of the configured one, before anything has happened.
+    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) {
+        self.control = control::under_resume(control, &self.config);
+        if self.control.follows_losses() {
+            self.board.keep_losses();
+        }
+    }
+
     /// What the profile makes it do.
     #[inline]
     pub(crate) fn rules(&self) -> &'static SendingRules {

@@ -1,12 +1,13 @@
 //! The two kinds of sending halves: the usual one, and those of ns-2.
 
 use crate::config::{Allocation, Config};
-use crate::control::Window;
+use crate::control::{Control, Window};
 use crate::handshake::Opening;
 use crate::metrics::Metrics;
 use crate::ns2;
 use crate::segment::Segment;
 use crate::sender::{Outgoing, Sender};
+use crate::validate::{ConfigError, ControlError};
 use std::sync::Arc;
 use units::Instant;
 
@@ -61,6 +62,20 @@ impl Sending {
             Sending::Usual(sender) => sender.start(now, window, opening),
             Sending::Ns2(sender) => sender.start(window),
         }
+    }
+
+    /// Puts `control` in the place of the configured one.
+    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) -> Result<(), ControlError> {
+        let Sending::Usual(sender) = self else { return Err(ControlError::Ns2) };
+        let mut faults = Vec::new();
+        if control.governs_window() {
+            sender.out.config.check_governing("given", &mut faults);
+        }
+        if !faults.is_empty() {
+            return Err(ControlError::Config(ConfigError { faults }));
+        }
+        sender.out.set_control(control);
+        Ok(())
     }
 
     /// Bytes that the application may write.

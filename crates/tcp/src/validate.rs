@@ -20,6 +20,20 @@ impl std::fmt::Display for ConfigError {
     }
 }
 
+/// Why a connection does not take another congestion control.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ControlError {
+    /// ns-2's agents are recovery and control in one.
+    #[error("a sender of ns-2 brings its own congestion control: take the profile `rfc` or `linux`")]
+    Ns2,
+    /// The connection has begun with the control that it has.
+    #[error("the connection has begun: give it another control before that")]
+    HasBegun,
+    /// The rest of the configuration does not fit it.
+    #[error(transparent)]
+    Config(ConfigError),
+}
+
 /// Something that is wrong with a configuration, and how to mend it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Fault {
@@ -108,12 +122,8 @@ impl Config {
 
     fn check_pair(&self, faults: &mut Vec<Fault>) {
         let (recovery, control) = (self.recovery.name, self.control.name);
-        let governs = self.control.build(self).governs_window();
         if self.recovery.needs_sack && !self.options.sack {
             faults.push(Fault::NeedsSack { recovery });
-        }
-        if governs && WINDOW_RULES.contains(&recovery) {
-            faults.push(Fault::WindowRuledTwice { recovery, control });
         }
         if self.satpep != (recovery == "nack") {
             faults.push(Fault::Nacks { recovery, is_satpep: self.satpep });
@@ -127,7 +137,18 @@ impl Config {
         if self.control.reads_share_of_marks() && !self.ecn.is_capable() {
             faults.push(Fault::NeedsEcn { control });
         }
-        if governs && self.resume.is_some() {
+        if self.control.build(self).governs_window() {
+            self.check_governing(control, faults);
+        }
+    }
+
+    /// What else moves the window, which a control of this name governs.
+    pub(crate) fn check_governing(&self, control: &'static str, faults: &mut Vec<Fault>) {
+        let recovery = self.recovery.name;
+        if WINDOW_RULES.contains(&recovery) {
+            faults.push(Fault::WindowRuledTwice { recovery, control });
+        }
+        if self.resume.is_some() {
             faults.push(Fault::ResumeGoverned { control });
         }
     }

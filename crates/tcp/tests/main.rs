@@ -2,6 +2,7 @@
 
 mod adversity;
 mod conformance;
+mod control_given;
 mod controls;
 mod corners;
 mod ecn;

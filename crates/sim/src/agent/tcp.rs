@@ -9,7 +9,8 @@ use crate::packet::{Body, CLIENT, SERVER};
 use crate::wire::Wire;
 use crate::{Application, FlowSample};
 use std::sync::Arc;
-use tcp::{Connection, Event, Segment, Window};
+use tcp::control::Control;
+use tcp::{Connection, ControlError, Event, Segment, Window};
 use units::{Bytes, CounterRandom, Instant};
 
 /// Both ends of a connection.
@@ -72,6 +73,11 @@ impl Tcp {
             is_bare,
             recorded: records_changes.then_some(Window { cwnd: 0.0, ssthresh: 0.0 }),
         }
+    }
+
+    /// Puts `control` in the place of the one with which the end that sends the flow's data does.
+    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) -> Result<(), ControlError> {
+        self.ends[self.app.sender() as usize].set_control(control)
     }
 
     /// A segment has come to an end, which is then to be served.

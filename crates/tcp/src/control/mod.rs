@@ -29,7 +29,7 @@ mod westwood;
 mod westwood_plus;
 
 pub use crate::kinds::{CONTROLS, ControlKind};
-pub(crate) use registry::start;
+pub(crate) use registry::{start, under_resume};
 
 use crate::config::Allocation;
 use std::fmt::Debug;

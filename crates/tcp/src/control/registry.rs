@@ -29,7 +29,11 @@ impl ControlKind {
 
 /// The control of a new connection: the configured one, under Careful Resume where an earlier connection is remembered.
 pub(crate) fn start(config: &Config) -> Box<dyn Control> {
-    let control = config.control.build(config);
+    under_resume(config.control.build(config), config)
+}
+
+/// `control`, under Careful Resume where an earlier connection is remembered.
+pub(crate) fn under_resume(control: Box<dyn Control>, config: &Config) -> Box<dyn Control> {
     match config.resume {
         Some(saved) => Box::new(careful_resume::CarefulResume::new(control, saved, config)),
         None => control,

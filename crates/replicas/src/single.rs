@@ -1,0 +1,101 @@
+//! One run, from its scenario to what it found.
+
+use crate::{Error, Recording, Replica};
+use results::{Capture, Label, Run};
+use scenario::{FlowError, Scenario};
+use sim::{NodeId, Simulation};
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Events between two questions whether the run goes on: less than a tenth of a second, where each sends a gateway's datagrams,
+/// too.
+const EVENTS_AT_ONCE: u64 = 1 << 13;
+
+/// Makes one run, on this thread. `prepare` may change the simulation before it begins. `goes_on` hears now and then which
+/// share of the run's time has passed (zero if it has no end), and ends the run by `false`: then there is no result.
+///
+/// # Errors
+/// If the simulator refuses the scenario, `prepare` fails, or packets cannot be written.
+pub fn single(
+    replica: &Replica,
+    recording: &Recording,
+    prepare: impl FnOnce(&mut Simulation) -> Result<(), FlowError>,
+    mut goes_on: impl FnMut(f64) -> bool,
+) -> Result<Option<Run>, Error> {
+    let scenario = &replica.scenario;
+    let label = Label { variant: scenario.variant.as_deref().map(Arc::from), seed: replica.seed };
+    let refused = |error: &dyn std::fmt::Display| Error::Scenario(format!("run {}: {error}", label.file_stem()));
+    let simulation = Simulation::of(scenario, replica.seed, *recording != Recording::Nothing);
+    let mut simulation = simulation.map_err(|error| refused(&error))?;
+    prepare(&mut simulation).map_err(|error| refused(&error))?;
+    let mut captures = captures(recording, &label, &simulation, scenario)?;
+    let mut run = Run {
+        label,
+        report: simulation.report(),
+        groups: scenario.groups.clone(),
+        network: Arc::clone(&scenario.network),
+        flow_samples: Vec::new(),
+        queue_samples: Vec::new(),
+        capacity_samples: Vec::new(),
+    };
+    let end = scenario.settings.stop.at.map_or(f64::INFINITY, |end| end.as_secs_f64());
+    loop {
+        let stopped = simulation.run_for(EVENTS_AT_ONCE);
+        run.flow_samples.append(&mut simulation.take_flow_samples());
+        run.queue_samples.append(&mut simulation.take_queue_samples());
+        run.capacity_samples.append(&mut simulation.take_capacity_samples());
+        append(&mut captures, &mut simulation)?;
+        let is_wanted = goes_on(simulation.now().as_secs_f64() / end);
+        if stopped.is_some() {
+            break;
+        }
+        if !is_wanted {
+            // What it has written so far is no result.
+            captures.into_iter().for_each(|(_, path)| drop(fs::remove_file(path)));
+            return Ok(None);
+        }
+    }
+    run.report = simulation.report();
+    // A conversation ends with the FINs of both sides, which may come after the last byte.
+    while !captures.is_empty() && simulation.close_for(EVENTS_AT_ONCE) && goes_on(1.0) {
+        append(&mut captures, &mut simulation)?;
+    }
+    append(&mut captures, &mut simulation)?;
+    for (capture, path) in captures {
+        let file = capture.into_inner().into_inner();
+        file.map_err(|error| Error::failed(format!("{}: {}", path.display(), error.error())))?;
+    }
+    Ok(Some(run))
+}
+
+/// A file for each node whose packets are recorded: one conversation seen from two places looks like retransmissions.
+fn captures(
+    recording: &Recording,
+    label: &Label,
+    simulation: &Simulation,
+    scenario: &Scenario,
+) -> Result<Vec<CaptureFile>, Error> {
+    let Recording::Packets(directory) = recording else { return Ok(Vec::new()) };
+    let begin = |node: &NodeId| {
+        let name = simulation.network().node_name(*node);
+        let path = directory.join(format!("packets-{}-{name}.pcapng", label.file_stem()));
+        let file = File::create(&path).map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
+        let capture = Capture::new(BufWriter::new(file), simulation, &scenario.gateways, &[*node]);
+        Ok((capture.map_err(Error::failed)?, path))
+    };
+    scenario.settings.record.packets_at.iter().map(begin).collect()
+}
+
+/// Writes the packets recorded since the last call.
+fn append(captures: &mut [CaptureFile], simulation: &mut Simulation) -> Result<(), Error> {
+    let packets = simulation.take_packets();
+    for (capture, _) in captures {
+        packets.iter().try_for_each(|packet| capture.append(packet)).map_err(Error::failed)?;
+    }
+    Ok(())
+}
+
+/// A capture and where it is written.
+type CaptureFile = (Capture<BufWriter<File>>, PathBuf);

@@ -1,0 +1,77 @@
+//! A congestion control of the caller's own.
+
+use std::sync::Arc;
+use tcp::control::{Ack, Control, Loss};
+use tcp::{Config, Connection, ControlError, Fault, Flags, Profile, RecoveryKind, SavedPath, Segment, Window};
+use units::{Bytes, Duration, Instant};
+
+/// A window of so many segments, whatever happens.
+#[derive(Debug)]
+struct Still(f64);
+
+impl Control for Still {
+    fn on_ack(&mut self, _: &Ack, window: &mut Window) {
+        window.cwnd = self.0;
+    }
+
+    fn grow(&mut self, _: &Ack, _: &mut Window) {}
+
+    fn on_loss(&mut self, _: &Loss, _: &mut Window) {}
+
+    fn on_timeout(&mut self, _: &Loss, _: &mut Window) {}
+
+    fn governs_window(&self) -> bool {
+        true
+    }
+}
+
+fn client(config: Config) -> Connection {
+    Connection::connect(Arc::new(config), Instant::ZERO)
+}
+
+#[test]
+fn a_connection_follows_the_control_that_it_is_given() {
+    let config = Arc::new(Config::new(Profile::Rfc));
+    let mut ends = [Connection::connect(Arc::clone(&config), Instant::ZERO), Connection::listen(config)];
+    ends[0].set_control(Box::new(Still(3.0))).expect("it has not begun");
+    ends[0].write(1_000_000);
+    let mut now = Instant::ZERO;
+    let mut most = 0;
+    for _ in 0..10 {
+        let [flight, _] = [0, 1].map(|from| {
+            let mut segments = Vec::new();
+            while let Some(segment) = ends[from].poll_transmit(now) {
+                segments.push(segment);
+            }
+            now += Duration::from_millis(250);
+            segments.iter().for_each(|segment| ends[1 - from].handle_segment(now, segment));
+            ends[1 - from].read(now, u64::MAX);
+            segments.len()
+        });
+        if ends[0].window().cwnd == 3.0 {
+            most = most.max(flight);
+        }
+    }
+    assert_eq!((ends[0].window().cwnd, most), (3.0, 3));
+}
+
+#[test]
+fn a_control_that_cannot_be_is_refused_with_the_reason() {
+    let rfc = || Config::new(Profile::Rfc);
+    let refused = |mut connection: Connection| connection.set_control(Box::new(Still(3.0))).expect_err("it cannot be");
+    assert_eq!(refused(client(Config::new(Profile::Ns2))), ControlError::Ns2);
+    let fault = |config| match refused(client(config)) {
+        ControlError::Config(error) => error.faults[0].clone(),
+        other => panic!("{other}"),
+    };
+    let recovery = RecoveryKind::by_name("reno").expect("known");
+    assert!(matches!(fault(Config { recovery, ..rfc() }), Fault::WindowRuledTwice { recovery: "reno", .. }));
+    let resume = Some(SavedPath { cwnd: Bytes::new(100_000), rtt: Duration::from_millis(500) });
+    assert!(matches!(fault(Config { resume, ..rfc() }), Fault::ResumeGoverned { .. }));
+
+    let mut begun = client(rfc());
+    let syn = begun.poll_transmit(Instant::ZERO).expect("a SYN");
+    let answer = Segment { flags: Flags::SYN.with(Flags::ACK), ack: 1, seq: 0, ..syn };
+    begun.handle_segment(Instant::ZERO + Duration::from_millis(500), &answer);
+    assert_eq!(refused(begun), ControlError::HasBegun);
+}

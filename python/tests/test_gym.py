@@ -1,0 +1,90 @@
+"""The environment of Gymnasium."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import bentpipe as bp
+import bentpipe.gym
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples/agents.py"
+
+
+@pytest.fixture
+def steered(scenario):
+    return scenario.with_settings({"flow.file.tcp": "sack", "flow.file.bulk.size": "2MB"})
+
+
+@pytest.mark.parametrize("step", ["rtt", "ack"])
+def test_gymnasium_s_own_checker_finds_nothing(steered, step):
+    check_env(gymnasium.make("bentpipe/Link-v0", scenario=steered, step=step).unwrapped)
+
+
+def test_the_same_seed_and_actions_give_the_same_episode(steered):
+    agents = runpy.run_path(str(EXAMPLE))
+    env = bp.gym.LinkEnv(steered)
+    one, other, third = (agents["episode"](env, agents["aimd"], seed) for seed in (1, 1, 2))
+    assert one == other != third
+
+
+def test_a_step_takes_a_round_trip_or_an_acknowledgement(steered):
+    steered["link.sat.loss"] = 0.0
+    keep = np.zeros(1, dtype=np.float32)
+    times = {}
+    for step in ("rtt", "ack"):
+        env = bp.gym.LinkEnv(steered, step=step)
+        _, before = env.reset(seed=1)
+        gaps = []
+        for _ in range(10):
+            *_, information = env.step(keep)
+            gaps.append(information["time_s"] - before["time_s"])
+            before = information
+        times[step] = np.median(gaps)
+    assert 0.035 < times["rtt"] < 0.1 and times["ack"] < 0.02
+
+
+def test_the_window_follows_the_actions_and_a_timeout_sets_it_to_one(steered):
+    env = bp.gym.LinkEnv(steered.with_settings({"link.sat.loss": 0.0}))
+    first, _ = env.reset(seed=1)
+    doubled = env.step(np.array([1.0], dtype=np.float32))[0]
+    halved = env.step(np.array([-1.0], dtype=np.float32))[0]
+    assert doubled[0] == pytest.approx(2 * first[0]) and halved[0] == pytest.approx(first[0])
+    env = bp.gym.LinkEnv(steered.with_settings({"link.sat.loss": 0.5}))
+    observation, _ = env.reset(seed=3)
+    while not observation[6]:
+        observation, _, is_over, *_ = env.step(np.zeros(1, dtype=np.float32))
+        assert not is_over
+    assert observation[0] == 1.0
+
+
+def test_an_episode_ends_with_the_run_or_after_its_steps(steered):
+    env = bp.gym.LinkEnv(steered, max_steps=3)
+    env.reset(seed=1)
+    outcomes = [env.step(np.zeros(1, dtype=np.float32))[2:4] for _ in range(3)]
+    assert outcomes == [(False, False), (False, False), (False, True)]
+    agents = runpy.run_path(str(EXAMPLE))
+    found = agents["episode"](bp.gym.LinkEnv(steered), agents["aimd"], 1)
+    assert found["steps"] < 1000 and 2.7 < found["time_s"] < 20
+
+
+def test_what_cannot_be_is_told(steered, scenarios):
+    with pytest.raises(bp.InputError, match="step = byte: allowed rtt, ack"):
+        bp.gym.LinkEnv(steered, step="byte")
+    with pytest.raises(bp.InputError, match="reset the environment first"):
+        bp.gym.LinkEnv(steered).step(np.zeros(1))
+    with pytest.raises(bp.ScenarioError, match="has no flow flie; it has file"):
+        bp.gym.LinkEnv(steered, flow="flie").reset()
+    with pytest.raises(bp.ScenarioError, match="scenario has several: name one"):
+        bp.gym.LinkEnv(scenarios / "sharing.toml").reset()
+
+
+def test_the_example_runs(scenarios, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["agents.py", str(scenarios / "geo-bulk.toml")])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    random, aimd = capsys.readouterr().out.splitlines()
+    assert random.startswith("random: steps ") and aimd.startswith("AIMD: steps ")
