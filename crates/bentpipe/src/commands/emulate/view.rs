@@ -108,7 +108,7 @@ fn terminals(terminals: &[TerminalReport]) -> Listing {
 /// A row of the report: what it counts, and a direction's count.
 type Count = (&'static str, fn(&DirectionReport) -> u64);
 
-const COUNTS: [Count; 10] = [
+const COUNTS: [Count; 11] = [
     ("offered", |direction| direction.offered.packets),
     ("delivered", |direction| direction.delivered.packets),
     ("lost on the link", |direction| direction.dropped.loss.packets),
