@@ -22,9 +22,8 @@ to-test:
 # The tests that move packets need to be root: for a plain user, in a user namespace of their own where that is allowed.
 # Where neither is possible they are skipped, or fail if BENTPIPE_MUST_RUN is set.
 test: test-rust
-	$(MAKE) test-python
 
-test-rust: to-test
+test-rust: to-run
 	$(CARGO) test --workspace $(FLAGS) --no-run
 	@if [ "$$(id -u)" = 0 ] || ! unshare --user --map-root-user --net --mount true 2>/dev/null; then \
 	  $(CARGO) test --workspace $(FLAGS) --no-fail-fast; \
@@ -33,7 +32,7 @@ test-rust: to-test
 	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace $(FLAGS) --no-fail-fast'; \
 	fi
 
-# The Python package, in an environment of its own with what python/requirements.txt pins. Without Python its tests are skipped, or fail
+# Not part of `make test`: the build of its module takes minutes. The Python package, in an environment of its own with what python/requirements.txt pins. Without Python its tests are skipped, or fail
 # if BENTPIPE_MUST_RUN is set.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 PYTHON ?= python3
