@@ -26,9 +26,9 @@ fn the_session_may_run_in_clear_and_over_ipv6() {
 }
 
 #[test]
-fn a_gateway_sends_at_the_reported_rate_and_at_the_configured_one_without_reports() {
+fn a_fixed_capacity_is_the_reported_rate_and_the_configured_one_without_reports() {
     let Some(mut pair) = Pair::new() else { return };
-    pair.terminal_link = "min_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"\n\
+    pair.terminal_link = "capacity = \"fixed\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"\n\
                           [metrics]\nlisten = \"127.0.0.1:9090\"";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, |mut stream| {

@@ -59,16 +59,14 @@ fn removes_and_adds(pair: &Pair) {
 fn the_estimate_begins_anew_at_another_rate_and_keeps_to_another_bound() {
     let Some(pair) = routed() else { return };
     let believed = || pair.status(End::Terminal)["capacity"].clone();
-    let first = believed();
-    assert_eq!((first["prior_bps"].as_u64(), first["basis"].as_str()), (Some(2_000_000_000), Some("prior")), "{first}");
+    assert_eq!(believed()["prior_bps"].as_u64(), Some(2_000_000_000));
     pair.edit(End::Terminal, |text| text.replacen("rate = \"2Gbit/s\"", "rate = \"1Gbit/s\"", 1));
     pair.reload_changes(End::Terminal, "[link] rate");
-    let second = believed();
-    assert_eq!((second["prior_bps"].as_u64(), second["rate_bps"].as_u64()), (Some(1_000_000_000), Some(1_000_000_000)));
+    assert_eq!(believed()["prior_bps"].as_u64(), Some(1_000_000_000));
     pair.edit(End::Terminal, |text| text.replacen("rate = \"1Gbit/s\"", "max_rate = \"300Mbit/s\"", 1));
     pair.reload_changes(End::Terminal, "[link] min_rate, max_rate");
-    let third = believed();
-    assert!(third["prior_bps"].is_null() && third["rate_bps"].as_u64() <= Some(300_000_000), "{third}");
+    let last = believed();
+    assert!(last["prior_bps"].is_null() && last["rate_bps"].as_u64() <= Some(300_000_000), "{last}");
 }
 
 /// Another peer comes, changes its address and goes, beside one whose connections go on.
