@@ -303,6 +303,7 @@ impl Capacity {
             self.learner.is_shared = shared.has_others;
         }
         self.learner.peers = self.ways.len();
+        self.learner.is_crowded = self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.has_others(self.rate());
         let counts = self.ways.counts();
         let is_own_loss = self.ways.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
@@ -313,8 +314,7 @@ impl Capacity {
             self.ways.shift_all(peer, shift);
         }
         // A queue that others keep full is not ours to drain: they would have what we gave up.
-        let may_hold = self.policy == CrossTrafficPolicy::Subtract || !self.cross_traffic.has_others(self.rate());
-        let link = judgement.hold_until.filter(|_| may_hold).map(instant);
+        let link = judgement.hold_until.filter(|_| !self.learner.is_crowded).map(instant);
         let own = self.ways.learn(seconds, peer, report, &reading, shared.own, self.learner.rate);
         Holds { link, peer: own.map(instant) }
     }

@@ -274,6 +274,7 @@ impl Learner {
             && now - self.raised_at > self.rtt.smoothed + 0.1
             && self.queue > self.busy()
             && !self.is_shared
+            && !self.is_crowded
             && both(&|rate| rate < self.rate * (1.0 - tolerance / 2.0))
         {
             self.set(rate, EstimateSource::Trains);

@@ -87,6 +87,7 @@ impl Learner {
     /// A round trip of pushing without a queue: there is more.
     fn push_on(&mut self, now: f64, point: &Point) {
         let pushes = self.push.is_on
+            && !self.is_crowded
             && !self.probing.is_limited
             && !self.probing.is_busy()
             && self.probing.excess == 0.0
@@ -150,7 +151,9 @@ impl Learner {
         let was_raised = now - self.raised_at < 2.5 * self.rtt.smoothed + 0.5;
         self.carried = self.raised_by.is_some().then_some(growth.carried).filter(|_| was_raised);
         let rate = if growth.took > 0.1 { growth.latest } else { growth.carried };
-        self.set(rate.max(self.rate * Self::DEEPEST), EstimateSource::Queue);
+        if !self.is_crowded {
+            self.set(rate.max(self.rate * Self::DEEPEST), EstimateSource::Queue);
+        }
         (self.lowered_at, self.grown_at) = (now, now);
         self.probing.abandon();
         self.test = None;
@@ -179,6 +182,9 @@ impl Learner {
     }
 
     fn on_busy(&mut self, now: f64, point: &Point, busy: &Busy) {
+        if self.is_crowded {
+            return self.restart_points();
+        }
         let (before, after) = (&busy.from.counts, &point.counts);
         let (lost, received) = (after.lost - before.lost, after.received - before.received);
         let lost = lost / (lost + received).max(1.0);
@@ -214,5 +220,35 @@ impl Learner {
             self.probing.end_trial();
         }
         self.restart_points();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::delays::Counts;
+    use super::super::prior::Prior;
+    use super::*;
+    use units::{Duration, Rate};
+
+    /// The estimate of a link of 6 Mbit/s on which a queue grows by a third of the time, for a second.
+    fn estimate(is_crowded: bool) -> f64 {
+        let belief = Prior::Configured(Rate::from_bps(6_000_000)).belief(Duration::from_millis(550), None);
+        let mut learner = Learner::new(belief, Duration::from_millis(550));
+        learner.end_guess();
+        learner.is_crowded = is_crowded;
+        for k in 0..50u32 {
+            let sent = 0.02 * f64::from(k);
+            let position = 750e3 * sent;
+            let point = Point { sent, position, own: position, queue: sent / 3.0, counts: Counts::default() };
+            learner.points.push_back(point);
+            learner.on_stretches(sent + 0.55, &point);
+        }
+        learner.rate * 8.0
+    }
+
+    #[test]
+    fn a_queue_lowers_the_estimate_unless_it_may_be_that_of_others() {
+        assert!((estimate(false) / 4.5e6 - 1.0).abs() < 0.02, "{}", estimate(false));
+        assert_eq!(estimate(true), 6e6);
     }
 }

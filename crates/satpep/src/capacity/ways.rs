@@ -251,3 +251,76 @@ impl Way {
         learner.set(sent.unwrap_or(link).min(link), EstimateSource::Queue);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::prior::Prior;
+    use super::super::report::Stamp;
+    use super::*;
+    use crate::packet_number::PacketNumber;
+    use units::{Instant, Rate};
+
+    const RATE: f64 = 750e3;
+    const PEERS: usize = 4;
+
+    /// Half a minute of packets to all peers in turn at `pace` times the link's rate; what the first one's stamps are late by at a time.
+    /// Returns the estimate of the link, and the pace of each way that is narrow.
+    fn run(pace: f64, late: impl Fn(f64) -> f64) -> (f64, Vec<Option<f64>>) {
+        let belief = Prior::Configured(Rate::from_bps((RATE * 8.0) as u64)).belief(Duration::from_millis(550), None);
+        let mut link = Learner::new(belief, Duration::from_millis(550));
+        link.end_guess();
+        let (mut ways, mut free, mut now) = (Ways::default(), 0.0f64, 0.0);
+        for k in 0..15_000u64 {
+            let sent = k as f64 * 1500.0 / (RATE * pace);
+            free = free.max(sent) + 1500.0 / RATE;
+            let index = k as usize % PEERS;
+            let (peer, position) = (PeerId(index as u32), 1500 * (k + 1));
+            let arrived = free + 1000.0 * (index + 1) as f64 + if index == 0 { late(sent) } else { 0.0 };
+            let at = |seconds: f64| Instant::ZERO + Duration::from_secs_f64(seconds);
+            let own = 1500 * (k / PEERS as u64 + 1);
+            let number = PacketNumber::new(k / PEERS as u64);
+            let arrived = Duration::from_secs_f64(arrived);
+            let stamp = Stamp { number, sent: at(sent), position, own, ip_size: 1500, is_train: false, arrived };
+            let (received_packets, received_bytes) = (own / 1500, own);
+            let report = Report {
+                received_packets,
+                received_bytes,
+                stamps: std::iter::once(stamp).collect(),
+                largest: number,
+                settled: number,
+                acknowledged: 1,
+                ..Report::default()
+            };
+            now = free + 0.55;
+            ways.on_sent(now, peer, 1500);
+            link.on_sent(now, 1500, position as f64);
+            let Some((reading, noise)) = ways.read(now, peer, &report, &mut link) else { continue };
+            let shared = ways.share_out(peer, &reading, link.packets(1.0));
+            link.peers = ways.len();
+            let (newest, largest, counts) = (reading.newest, report.largest, ways.counts());
+            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts });
+            ways.learn(now, peer, &report, &reading, shared.own, link.rate);
+        }
+        (link.rate, (0..PEERS).map(|index| ways.pace(now, PeerId(index as u32))).collect())
+    }
+
+    #[test]
+    fn a_peer_that_reports_queues_that_are_not_there_harms_none_but_itself() {
+        let swaying = |now: f64| 0.15 * (now / 2.0 % 2.0 - 1.0).abs();
+        let growing = |now: f64| if now < 5.0 { 0.0 } else { (0.2 * (now - 5.0)).min(3.0) };
+        let lies: [&dyn Fn(f64) -> f64; 3] = [&swaying, &growing, &|now| if now < 5.0 { 0.0 } else { 0.4 }];
+        for (number, late) in lies.into_iter().enumerate() {
+            let (rate, paces) = run(0.98, late);
+            assert!((rate / RATE - 1.0).abs() < 0.05, "{number}: {rate}");
+            assert!(paces[1..].iter().all(Option::is_none), "{number}: {paces:?}");
+            assert!(paces[0].is_none_or(|pace| pace <= rate), "{number}: {paces:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_hides_the_queue_gains_nothing() {
+        // More is sent than the link carries; the first one's stamps say that nothing waits.
+        let (rate, _) = run(1.3, |sent| -0.3 * sent);
+        assert!(rate < 1.05 * RATE, "{rate}");
+    }
+}
