@@ -34,15 +34,8 @@ const ENCAP: u16 = 22;
 const EXPIRES: u16 = 23;
 
 /// Attributes that the kernel derives from the object that [`NEXT_HOP_ID`] names, and refuses beside it.
-const OF_NEXT_HOP: [u16; 7] = [
-    libc::RTA_OIF,
-    libc::RTA_GATEWAY,
-    libc::RTA_MULTIPATH,
-    libc::RTA_FLOW,
-    VIA,
-    ENCAP_TYPE,
-    ENCAP,
-];
+const OF_NEXT_HOP: [u16; 7] =
+    [libc::RTA_OIF, libc::RTA_GATEWAY, libc::RTA_MULTIPATH, libc::RTA_FLOW, VIA, ENCAP_TYPE, ENCAP];
 
 /// Ticks of a second in what the kernel reports to programs (`USER_HZ`).
 const TICKS_PER_SECOND: i32 = 100;
