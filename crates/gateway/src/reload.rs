@@ -445,7 +445,7 @@ mod tests {
             ("[gateway]", "host_buffer = \"1MiB\""),
             ("[gateway]", "sandbox = true"),
             ("[link]", "receive_rate = \"6Mbit/s\""),
-            ("[link]", "min_rate = \"60kbit/s\"\nmax_rate = \"60Mbit/s\""),
+            ("[link]", "min_rate = \"60kbit/s\""),
             ("[link]", "mtu = 1500"),
             ("[link]", "dscp = \"copy\""),
             ("[link]", "keepalive = \"100s\""),

@@ -240,7 +240,7 @@ fn metrics_count_what_the_state_counts() {
         "bentpipe_tcp_bytes_total{direction=\"from_tcp\"} 5000",
         "bentpipe_tcp_bytes_total{direction=\"to_tcp\"} 5000",
         "bentpipe_peer_up{peer=\"other\"} 1",
-        "bentpipe_capacity_bytes_per_second 250000000.0",
+        "bentpipe_capacity_prior_bytes_per_second 250000000.0",
         "bentpipe_class_connections_total{class=\"default\"} 2",
         "bentpipe_class_bytes_total{class=\"default\",direction=\"to_tcp\"} 5000",
         "bentpipe_open_time_seconds_count{class=\"default\"} 1",
