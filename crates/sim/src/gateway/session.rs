@@ -97,3 +97,18 @@ impl Session {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gateways_that_look_for_the_rate_before_the_run_find_that_of_the_links() {
+        let (told, rate, delay) = (Rate::from_bps(60_000_000), Rate::from_bps(6_000_000), Duration::from_millis(275));
+        let session = Session::connect([told; 2], [rate; 2], [delay; 2], 1, |_| {}).expect("it comes up");
+        for end in &session.ends {
+            let found = end.capacity().as_bps() as f64 / rate.as_bps() as f64;
+            assert!((found - 1.0).abs() < 0.05, "{found}");
+        }
+    }
+}
