@@ -2,6 +2,8 @@
 //! user namespaces, the tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod published;
+
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -23,6 +25,7 @@ fn rows(name: &str, further: &[&str]) -> Option<Value> {
     }
     assert!(output.status.success(), "{message}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    published::assert_as_published("bench", &result);
     assert_eq!(result["benches"][0]["name"], name);
     Some(result["benches"][0]["rows"].clone())
 }

@@ -17,6 +17,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// What a command prints with `--json`, which is what the schema says.
+fn printed(schema: &str, arguments: &[&str]) -> serde_json::Value {
+    let output = bentpipe(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    let document = serde_json::from_slice(&output.stdout).expect("JSON");
+    published::assert_as_published(schema, &document);
+    document
+}
+
 /// Whether the kernel has a control of this name now.
 fn is_available(name: &str) -> bool {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -57,19 +66,18 @@ fn what_is_loaded_stays_until_it_is_unloaded() {
     if !is_possible("bp_tibet") {
         return;
     }
-    let loaded = bentpipe(&["cc", "load", "bp_tibet"]);
-    assert!(loaded.status.success(), "{}", text(&loaded.stderr));
+    let loaded = printed("cc-load", &["cc", "load", "bp_tibet"]);
+    assert_eq!((&loaded["loaded"][0], &loaded["pinned"]), (&"bp_tibet".into(), &true.into()));
     assert!(is_available("bp_tibet"));
-    let listed = bentpipe(&["cc", "list", "--json"]);
-    let list: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    let list = printed("cc-list", &["cc", "list"]);
     let controls = list["controls"].as_array().expect("a list");
     let tibet = controls.iter().find(|control| control["name"] == "bp_tibet").expect("it is listed");
     assert_eq!((&tibet["available"], &tibet["pinned"]), (&true.into(), &true.into()), "{tibet}");
     let again = bentpipe(&["cc", "load", "bp_tibet"]);
     assert_eq!(again.status.code(), Some(3));
     assert!(text(&again.stderr).contains("already"), "{}", text(&again.stderr));
-    let unloaded = bentpipe(&["cc", "unload", "bp_tibet"]);
-    assert!(unloaded.status.success(), "{}", text(&unloaded.stderr));
+    let unloaded = printed("cc-unload", &["cc", "unload", "bp_tibet"]);
+    assert_eq!(unloaded["unloaded"][0], "bp_tibet");
     wait_for("it goes", || !is_available("bp_tibet"));
     assert_eq!(bentpipe(&["cc", "unload", "bp_tibet"]).status.code(), Some(2));
 }
@@ -102,6 +110,15 @@ fn hold_and_kill() -> Socket {
         let message = bentpipe(arguments);
         assert_eq!(message.status.code(), Some(code), "{arguments:?}: {}", text(&message.stderr));
     }
+    let set = printed(
+        "cc-link",
+        &["cc", "link", "--rate", "2Mbit/s", "--mark", "9", "--valid-for", "1min", "--fallback", "64kbit/s"],
+    );
+    assert_eq!((&set["mark"], &set["rate_bps"]), (&9.into(), &2_000_000.into()));
+    let links = printed("cc-links", &["cc", "links"]);
+    assert!(links["links"].as_array().expect("a list").iter().any(|link| link["fallback_bps"] == 64_000), "{links}");
+    let removed = printed("cc-link", &["cc", "link", "--remove", "--mark", "9"]);
+    assert!(removed["rate_bps"].is_null(), "{removed}");
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_tcp_congestion(b"bp_cross").expect("it is there");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");

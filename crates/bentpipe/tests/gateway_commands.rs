@@ -1,6 +1,8 @@
 //! `bentpipe gateway` and `bentpipe keygen` without a network: keys, settings and their faults.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts processes")]
 
+mod published;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -97,6 +99,10 @@ fn a_check_reports_every_fault_with_its_line_and_exit_code_2() {
     let file = settings(directory.path(), "");
     let good = bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere"], "");
     assert!(good.status.success(), "{}", stderr(&good));
+    let checked = bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere", "--json"], "");
+    let document = serde_json::from_str(&stdout(&checked)).unwrap();
+    published::assert_as_published("gateway-check", &document);
+    assert_eq!((&document["config"], &document["valid"]), (&file.as_str().into(), &true.into()));
     let bad =
         bentpipe(&["gateway", "--config", &settings(directory.path(), "wieght = 3\ncap = \"fast\"\n"), "--check"], "");
     assert_eq!(bad.status.code(), Some(2));
@@ -140,6 +146,10 @@ fn a_dry_run_prints_the_commands_and_runs_none() {
     for part in ["ip -4 rule add fwmark 0x62700001 lookup 25200", "table inet bentpipe {", "tproxy ip6 to [::1]:4501"] {
         assert!(script.contains(part), "{part}: {script}");
     }
+    let output = bentpipe(&["gateway", "--config", &settings(directory.path(), ""), "--dry-run", "--json"], "");
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    published::assert_as_published("gateway-dry-run", &document);
+    assert_eq!(document["script"].as_str().unwrap().trim_end(), script.trim_end());
 }
 
 #[test]

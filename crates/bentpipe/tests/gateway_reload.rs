@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
 mod pair;
+mod published;
 
 use pair::{End, Pair};
 
@@ -15,9 +16,14 @@ fn a_reload_says_what_changes_and_a_signal_does_the_same() {
     assert!(said.contains("[gateway] connect_timeout changed"), "{said}");
     let (code, said, _) = pair.ask(End::Terminal, &["reload"]);
     assert_eq!((code, said.as_str()), (0, "nothing has changed\n"));
+    pair.edit(End::Terminal, |text| text.replace("connect_timeout = \"4s\"", "connect_timeout = \"6s\""));
+    let (code, said, _) = pair.ask(End::Terminal, &["reload", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&said).unwrap();
+    published::assert_as_published("gateway-answer", &answer);
+    assert!(code == 0 && answer["changes"][0].as_str().unwrap().contains("connect_timeout"), "{said}");
 
     let before = pair.status(End::Terminal)["reloads"].as_u64().unwrap();
-    pair.edit(End::Terminal, |text| text.replace("connect_timeout = \"4s\"", "connect_timeout = \"5s\""));
+    pair.edit(End::Terminal, |text| text.replace("connect_timeout = \"6s\"", "connect_timeout = \"5s\""));
     pair.signal(End::Terminal, "-HUP");
     pair.wait_for(|pair| pair.status(End::Terminal)["reloads"] == before + 1);
 }

@@ -2,9 +2,10 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
 mod pair;
+mod published;
 
 use pair::{CLEAR, End, Pair, TLS};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn reason(pair: &Pair) -> Value {
     pair.status(End::Terminal)["peers"][0]["trouble"]["reason"].clone()
@@ -26,6 +27,7 @@ fn a_closed_port_is_reported_until_the_peer_is_up() {
     };
     assert!(troubled(&pair));
     let (code, checks) = pair.doctor(End::Terminal);
+    published::assert_as_published("gateway-doctor", &json!({ "checks": checks }));
     let peer = check(&checks, "peer other");
     assert_eq!((code, &peer["ok"]), (Some(1), &false.into()), "{checks:?}");
     assert!(peer["remedy"].as_str().unwrap().contains("listen"), "{peer}");

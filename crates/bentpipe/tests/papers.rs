@@ -34,6 +34,17 @@ fn an_item_is_reproduced_with_the_names_of_the_contract() {
     for file in ["report.html", "report.md", "entries.csv"] {
         assert!(fs::read_to_string(folder.path().join(file)).unwrap().contains("IW=10"), "{file}");
     }
+    let table = fs::read_to_string(folder.path().join("entries.csv")).unwrap();
+    for column in table.lines().next().unwrap().split(',') {
+        // The interval is a list of two, readings an object or null.
+        let within = |field: &str| column.strip_prefix(field).is_some_and(|rest| rest.starts_with('_'));
+        let holders = [paper, &paper["items"][0], entry];
+        let is_field = |field: &str| holders.iter().any(|holder| holder.get(field).is_some());
+        assert!(
+            is_field(column) || ["interval", "readings"].iter().any(|field| within(field) && is_field(field)),
+            "{column}"
+        );
+    }
     let again = papers(&["marchese", "--item", "table-3", "--json", "--jobs", "2"]);
     assert_eq!(again.stdout, output.stdout, "the same for any number of jobs");
 }
