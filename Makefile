@@ -71,6 +71,9 @@ lint: lint-python
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace $(FLAGS) --all-targets -- -D warnings
 	.ci/sans-io
+	@# What is packed is linked with musl, whose names and types differ from glibc's.
+	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-musl" ]; then \
+	  $(CARGO) check --package bentpipe-kernel --target x86_64-unknown-linux-musl; fi
 
 lint-python:
 	$(CARGO) fmt --manifest-path python/Cargo.toml --check

@@ -85,7 +85,7 @@ def queue(result: Result, rate_bps: float | None = None, ax: Axes | None = None,
     links, queues = result.links, result.queues
     names = {
         (run, direction): f"{link}: {start} to {end}"
-        for run, direction, link, start, end in zip(*(links[key] for key in ("run", "direction", "link", "from", "to")))
+        for run, direction, link, start, end in zip(*(links[key] for key in ("run", "direction", "name", "from", "to")))
     }
     number = itertools.count()
     for run, label in _runs(result, seed):

@@ -85,8 +85,8 @@ impl Recorder {
         self.runs += 1;
         let [runs, flows, links] = &mut self.tables;
         runs.append(of_run(number, &run));
-        flows.append(numbered(number, "flow", "name", results::flows(&run).columns));
-        links.append(numbered(number, "direction", "link", results::links(&run).columns));
+        flows.append(numbered(number, "flow", results::flows(&run).columns));
+        links.append(numbered(number, "direction", results::links(&run).columns));
         let (names, rows) = (run.report.flows.len(), std::mem::take(&mut run.flow_samples));
         self.samples.append(samples(number, &rows, names))?;
         self.queues.append(queues(number, &std::mem::take(&mut run.queue_samples)))?;
@@ -126,12 +126,10 @@ fn of_run(number: u32, run: &Run) -> Vec<(String, Values)> {
     ]
 }
 
-/// The columns of a run's flows or links behind the numbers of run and row; the column that names rows, the third, is called
-/// `name`.
-fn numbered(run: u32, id: &str, name: &str, columns: Vec<Column>) -> Vec<(String, Values)> {
+/// The columns of a run's flows or links behind the numbers of run and row.
+fn numbered(run: u32, id: &str, columns: Vec<Column>) -> Vec<(String, Values)> {
     let rows = columns.first().map_or(0, |column| column.values.len()) as u64;
     let mut columns = columns.into_iter().map(|column| (column.name.into_owned(), column.values)).collect::<Vec<_>>();
-    columns[2].0 = name.to_owned();
     columns.insert(0, one("run", Values::Integer(vec![Some(run.into()); rows as usize])));
     columns.insert(3, one(id, Values::Integer((0..rows).map(Some).collect())));
     columns

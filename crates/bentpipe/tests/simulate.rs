@@ -189,7 +189,7 @@ fn an_interrupt_keeps_what_is_finished() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["runs"].as_array().unwrap().len(), 1);
     let files = files(&folder.path().join("out"));
-    assert!(files["flows.csv"].starts_with(b"variant,seed,flow,"));
+    assert!(files["flows.csv"].starts_with(b"variant,seed,name,"));
     assert!(files.contains_key("packets-quick-1-a.pcapng") && !files.contains_key("packets-endless-1-a.pcapng"));
 }
 

@@ -28,7 +28,8 @@ pub fn is_bpf(target: &Path) -> io::Result<bool> {
     }
     // SAFETY: statfs() has succeeded, so that it has filled the buffer.
     let kind = unsafe { statistics.assume_init() }.f_type;
-    Ok(kind == libc::BPF_FS_MAGIC)
+    // Of other types with glibc and with musl.
+    Ok(i128::from(kind) == i128::from(libc::BPF_FS_MAGIC))
 }
 
 /// Whether the mounts of this process differ from those of the first process of its machine or container, as under `ip netns exec`

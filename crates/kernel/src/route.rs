@@ -26,20 +26,16 @@ const ONLINK: u8 = 4;
 /// Bytes of the header of a next hop among several (`rtnexthop`).
 pub(crate) const NEXT_HOP: usize = 8;
 
-/// Attributes (`RTA_*`) that libc does not name.
+/// Attributes (`RTA_*`) that libc does not name for every C library.
 pub(crate) const NEXT_HOP_ID: u16 = 30;
+const VIA: u16 = 18;
+const ENCAP_TYPE: u16 = 21;
+const ENCAP: u16 = 22;
 const EXPIRES: u16 = 23;
 
 /// Attributes that the kernel derives from the object that [`NEXT_HOP_ID`] names, and refuses beside it.
-const OF_NEXT_HOP: [u16; 7] = [
-    libc::RTA_OIF,
-    libc::RTA_GATEWAY,
-    libc::RTA_MULTIPATH,
-    libc::RTA_FLOW,
-    libc::RTA_VIA,
-    libc::RTA_ENCAP_TYPE,
-    libc::RTA_ENCAP,
-];
+const OF_NEXT_HOP: [u16; 7] =
+    [libc::RTA_OIF, libc::RTA_GATEWAY, libc::RTA_MULTIPATH, libc::RTA_FLOW, VIA, ENCAP_TYPE, ENCAP];
 
 /// Ticks of a second in what the kernel reports to programs (`USER_HZ`).
 const TICKS_PER_SECOND: i32 = 100;

@@ -69,7 +69,11 @@ const DENIED: &[libc::c_long] = &[
 pub fn deny_system_calls(allows_bpf: bool) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Missing(format!("seccomp: {error}"));
     let bpf = (!allows_bpf).then_some(libc::SYS_bpf);
-    let rules: BTreeMap<_, _> = DENIED.iter().copied().chain(bpf).map(|call| (call, Vec::new())).collect();
+    #[cfg_attr(
+        target_pointer_width = "64",
+        expect(clippy::useless_conversion, reason = "c_long has 32 bits elsewhere")
+    )]
+    let rules: BTreeMap<_, _> = DENIED.iter().copied().chain(bpf).map(|call| (i64::from(call), Vec::new())).collect();
     let architecture = std::env::consts::ARCH.try_into().map_err(|error: seccompiler::BackendError| failed(&error))?;
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture);

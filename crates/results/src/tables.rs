@@ -11,6 +11,9 @@ pub const TABLES: [&str; 5] = ["flows", "links", "samples", "queues", "capacity"
 
 /// The tables of a run, in the order of [`TABLES`]: a row for each flow, each direction of each link, each sample of a
 /// flow, each sample of a queue, each superframe of a terminal on a carrier. Every row begins with the run's variant and seed.
+///
+/// Columns of flows and links have the names of [`RunDocument`](crate::RunDocument)'s fields; those of a field within a field join both
+/// names by `_`. The other tables call a flow `flow` and a link `link`.
 pub fn tables(run: &Run) -> [Table; 5] {
     [flows(run), links(run), samples(run), queues(run), capacity(run)]
 }
@@ -44,7 +47,7 @@ pub fn flows(run: &Run) -> Table {
     let rtt = |name, value: fn(&RttReport) -> f64| number(rows, name, move |flow| flow.rtt.as_ref().map(value));
     let count = |name, value: fn(&FlowReport) -> u64| integer(rows, name, move |flow| Some(value(flow)));
     let columns = vec![
-        text(rows, "flow", |flow| Some(flow.name.as_str().into())),
+        text(rows, "name", |flow| Some(flow.name.as_str().into())),
         Column { name: "group".into(), values: Values::Text(groups) },
         count("bytes", |flow| flow.bytes),
         number(rows, "start_s", |flow| flow.start_s),
@@ -72,7 +75,7 @@ pub fn flows(run: &Run) -> Table {
 pub fn links(run: &Run) -> Table {
     let rows = &run.report.links[..];
     let mut columns = vec![
-        text(rows, "link", |link| Some(link.name.as_str().into())),
+        text(rows, "name", |link| Some(link.name.as_str().into())),
         text(rows, "from", |link| Some(link.from.as_str().into())),
         text(rows, "to", |link| Some(link.to.as_str().into())),
     ];

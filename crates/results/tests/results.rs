@@ -167,6 +167,50 @@ fn the_three_formats_hold_the_same_rows() {
     }
 }
 
+/// The fields of a JSON object; one within another has both names, joined by `_`.
+fn flat(object: &serde_json::Value) -> BTreeMap<String, serde_json::Value> {
+    let mut fields = BTreeMap::new();
+    for (name, value) in object.as_object().unwrap() {
+        match value.as_object() {
+            Some(_) => fields.extend(flat(value).into_iter().map(|(inner, value)| (format!("{name}_{inner}"), value))),
+            None => drop(fields.insert(name.clone(), value.clone())),
+        }
+    }
+    fields
+}
+
+#[test]
+fn a_field_has_one_name_in_tables_and_documents() {
+    let (run, _) = run(LOSSY, 2);
+    let document = serde_json::to_value(RunDocument::from(&run)).unwrap();
+    for (table, name) in ["flows", "links"].into_iter().enumerate() {
+        let rows = String::from_utf8(written(&run, table, Format::JsonLines)).unwrap();
+        let rows: Vec<_> = rows.lines().map(|line| flat(&serde_json::from_str(line).unwrap())).collect();
+        let objects: Vec<_> = document[name].as_array().unwrap().iter().map(flat).collect();
+        assert_eq!(rows.len(), objects.len());
+        for (mut row, object) in rows.into_iter().zip(objects) {
+            for label in ["variant", "seed"] {
+                assert_eq!(row.remove(label).unwrap(), document[label], "what identifies the run");
+            }
+            for (field, value) in object {
+                // Documents count drops in packets without saying so, and flows without pings have no `rtt` to take apart.
+                let column = if field.starts_with("dropped_") { format!("{field}_packets") } else { field };
+                let Some(there) = row.remove(&column) else {
+                    assert!(column == "rtt" && row["rtt_min_s"].is_null(), "{name} has no column {column}");
+                    continue;
+                };
+                // serde_json reads the last digit only nearly.
+                let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs();
+                let same = there.as_f64().zip(value.as_f64()).is_some_and(|(a, b)| near(a, b));
+                assert!(same || there == value, "{name}.{column}: {there} and {value}");
+            }
+            let rest: Vec<_> =
+                row.keys().filter(|column| !column.ends_with("_bytes") && !column.starts_with("rtt_")).collect();
+            assert!(rest.is_empty(), "{name} has columns that no document has: {rest:?}");
+        }
+    }
+}
+
 /// What the reader of Parquet takes.
 fn bytes(bytes: Vec<u8>) -> bytes::Bytes {
     bytes::Bytes::from(bytes)

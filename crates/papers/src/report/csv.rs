@@ -4,10 +4,10 @@ use super::document::EntryDocument;
 use super::{ItemReport, PaperReport, Row};
 use serde::Serialize;
 
-/// A line; the names of its fields are the columns'.
+/// A line; the names of its fields are the columns', and those of [`super::Document`]. A field within a field has both names, joined by `_`.
 #[derive(Serialize)]
 struct Line<'a> {
-    paper: &'a str,
+    name: &'a str,
     item: &'a str,
     unit: &'a str,
     key: String,
@@ -16,14 +16,14 @@ struct Line<'a> {
     corrected: Option<f64>,
     model: Option<f64>,
     simulated: Option<f64>,
-    simulated_low: Option<f64>,
-    simulated_high: Option<f64>,
+    interval_low: Option<f64>,
+    interval_high: Option<f64>,
     runs: Option<usize>,
     measured: Option<f64>,
     deviation: Option<f64>,
     verdict: &'a str,
-    readings_that_hold: Option<usize>,
-    readings: Option<usize>,
+    readings_holds: Option<usize>,
+    readings_of: Option<usize>,
     note: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub fn entries(reports: &[PaperReport]) -> Result<String, ::csv::Error> {
 fn line<'a>(report: &'a PaperReport, item: &'a ItemReport, row: &Row) -> Line<'a> {
     let entry = EntryDocument::from(row);
     Line {
-        paper: &report.name,
+        name: &report.name,
         item: &item.name,
         unit: &item.unit,
         key: entry.key,
@@ -51,14 +51,14 @@ fn line<'a>(report: &'a PaperReport, item: &'a ItemReport, row: &Row) -> Line<'a
         corrected: entry.corrected,
         model: entry.model,
         simulated: entry.simulated,
-        simulated_low: entry.interval.map(|interval| interval.0),
-        simulated_high: entry.interval.map(|interval| interval.1),
+        interval_low: entry.interval.map(|interval| interval.0),
+        interval_high: entry.interval.map(|interval| interval.1),
         runs: entry.runs,
         measured: entry.measured,
         deviation: entry.deviation,
         verdict: entry.verdict.map_or("", crate::Verdict::text),
-        readings_that_hold: entry.readings.map(|readings| readings.holds),
-        readings: entry.readings.map(|readings| readings.of),
+        readings_holds: entry.readings.map(|readings| readings.holds),
+        readings_of: entry.readings.map(|readings| readings.of),
         note: entry.note,
     }
 }
