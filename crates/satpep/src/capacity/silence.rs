@@ -1,4 +1,4 @@
-//! Reports that do not come: first less is sent, then nothing but probes.
+//! Reports that do not come: first less is sent, then a trickle that keeps asking.
 //!
 //! A report is due once what was sent could have been reported. On a link that is in use reports come in a steady stream, so that its
 //! end shows long before a round trip has passed.
