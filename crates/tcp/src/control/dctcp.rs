@@ -47,10 +47,7 @@ impl Control for Dctcp {
     }
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
-        let beyond = self.growth.slow_start(ack, window);
-        if beyond > 0.0 {
-            self.growth.avoid_congestion(beyond, window);
-        }
+        self.growth.grow(ack, window);
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {

@@ -83,6 +83,14 @@ impl Growth {
         wanted - taken
     }
 
+    /// Slow start, and congestion avoidance with what is left of the acknowledgement.
+    pub(crate) fn grow(&mut self, ack: &Ack, window: &mut Window) {
+        let beyond = self.slow_start(ack, window);
+        if beyond > 0.0 {
+            self.avoid_congestion(beyond, window);
+        }
+    }
+
     /// One segment more for each window acknowledged.
     pub(crate) fn avoid_congestion(&mut self, acked: f64, window: &mut Window) {
         if !self.rules.grows_by_whole_segments {
@@ -136,10 +144,7 @@ impl Control for Reno {
     }
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
-        let beyond = self.growth.slow_start(ack, window);
-        if beyond > 0.0 {
-            self.growth.avoid_congestion(beyond, window);
-        }
+        self.growth.grow(ack, window);
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
