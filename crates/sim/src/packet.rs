@@ -166,7 +166,7 @@ impl Body {
 }
 
 /// The bits of the header's field.
-const ALL_CONTROL: Flags = Flags(0xff);
+const ALL_CONTROL: Flags = Flags(0x1ff);
 
 /// A packet as a node saw it: when it left an endpoint there, or came in over a link.
 #[derive(Debug, Clone, Copy)]
