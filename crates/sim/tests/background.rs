@@ -52,3 +52,37 @@ fn shares(flows: &[(&str, u64)], from: u64, to: u64) -> (Vec<f64>, f64) {
         (delivered[delivered.len() - 1] - delivered[0]) as f64 * 8.0 / (to - from) as f64 / RATE
     };
     let srtts: Vec<_> = late(0).filter_map(|sample| sample.srtt).map(|srtt| srtt.as_millis_f64() - 50.0).collect();
+    ((0..flows.len()).map(share).collect(), srtts.iter().sum::<f64>() / srtts.len() as f64)
+}
+
+#[test]
+fn alone_they_use_the_link_behind_a_queue_of_their_target_at_most() {
+    // Slowdowns cost LEDBAT++ a tenth of the time.
+    for (control, least, most_delay) in [("ledbat", 0.9, 105.0), ("ledbat-plus-plus", 0.75, 62.0)] {
+        let (share, delay) = shares(&[(control, 0)], 30, 120);
+        assert!(share[0] > least, "{control}: {share:?}");
+        assert!(delay < most_delay, "{control}: {delay} ms");
+    }
+}
+
+#[test]
+fn they_give_way_to_cubic() {
+    for control in ["ledbat", "ledbat-plus-plus"] {
+        let (share, _) = shares(&[(control, 0), ("cubic", 20)], 60, 180);
+        assert!(share[0] < 0.15 && share[1] > 0.75, "{control}: {share:?}");
+    }
+}
+
+#[test]
+fn a_latecomer_gets_its_share_of_ledbat_plus_plus() {
+    let (share, _) = shares(&[("ledbat-plus-plus", 0), ("ledbat-plus-plus", 40)], 200, 500);
+    let ratio = share[1] / share[0];
+    assert!((0.4..=2.5).contains(&ratio), "{share:?}");
+}
+
+#[test]
+fn a_latecomer_takes_the_link_from_ledbat() {
+    // It sees the queue of the first as the path's own delay (section 4.4 of RFC 6817): the reason for slowdowns.
+    let (share, _) = shares(&[("ledbat", 0), ("ledbat", 40)], 100, 160);
+    assert!(share[1] > 2.0 * share[0], "{share:?}");
+}
