@@ -74,10 +74,10 @@ impl LoggedOutcome {
             Outcome::Departure { .. } => LoggedOutcome::Delivered,
             Outcome::Drop { reason, .. } => match reason {
                 DropReason::QueueFull => LoggedOutcome::QueueFull,
-                // An emulated link supersedes nothing: it has no `acks`.
+                // An emulated link supersedes nothing, for it has no `acks`, and does not go down.
                 DropReason::QueueDelay | DropReason::Superseded => LoggedOutcome::QueueDelay,
                 DropReason::Policed => LoggedOutcome::Policed,
-                DropReason::Loss => LoggedOutcome::Loss,
+                DropReason::Loss | DropReason::Down => LoggedOutcome::Loss,
             },
         }
     }

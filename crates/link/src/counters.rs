@@ -44,7 +44,7 @@ impl SubAssign for Tally {
 }
 
 /// Every packet that a link has seen, by outcome and reason:
-/// `offered + duplicated = delivered + dropped_queue_full + dropped_queue_delay + dropped_acks + dropped_policed + dropped_loss + in transit`.
+/// `offered + duplicated = delivered + dropped_queue_full + dropped_queue_delay + dropped_acks + dropped_policed + dropped_down + dropped_loss + in transit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counters {
     /// Given to the link.
@@ -61,6 +61,8 @@ pub struct Counters {
     pub dropped_acks: Tally,
     /// Dropped by the policer.
     pub dropped_policed: Tally,
+    /// Lost as the link went down, or while it was.
+    pub dropped_down: Tally,
     /// Lost on the way.
     pub dropped_loss: Tally,
     /// Marked by a managed queue instead of dropped (among those in transit, delivered or lost).
@@ -79,6 +81,7 @@ impl AddAssign for Counters {
         self.dropped_queue_delay = self.dropped_queue_delay + other.dropped_queue_delay;
         self.dropped_acks = self.dropped_acks + other.dropped_acks;
         self.dropped_policed = self.dropped_policed + other.dropped_policed;
+        self.dropped_down = self.dropped_down + other.dropped_down;
         self.dropped_loss = self.dropped_loss + other.dropped_loss;
         self.marked = self.marked + other.marked;
         self.reordered = self.reordered + other.reordered;
@@ -93,6 +96,7 @@ impl Counters {
             DropReason::QueueDelay => &mut self.dropped_queue_delay,
             DropReason::Superseded => &mut self.dropped_acks,
             DropReason::Policed => &mut self.dropped_policed,
+            DropReason::Down => &mut self.dropped_down,
             DropReason::Loss => &mut self.dropped_loss,
         }
     }
@@ -105,6 +109,7 @@ impl Counters {
             - self.dropped_queue_delay
             - self.dropped_acks
             - self.dropped_policed
+            - self.dropped_down
             - self.dropped_loss
     }
 }

@@ -12,7 +12,7 @@ use crate::steps::Timeline;
 use crate::transmitter::{Pace, Transmitter, VaryingRate};
 use crate::{
     Codel, ConfigError, Counters, Discipline, DropReason, DualPi2, FqCodel, FqPie, Handover, LinkConfig, LoggedOutcome,
-    Outcome, Packet, Pie, Red,
+    Outcome, Packet, Pie, QueueLimit, Red,
 };
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
@@ -117,6 +117,44 @@ impl<P: Packet> Link<P> {
             return self.in_transit.discard(self.now, DropReason::QueueFull, packet);
         }
         self.transmit(self.now, packet, size);
+    }
+
+    /// The same link, which decides about a packet when its turn to be sent comes, so that [`Link::lose_all`] finds what waits. It must
+    /// be empty.
+    #[must_use]
+    pub fn into_fallible(self, limit: QueueLimit) -> Self {
+        match self.queue {
+            Queue::DropTail(_) => Self { queue: Queue::Aqm(Box::new(ManagedQueue::plain(limit))), ..self },
+            _ => self,
+        }
+    }
+
+    /// The link went down at `now`: all that waits and all that is on the way is lost and given to `lost`, but for what is due. The link
+    /// shares no carrier, and [`Link::into_fallible`] has made it.
+    pub fn lose_all(&mut self, now: Instant, mut lost: impl FnMut(P)) {
+        self.advance(now);
+        let Self { queue, in_transit, counters, .. } = self;
+        let mut count = |reason: DropReason, packet: P| {
+            *counters.dropped_mut(reason) += packet.size();
+            lost(packet);
+        };
+        while let Some(outcome) = in_transit.pop() {
+            match outcome {
+                Outcome::Departure { packet, .. } => count(DropReason::Down, packet),
+                Outcome::Drop { packet, reason, .. } => count(reason, packet),
+            }
+        }
+        match queue {
+            Queue::Aqm(queue) => queue.drain(|packet| count(DropReason::Down, packet)),
+            Queue::Dual(queue) => queue.drain(|packet| count(DropReason::Down, packet)),
+            Queue::DropTail(_) | Queue::Granted(_) => {}
+        }
+    }
+
+    /// A packet of `size` comes while the link is down, and is lost.
+    pub fn refuse(&mut self, size: Bytes) {
+        self.counters.offered += size;
+        self.counters.dropped_down += size;
     }
 
     /// Whether everything about a packet is decided as it enters, and those that arrive do so in order and once: then

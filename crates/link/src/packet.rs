@@ -84,6 +84,8 @@ pub enum DropReason {
     Superseded,
     /// It exceeded the policer's rate.
     Policed,
+    /// The link went down.
+    Down,
     /// It was lost on the way, as the loss model decided.
     Loss,
 }

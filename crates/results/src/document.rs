@@ -27,6 +27,8 @@ pub struct RunDocument {
     pub gateways: Vec<GatewayReport>,
     /// Events that the simulator handled.
     pub events: u64,
+    /// Packets for which a node had no route.
+    pub no_route_packets: u64,
     /// Data packets that endpoints sent.
     pub data_packets: u64,
 }
@@ -79,6 +81,7 @@ impl From<&Run> for RunDocument {
             carriers: run.report.carriers.clone(),
             gateways: run.report.gateways.clone(),
             events: run.report.events,
+            no_route_packets: run.report.no_route_packets,
             data_packets: run.report.data_packets,
         }
     }
@@ -95,6 +98,7 @@ impl From<&LinkReport> for LinkDocument {
             delivered_packets: counters.delivered.packets,
             delivered_bytes: counters.delivered.bytes,
             dropped: BTreeMap::from([
+                ("down", counters.dropped_down.packets),
                 ("loss", counters.dropped_loss.packets),
                 ("queue_delay", counters.dropped_queue_delay.packets),
                 ("acks", counters.dropped_acks.packets),

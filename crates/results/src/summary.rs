@@ -188,6 +188,6 @@ fn link(runs: &[&Run], at: usize) -> LinkSummary {
                 + counters.dropped_acks.packets
                 + counters.dropped_policed.packets
         }),
-        lost: of(|counters| counters.dropped_loss.packets),
+        lost: of(|counters| counters.dropped_loss.packets + counters.dropped_down.packets),
     }
 }

@@ -102,6 +102,8 @@ const LINK_COUNTS: &[(&str, LinkCount)] = &[
     ("dropped_acks_bytes", |link| link.counters.dropped_acks.bytes),
     ("dropped_policed_packets", |link| link.counters.dropped_policed.packets),
     ("dropped_policed_bytes", |link| link.counters.dropped_policed.bytes),
+    ("dropped_down_packets", |link| link.counters.dropped_down.packets),
+    ("dropped_down_bytes", |link| link.counters.dropped_down.bytes),
     ("dropped_loss_packets", |link| link.counters.dropped_loss.packets),
     ("dropped_loss_bytes", |link| link.counters.dropped_loss.bytes),
     ("marked_packets", |link| link.counters.marked.packets),

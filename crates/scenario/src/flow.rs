@@ -1,5 +1,6 @@
 //! Who sends what to whom: the flows of a simulation, as data.
 
+use crate::routing::Routing;
 use crate::{Distribution, Network, NodeId};
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -288,6 +289,8 @@ pub struct Settings {
     pub stop: Stop,
     /// When to give up.
     pub limits: Limits,
+    /// How routes follow links that come and go.
+    pub routing: Routing,
     /// What to record.
     pub record: Record,
 }

@@ -23,6 +23,7 @@ mod preset;
 mod problem;
 mod reader;
 mod resolve;
+mod routing;
 mod satpep2003;
 mod schema;
 mod text;
@@ -34,6 +35,7 @@ pub use gateway::{FlowClass, GatewayConfig, GatewayError, SatpepSettings, Transp
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use reader::Reader;
 pub use resolve::Scenario;
+pub use routing::{Routing, UnderWay, UpTimes};
 pub use satpep::{CapacityMode, CrossTrafficPolicy, RateConfidence};
 pub use satpep2003::{Accept, Profile, Satpep2003};
 pub use schema::{json_schema, reference};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use units::{Duration, Rate};
 
 /// Keys of a link that are not settings of a direction.
-const OTHERS: [&str; 4] = ["name", "between", "forward", "reverse"];
+const OTHERS: [&str; 5] = ["name", "between", "up", "forward", "reverse"];
 
 /// Keys that make packets wait.
 const LIMITS: [&str; 4] = ["rate", "opportunities", "handover", "dama"];

@@ -1,5 +1,6 @@
 //! Nodes and the duplex links between them.
 
+use crate::routing::{Routing, UpTimes};
 use ::link::LinkConfig;
 use ::link::dama::{Carrier, CarrierConfig, Member};
 use std::cmp::Reverse;
@@ -76,6 +77,9 @@ pub enum NetworkError {
         /// The carrier that it names.
         carrier: String,
     },
+    /// A link that comes and goes, and shares a carrier.
+    #[error("link `{0}` shares a carrier on demand, which is always there: leave `up` or `dama` out")]
+    ComesAndGoesOnCarrier(String),
     /// A direction of a link that is no link.
     #[error("link `{link}`, from `{from}` to `{to}`: {source}")]
     Direction {
@@ -101,6 +105,8 @@ pub struct Direction {
     pub to: NodeId,
     /// Rate, delay, queue, losses.
     pub config: LinkConfig,
+    /// When it is there, if it comes and goes.
+    pub up: Option<UpTimes>,
 }
 
 /// Nodes joined by duplex links, each made of two [`link::Link`]s, one for each direction.
@@ -183,11 +189,34 @@ impl Network {
             })?;
         }
         self.links_by_name.insert(name.to_owned(), id);
-        self.directions.push(Direction { link: name.to_owned(), from: a, to: b, config: ab });
-        self.directions.push(Direction { link: name.to_owned(), from: b, to: a, config: ba });
+        self.directions.push(Direction { link: name.to_owned(), from: a, to: b, config: ab, up: None });
+        self.directions.push(Direction { link: name.to_owned(), from: b, to: a, config: ba, up: None });
         self.outgoing[a.index()].push(id);
         self.outgoing[b.index()].push(id.reverse());
         Ok(id)
+    }
+
+    /// Lets a link, both its directions, come and go. A direction that shares a carrier cannot: the carrier's plans would not know.
+    ///
+    /// # Errors
+    /// If it shares a carrier.
+    ///
+    /// # Panics
+    /// If the link is of another network.
+    pub fn set_up_times(&mut self, link: DirectionId, times: &UpTimes) -> Result<(), NetworkError> {
+        let pair = [link, link.reverse()].map(DirectionId::index);
+        if pair.iter().any(|at| self.directions[*at].config.dama.is_some()) {
+            return Err(NetworkError::ComesAndGoesOnCarrier(self.directions[pair[0]].link.clone()));
+        }
+        for at in pair {
+            self.directions[at].up = Some(times.clone());
+        }
+        Ok(())
+    }
+
+    /// Whether packets between two nodes may take another way later.
+    pub fn has_routes_that_change(&self, routing: Routing) -> bool {
+        routing.every.is_some() || self.directions.iter().any(|direction| direction.up.is_some())
     }
 
     /// Adds a carrier that directions of links may share: those whose configuration names it.

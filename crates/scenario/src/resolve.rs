@@ -5,6 +5,7 @@ use crate::Reader;
 use crate::format::{self, flow::Start};
 use crate::link::NoQueue;
 use crate::preset::Preset;
+use crate::routing::{Routing, UnderWay, UpTimes};
 use crate::{
     Accept, DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Profile, Record, Satpep2003,
     SatpepSettings, Settings, Stop, Traffic, Transport,
@@ -231,7 +232,10 @@ impl<'a> Resolver<'a> {
             let is_added = match same {
                 Some(sound) => {
                     let [there, back] = [0, 1].map(|way| &sound.scenario.network.directions()[2 * at + way]);
-                    network.add_link(&name, there.from, there.to, there.config.clone(), back.config.clone()).is_ok()
+                    let added =
+                        network.add_link(&name, there.from, there.to, there.config.clone(), back.config.clone());
+                    let up = there.up.as_ref();
+                    added.is_ok_and(|link| up.is_none_or(|up| network.set_up_times(link, up).is_ok()))
                 }
                 None => self.link(network, &name, node).is_some(),
             };
@@ -271,7 +275,26 @@ impl<'a> Resolver<'a> {
             }
         }
         let ([Some(a), Some(b)], [forward, reverse]) = (&ends[..], &configs[..]) else { return None };
-        network.add_link(name, *a, *b, forward.clone(), reverse.clone()).ok().map(|_| ())
+        let up = match node.get("up") {
+            Some(up) => Some((up, self.up_times(name, up)?)),
+            None => None,
+        };
+        let link = network.add_link(name, *a, *b, forward.clone(), reverse.clone()).ok()?;
+        if let Some((at, times)) = up
+            && let Err(error) = network.set_up_times(link, &times)
+        {
+            self.fault(at, error.to_string());
+            return None;
+        }
+        Some(())
+    }
+
+    /// When a link is there.
+    fn up_times(&mut self, name: &str, node: &Node) -> Option<UpTimes> {
+        let up: format::link::Up = self.typed(node, &["link", name, "up"])?;
+        let steps = up.steps.iter().map(|(at, is_up)| (at.0, *is_up)).collect();
+        let times = UpTimes::new(steps, up.repeat.map(|repeat| repeat.0));
+        times.map_err(|problem| self.fault(node, format!("link.{name}.up: {problem}"))).ok()
     }
 
     /// Every flow, and what the document calls it.
@@ -548,11 +571,12 @@ impl<'a> Resolver<'a> {
     }
 
     fn settings(&mut self) -> Option<Settings> {
-        if let Some(sound) = self.sound_with(&["nodes", "flow", "stop", "record"]) {
+        if let Some(sound) = self.sound_with(&["nodes", "flow", "stop", "record", "routing"]) {
             return Some(sound.scenario.settings.clone());
         }
         let stop: Option<format::Stop> = self.section("stop");
         let record = self.record();
+        let routing: format::Routing = self.section("routing")?;
         let stop = stop?;
         let limits = Limits::default();
         Some(Settings {
@@ -565,6 +589,13 @@ impl<'a> Resolver<'a> {
                 events: stop.max_events.unwrap_or(limits.events),
                 memory: stop.max_memory.map_or(limits.memory, |size| size.0),
                 ..limits
+            },
+            routing: Routing {
+                every: routing.every.map(|every| every.0),
+                under_way: match routing.under_way {
+                    None | Some(format::UnderWay::Keep) => UnderWay::Keep,
+                    Some(format::UnderWay::Lose) => UnderWay::Lose,
+                },
             },
             record: record?,
         })

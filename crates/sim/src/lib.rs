@@ -14,6 +14,7 @@ mod heads;
 mod ns2_times;
 mod packet;
 mod report;
+mod routes;
 pub mod satpep2003;
 mod simulation;
 mod split;
@@ -29,6 +30,7 @@ pub use report::{
 pub use scenario::{
     Application, CapacityMode, CrossTrafficPolicy, Direction, DirectionId, Distribution, FlowClass, FlowConfig,
     FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Quantity, Random,
-    RateConfidence, Record, SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport,
+    RateConfidence, Record, Routing, SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport, UnderWay,
+    UpTimes,
 };
 pub use simulation::{SetupError, Simulation};

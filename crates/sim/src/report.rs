@@ -24,6 +24,8 @@ pub struct Report {
     pub gateways: Vec<GatewayReport>,
     /// Events: arrivals of packets and timers.
     pub events: u64,
+    /// Packets for which a node had no route.
+    pub no_route_packets: u64,
     /// Packets with data that endpoints sent: TCP segments with payload (retransmissions too), UDP, echo requests.
     pub data_packets: u64,
 }

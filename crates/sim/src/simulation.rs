@@ -122,7 +122,7 @@ impl Simulation {
     ) -> Result<Self, SetupError> {
         let split = SplitFlows::new(&gateways, &network, &flows)?;
         let (pair_timers, timers) = split.timers(flows.len() as u32 * TIMERS);
-        let mut wire = Wire::new(&network, timers, &settings.record, split.clone())?;
+        let mut wire = Wire::new(&network, timers, &settings, split.clone())?;
         let mut paths = PathTable::default();
         let mut names = std::collections::BTreeSet::new();
         let mut agents = Vec::with_capacity(flows.len());
@@ -158,6 +158,7 @@ impl Simulation {
             let site = Site { wire: &mut wire, paths: &mut paths, network: &network, agent, timer, seed };
             pairs.push(Gateway::new(config, split.pairs[number].clone(), site)?);
         }
+        wire.follow_links();
         let has_ns2_order = agents.iter().any(Agent::has_ns2_order);
         if has_ns2_order {
             wire.keep_ns2_times(&network);
@@ -312,6 +313,7 @@ impl Simulation {
             carriers: self.wire.carrier_reports(&self.network),
             gateways: pairs.map(|(pair, config)| pair.report(config, &self.flows)).collect(),
             events: self.events,
+            no_route_packets: self.wire.no_route_packets(),
             data_packets: self.wire.data_packets,
         }
     }
@@ -355,6 +357,9 @@ impl Simulation {
 
     /// A timer of a gateway or a carrier was due.
     fn wake_pair(&mut self, timer: u32) -> Option<Stopped> {
+        if self.wire.wake_routes(timer) {
+            return None;
+        }
         if self.wire.wake_carrier(timer) {
             self.pairs.iter_mut().for_each(|pair| pair.handle_allocation(&mut self.wire));
             return None;

@@ -6,11 +6,12 @@ use crate::fused_links::{FusedLinks, Then};
 use crate::heads::Heads;
 use crate::ns2_times::{EventTime, Ns2Times};
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
+use crate::routes::{Routes, Step};
 use crate::satpep2003::{Allocator, Division};
 use crate::split::SplitFlows;
 use crate::{
     CapacitySample, CarrierReport, DirectionId, FlowSample, Network, NetworkError, NodeId, PacketRecord, QueueSample,
-    Record,
+    Settings,
 };
 use link::{Acks, Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ use units::{Bytes, Ecn, Instant, Probability, Rate};
 const END: u32 = u32::MAX;
 /// Marks a direction in the table of paths from which packets go on without an event; see [`crate::fused_links`].
 const PASSES: u32 = 1 << 31;
+
+/// With [`PASSES`], marks the only entry of a path that is computed anew: the rest is the number of its destination.
+const ROUTED: u32 = 1 << 30;
 
 /// Where a path starts in the table of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +35,10 @@ pub(crate) struct Wire {
     pub(crate) now: Instant,
     links: Vec<Link<Packet>>,
     carriers: Carriers,
-    /// The timer of the first carrier, behind all others.
+    /// The timer of the first carrier, behind all others but that of routes.
     first_carrier_timer: u32,
+    /// Routes, if they change.
+    routes: Option<Box<Routes>>,
     pub(crate) parcels: Parcels,
     /// What the datagrams of gateways say.
     pub(crate) heads: Heads,
@@ -105,16 +111,22 @@ impl Wire {
     pub(crate) fn new(
         network: &Network,
         timers: u32,
-        record: &Record,
+        settings: &Settings,
         pairs: SplitFlows,
     ) -> Result<Self, NetworkError> {
         network.check_carriers()?;
-        let watched = &record.packets_at[..];
-        let carriers = Carriers::new(network, record.capacity)?;
+        let watched = &settings.record.packets_at[..];
+        let carriers = Carriers::new(network, settings.record.capacity)?;
+        let routes = Routes::new(network, settings.routing).map(Box::new);
         let directions = network.directions();
         let links = directions
             .iter()
-            .map(|direction| Link::new(direction.config.clone()).expect("the network has validated it"))
+            .enumerate()
+            .map(|(number, direction)| {
+                let link = Link::new(direction.config.clone()).expect("the network has validated it");
+                let may_lose = |routes: &Routes| routes.may_lose(DirectionId::new(number as u32));
+                if routes.as_deref().is_some_and(may_lose) { link.into_fallible(direction.config.queue) } else { link }
+            })
             .collect();
         let mut nodes = vec![false; network.nodes().len()];
         for node in watched {
@@ -129,7 +141,8 @@ impl Wire {
             copied: vec![None; directions.len()],
             duplicates: directions.iter().map(|direction| direction.config.duplicate > Probability::ZERO).collect(),
             arrivals: EventQueue::new(directions.len()),
-            timers: EventQueue::new((timers + carriers.count()) as usize),
+            timers: EventQueue::new((timers + carriers.count() + 1) as usize),
+            routes,
             carriers,
             paths: Vec::new(),
             fused_links: FusedLinks::new(directions.len()),
@@ -159,6 +172,60 @@ impl Wire {
         true
     }
 
+    fn set_routes_timer(&mut self) {
+        if let Some(routes) = &self.routes {
+            let (timer, at) = (self.first_carrier_timer + self.carriers.count(), routes.next_timeout());
+            self.set_timer(timer, at.min(NEVER));
+        }
+    }
+
+    /// If the timer that was due is that of routes, links come and go, and routes follow; returns whether it is.
+    pub(crate) fn wake_routes(&mut self, timer: u32) -> bool {
+        let is_theirs = timer == self.first_carrier_timer + self.carriers.count();
+        if is_theirs {
+            self.follow_links();
+        }
+        is_theirs
+    }
+
+    /// Brings links and routes up to date: at the start, when all paths are known, and at each of their times.
+    pub(crate) fn follow_links(&mut self) {
+        let Some(routes) = &mut self.routes else { return };
+        let (now, links) = (self.now, &self.links);
+        let gone = routes.advance(now, |direction| links[direction as usize].delay(now));
+        for direction in gone {
+            let is_lost = self.routes.as_ref().is_some_and(|routes| routes.may_lose(DirectionId::new(direction)));
+            if is_lost {
+                self.lose_all(direction);
+            }
+        }
+        self.set_routes_timer();
+    }
+
+    /// A link has gone with all that it had.
+    fn lose_all(&mut self, direction: u32) {
+        let mut lost = Vec::new();
+        self.links[direction as usize].lose_all(self.now, |packet| lost.push(packet.parcel));
+        self.arrivals.set(direction, NEVER);
+        for parcel in lost {
+            let own = if self.duplicates[direction as usize] { self.own(direction, parcel) } else { parcel };
+            self.drop(own);
+        }
+    }
+
+    /// Packets for which there was no way.
+    pub(crate) fn no_route_packets(&self) -> u64 {
+        self.routes.as_ref().map_or(0, |routes| routes.no_route)
+    }
+
+    /// The path of packets to `node`, wherever they begin, if routes change.
+    fn routed_path(&mut self, node: NodeId) -> Option<Path> {
+        let destination = self.routes.as_mut()?.destination(node);
+        let path = Path(self.paths.len() as u32);
+        self.paths.push(PASSES | ROUTED | destination);
+        Some(path)
+    }
+
     /// The rate that the terminal whose way to the hub is `direction` has now, as the latest plan that it received says;
     /// `None` if the direction shares no carrier.
     pub(crate) fn allocated(&self, direction: DirectionId) -> Option<Rate> {
@@ -184,6 +251,9 @@ impl Wire {
     /// Lets packets pass without an event wherever all paths allow it: to be called when all paths are known. Then what
     /// [`Wire::queues`] tells and what is recorded at nodes would not be as of now.
     pub(crate) fn let_packets_pass(&mut self) {
+        if self.routes.is_some() {
+            return;
+        }
         let feeders = self.feeders();
         for i in 1..self.paths.len() {
             let (from, to) = (self.paths[i - 1], self.paths[i]);
@@ -339,16 +409,53 @@ impl Wire {
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
-            if let Some(times) = &mut self.ns2_times {
-                times.now = times.arrival(packet.parcel).at;
-            }
-            if packet.ecn.is_marked() {
-                self.parcels.mark(packet.parcel);
-            }
-            return Event::Delivery(packet.parcel);
+            return self.deliver(&packet);
         }
         packet.hop += 1;
-        self.enqueue(next, packet);
+        if next & PASSES == 0 {
+            self.put(next, self.now, packet);
+            return Event::Passage;
+        }
+        self.go_on(self.ends[direction as usize], next, packet)
+    }
+
+    /// A packet is where it was sent.
+    #[inline]
+    fn deliver(&mut self, packet: &Packet) -> Event {
+        if let Some(times) = &mut self.ns2_times {
+            times.now = times.arrival(packet.parcel).at;
+        }
+        if packet.ecn.is_marked() {
+            self.parcels.mark(packet.parcel);
+        }
+        Event::Delivery(packet.parcel)
+    }
+
+    /// A packet at `node` goes on by a step that is no plain link.
+    fn go_on(&mut self, node: NodeId, step: u32, packet: Packet) -> Event {
+        if step & ROUTED == 0 {
+            self.pass(step & !PASSES, packet);
+            return Event::Passage;
+        }
+        self.route(node, step & !(PASSES | ROUTED), packet)
+    }
+
+    /// A packet at `node` takes the way that is the shortest now to its destination, whose entry is the one before its hop.
+    fn route(&mut self, node: NodeId, destination: u32, mut packet: Packet) -> Event {
+        packet.hop -= 1;
+        let Some(routes) = &mut self.routes else { return Event::Passage };
+        match routes.step(destination, node) {
+            Step::Arrived => return self.deliver(&packet),
+            Step::Over(direction) => self.put(direction, self.now, packet),
+            Step::Down(direction) => {
+                self.links[direction as usize].refuse(link::Packet::size(&packet));
+                self.drop(packet.parcel);
+            }
+            Step::Nowhere => {
+                routes.no_route += 1;
+                self.drop(packet.parcel);
+            }
+        }
         Event::Passage
     }
 
@@ -395,16 +502,12 @@ impl Wire {
         if self.tap.on {
             self.record(node, &packet);
         }
-        self.enqueue(self.paths[path.0 as usize], packet);
-    }
-
-    /// Puts a packet on the link `step`, or through it and those behind it.
-    #[inline]
-    fn enqueue(&mut self, step: u32, packet: Packet) {
+        let step = self.paths[path.0 as usize];
         if step & PASSES == 0 {
             self.put(step, self.now, packet);
         } else {
-            self.pass(step & !PASSES, packet);
+            // It is not yet where it goes: a path has two ends.
+            let _ = self.go_on(node, step, packet);
         }
     }
 
@@ -522,7 +625,7 @@ impl PathTable {
     pub(crate) fn find(&mut self, wire: &mut Wire, network: &Network, from: NodeId, to: NodeId) -> Option<Path> {
         *self.known.entry((from, to)).or_insert_with(|| {
             let directions = network.path(from, to).filter(|directions| !directions.is_empty())?;
-            Some(wire.add_path(&directions))
+            wire.routed_path(to).or_else(|| Some(wire.add_path(&directions)))
         })
     }
 }

@@ -11,6 +11,7 @@ mod l4s;
 mod ns2;
 mod prediction;
 mod refusals;
+mod routes;
 mod satpep2003;
 mod scenarios;
 mod simulation;

@@ -30,6 +30,10 @@ impl Emulated {
             .map(|direction| direction.link.as_str())
             .collect();
         names.dedup();
+        if let Some(direction) = network.directions().iter().find(|direction| direction.up.is_some()) {
+            let link = &direction.link;
+            return Err(Error::Input(format!("link `{link}` comes and goes (`up`): only simulated links do")));
+        }
         if names.is_empty() {
             return Err(Error::Input("no link has a rate, a delay or losses: there is nothing to emulate".to_owned()));
         }

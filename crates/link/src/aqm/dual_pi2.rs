@@ -88,6 +88,15 @@ impl<P: Packet> Queue<P> {
         queue.push(Waiting { arrived: now, size, packet, is_replaceable: false });
     }
 
+    /// Gives up all that waits.
+    pub(crate) fn drain(&mut self, mut lost: impl FnMut(P)) {
+        for queue in [&mut self.low_latency, &mut self.classic] {
+            while let Some(waiting) = queue.pop() {
+                lost(waiting.packet);
+            }
+        }
+    }
+
     /// The packet whose transmission begins at `now`, and when it had arrived; gives those that are dropped to `discard`.
     pub(crate) fn pop(&mut self, now: Instant, discard: &mut impl FnMut(Overflow, P)) -> Option<(Instant, P)> {
         self.catch_up(now);

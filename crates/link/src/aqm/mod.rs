@@ -250,6 +250,16 @@ impl<P: Packet> ManagedQueue<P> {
         }
     }
 
+    /// Gives up all that waits.
+    pub(crate) fn drain(&mut self, mut lost: impl FnMut(P)) {
+        for flow in &mut self.flows {
+            while let Some(waiting) = flow.fifo.pop() {
+                lost(waiting.packet);
+            }
+        }
+        (self.packets, self.bytes) = (0, Bytes::ZERO);
+    }
+
     /// Moves the flow at the head of its list to the end of the old ones.
     fn rotate(&mut self, index: usize, is_new: bool) {
         if is_new {

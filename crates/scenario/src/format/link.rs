@@ -5,6 +5,7 @@ use super::steps::Steps;
 use crate::text::Queue;
 use document::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
 use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// A link between two nodes. Keys apply to both directions; `forward` and `reverse` override them for one.
 #[derive(JsonSchema)]
@@ -15,6 +16,9 @@ pub(crate) struct Link {
     /// The two nodes. Forward is from the first to the second.
     #[schemars(length(min = 2, max = 2))]
     between: Vec<Name>,
+    /// When the link is there, if it comes and goes: both directions, and packets take other ways meanwhile. Not with `dama`.
+    #[serde(default)]
+    up: Option<Up>,
     #[serde(flatten)]
     both: Direction,
     /// Settings of the direction from the first node to the second only.
@@ -23,6 +27,16 @@ pub(crate) struct Link {
     /// Settings of the direction from the second node to the first only.
     #[serde(default)]
     reverse: Option<Direction>,
+}
+
+/// When a link is there. Before the first time it is.
+#[derive(JsonSchema, Deserialize)]
+pub(crate) struct Up {
+    /// Rising times, each with whether the link is up from then on: `[["10s", false], ["20s", true]]`.
+    #[schemars(length(min = 1))]
+    pub(crate) steps: Vec<(Time, bool)>,
+    /// Period after which the steps start again. By default they do not.
+    pub(crate) repeat: Option<Interval>,
 }
 
 /// A direction of a link.

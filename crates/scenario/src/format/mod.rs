@@ -35,6 +35,9 @@ pub(crate) struct File {
     /// Links, each between two nodes. Packets take the path of least delay; among equal ones, that of fewest links.
     #[schemars(length(min = 1))]
     link: Vec<Link>,
+    /// How routes follow links that come and go.
+    #[serde(default)]
+    routing: Routing,
     /// Return carriers that terminals share on demand.
     #[serde(default)]
     carrier: Vec<Carrier>,
@@ -66,6 +69,26 @@ pub(crate) struct File {
 #[derive(JsonSchema)]
 #[schemars(extend("x-changes" = true))]
 pub(crate) struct Changes {}
+
+/// How routes follow links that come and go (`up`), and delays that change.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct Routing {
+    /// Compute routes at this interval, by the delays at that time; a link that goes down meanwhile loses what is sent to it. By default routes
+    /// are computed when a link comes or goes.
+    pub(crate) every: Option<Interval>,
+    /// What happens to packets on a link that goes down: they are delivered (keep), or lost with all that waits (lose).
+    #[schemars(extend("default" = "keep"))]
+    pub(crate) under_way: Option<UnderWay>,
+}
+
+/// What happens to packets on a link that goes down.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum UnderWay {
+    Keep,
+    Lose,
+}
 
 /// The seeds of replicas: one run for each.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
