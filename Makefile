@@ -32,8 +32,8 @@ test-rust: to-run
 	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace $(FLAGS) --no-fail-fast'; \
 	fi
 
-# Not part of `make test`: the build of its module takes minutes. The Python package, in an environment of its own with what python/requirements.txt pins. Without Python its tests are skipped, or fail
-# if BENTPIPE_MUST_RUN is set.
+# The Python package, in an environment of its own with what python/requirements.txt pins. Without Python its tests are skipped, or
+# fail if BENTPIPE_MUST_RUN is set. Not part of `make test`: the build of its module takes minutes.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 PYTHON ?= python3
 VENV = $(TARGET)/venv

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import matplotlib
@@ -36,8 +35,3 @@ def command() -> str:
 def scenarios() -> Path:
     """The scenarios of the repository."""
     return ROOT / "scenarios"
-
-
-def has(program: str) -> bool:
-    """Whether a program is installed."""
-    return shutil.which(program) is not None
