@@ -1,7 +1,8 @@
 //! The scenario format: what it accepts, and what it says about what it does not.
 
 use ::scenario::{
-    Application, Distribution, Experiment, Random, Scenario, Traffic, Transfer, Transport, json_schema, load, reference,
+    Application, Distribution, Experiment, Random, Routing, Scenario, Traffic, Transfer, Transport, UnderWay,
+    json_schema, load, reference,
 };
 use link::{LossModel, QueueLimit};
 use proptest::prelude::*;
@@ -454,6 +455,29 @@ fn repair_takes_half_of_a_full_link_at_most() {
         assert!(faults.iter().any(|fault| fault.contains("repair_overhead")), "{faults:#?}");
     }
     read(&pair("0.5"), &[]).unwrap_or_else(|faults| panic!("{faults:#?}"));
+}
+
+#[test]
+fn links_come_and_go_at_rising_times_and_not_on_a_carrier() {
+    for (wrong, part) in [
+        ("{ steps = [] }", "up"),
+        ("{ steps = [[\"5s\", false], [\"5s\", true]] }", "link.ab.up: 5s does not come after 5s"),
+        (
+            "{ steps = [[\"5s\", false]], repeat = \"4s\" }",
+            "link.ab.up: it repeats after 4s, before its last step at 5s",
+        ),
+        ("{ steps = [[\"5s\", \"down\"]] }", "link.ab.up"),
+    ] {
+        let faults = faults(SMALL, &[&format!("link.ab.up={wrong}")]);
+        assert!(faults.iter().any(|fault| fault.contains(part)), "{wrong}: {faults:#?}");
+    }
+    let scenario =
+        accepted(SMALL, &["link.ab.up={ steps = [[\"5s\", false]] }", "routing.under_way=lose", "routing.every=1s"]);
+    let ab = scenario.network.link("ab").unwrap();
+    let up = [ab, ab.reverse()].map(|way| scenario.network.directions()[way.index()].up.clone());
+    assert!(up.iter().all(|up| up.as_ref().is_some_and(|up| !up.is_up(Instant::ZERO + Duration::from_secs(5)))));
+    let routing = Routing { every: Some(Duration::from_secs(1)), under_way: UnderWay::Lose };
+    assert_eq!(scenario.settings.routing, routing);
 }
 
 #[test]
