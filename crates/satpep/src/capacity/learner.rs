@@ -46,6 +46,8 @@ pub(super) struct Learner {
     pub(super) is_shared: bool,
     /// How many peers there are.
     pub(super) peers: usize,
+    /// One peer is sent to: all of the link is its own.
+    pub(super) is_alone: bool,
     /// Others are on the link and have what room they take: a queue may be theirs, and says nothing of the link.
     pub(super) is_crowded: bool,
     /// How unevenly packets leave, as a factor.
@@ -169,6 +171,7 @@ impl Learner {
             noise: 0.0005,
             is_shared: false,
             peers: 1,
+            is_alone: true,
             is_crowded: false,
             slack: 1.0,
             counts: Counts::default(),

@@ -303,6 +303,7 @@ impl Capacity {
             self.learner.is_shared = shared.has_others;
         }
         self.learner.peers = self.ways.len();
+        self.learner.is_alone = self.ways.len() == 1;
         self.learner.is_crowded = self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.has_others(self.rate());
         let counts = self.ways.counts();
         let is_own_loss = self.ways.loses_alone(peer);

@@ -190,6 +190,11 @@ impl Probing {
         self.is_limited || now - self.overshot_at < 1.5 * rtt + 0.1
     }
 
+    /// Whether so much was lost lately that it may have been a policer's doing.
+    pub(super) fn suspects_policer(&self, now: f64) -> bool {
+        self.is_limited || now <= self.suspected_until
+    }
+
     pub(super) fn forbids_trains(&self, now: f64, rtt: f64) -> bool {
         self.experiment.is_some() || (self.is_limited && now < self.next_trial - 2.0 * rtt)
     }

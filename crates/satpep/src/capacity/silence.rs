@@ -37,7 +37,7 @@ impl Silence {
     /// What is sent of the estimate while reports are overdue.
     pub(super) const QUIET_PACE: f64 = 0.25;
     /// And where the link is taken for cut, until the session notices and sends probes only: the search for a smaller MTU goes on.
-    pub(super) const SILENT_PACE: f64 = 1.0 / 16.0;
+    pub(super) const SILENT_PACE: f64 = 1.0 / 64.0;
     /// A report is overdue after this long, or so many of the longest gaps between reports. A cut link is sent little into then.
     const LEAST: f64 = 0.06;
     const GAPS: f64 = 3.0;

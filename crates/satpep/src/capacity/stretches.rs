@@ -15,11 +15,13 @@ pub(super) struct Push {
     pub(super) share: f64,
     /// Since when without a queue.
     since: Option<f64>,
+    /// When a queue last lowered an estimate that was measured.
+    fell_at: f64,
 }
 
 impl Default for Push {
     fn default() -> Self {
-        Self { is_on: false, share: Self::LEAST, since: None }
+        Self { is_on: false, share: Self::LEAST, since: None, fell_at: f64::NEG_INFINITY }
     }
 }
 
@@ -27,6 +29,10 @@ impl Push {
     /// Two per cent are 11 ms of queue in a round trip of a GEO hop.
     pub(super) const LEAST: f64 = 0.02;
     const MOST: f64 = 0.25;
+    /// For so many seconds after a fall, which may have been too deep or short, more is tried. On a recorded Starlink link 0.06 reach
+    /// 0.95 of what it carries, and 0.15 reach 0.97.
+    const FALLEN: f64 = 0.15;
+    const FALLEN_FOR: f64 = 10.0;
 }
 
 /// Two adjacent stretches over which the queue grew.
@@ -86,6 +92,9 @@ impl Learner {
 
     /// A round trip of pushing without a queue: there is more.
     fn push_on(&mut self, now: f64, point: &Point) {
+        if self.probing.suspects_policer(now) {
+            self.push.share = self.push.share.min(Push::LEAST);
+        }
         let pushes = self.push.is_on
             && !self.is_crowded
             && !self.probing.is_limited
@@ -96,7 +105,8 @@ impl Learner {
         if !pushes {
             self.push.since = None;
             if point.queue > self.busy() {
-                self.push.share = Push::LEAST;
+                let may_recover = self.is_alone && now - self.push.fell_at < Push::FALLEN_FOR;
+                self.push.share = if may_recover { Push::FALLEN } else { Push::LEAST };
             }
             return;
         }
@@ -152,6 +162,9 @@ impl Learner {
         self.carried = self.raised_by.is_some().then_some(growth.carried).filter(|_| was_raised);
         let rate = if growth.took > 0.1 { growth.latest } else { growth.carried };
         if !self.is_crowded {
+            if self.why != EstimateSource::Prior {
+                self.push.fell_at = now;
+            }
             self.set(rate.max(self.rate * Self::DEEPEST), EstimateSource::Queue);
         }
         (self.lowered_at, self.grown_at) = (now, now);

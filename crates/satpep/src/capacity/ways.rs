@@ -238,6 +238,7 @@ impl Way {
         let mut learner = Learner::new(belief, Duration::from_secs_f64(link.rtt.smoothed));
         learner.end_guess();
         learner.slack = Self::SLACK;
+        learner.is_alone = false;
         Self { path: Path::default(), learner, is_narrow: false, own_bytes: 0, latest_report: 0.0 }
     }
 
