@@ -53,6 +53,24 @@ fn connections_are_open_at_once_and_new_ones_come_at_a_rate_and_each_is_answered
 }
 
 #[test]
+fn the_cost_of_a_pair_is_measured_for_each_gateway_and_beside_another_build() {
+    let this = env!("CARGO_BIN_EXE_bentpipe");
+    let Some(rows) = rows("cost", &["--only", "50Mbit/s, 60ms", "--beside", this]) else { return };
+    let rows = rows.as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| (&row["case"], &row["program"])).collect();
+    let [clean, lossy] = ["50Mbit/s, 60ms", "50Mbit/s, 60ms, 1e-2 lost"].map(Value::from);
+    let [one, other] = ["this", "other"].map(Value::from);
+    assert_eq!(names, [(&clean, &one), (&clean, &other), (&lossy, &one), (&lossy, &other)]);
+    for row in rows {
+        let figure = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+        let both = figure("sender_cpu_s_per_gb") + figure("receiver_cpu_s_per_gb");
+        assert!((both / figure("cpu_s_per_gb") - 1.0).abs() < 0.01 && both > 0.1, "{row}");
+        assert!(figure("throughput_bps") > 25e6 && (1.03..1.3).contains(&figure("link_bytes_ratio")), "{row}");
+        assert!(figure("waits_per_mb") > 0.0 && row["cpu_us_per_connection"].is_null(), "{row}");
+    }
+}
+
+#[test]
 fn an_unknown_experiment_is_named_with_exit_code_2() {
     let output = Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(["bench", "everything"]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();

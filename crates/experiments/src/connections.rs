@@ -99,6 +99,12 @@ pub fn run(setup: &Setup, load: &Load, only: &str) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
+/// Measures the row of `satpep`.
+pub(crate) fn measure_satpep(setup: &Setup, load: &Load) -> Result<Row, Error> {
+    let rows = run(setup, load, TRANSPORTS[0].0)?;
+    rows.into_iter().next().ok_or_else(|| Error::failed("no connections were measured"))
+}
+
 /// How many are to be open at once: as many as a gateway has descriptors for, unless fewer are wanted.
 fn connections(load: &Load, descriptors_each: u64) -> Result<u64, Error> {
     let limit = kernel::process::raise_open_files()?;

@@ -12,6 +12,7 @@
 //! | [`throughput`] | what a gateway pair carries without a satellite, and its processor time |
 //! | [`relay`] | the same for each satellite transport |
 //! | [`connections`] | thousands of open connections, then new ones at a rate |
+//! | [`cost`] | processor time and memory of a gateway pair, beside another build |
 //!
 //! All but simulations run in the private namespaces of the calling process (`kernel::namespace::enter_private`) and start the
 //! program of the [`Setup`] as gateways and as ends of connections. Figures are medians over the setup's repeats.
@@ -19,6 +20,7 @@
 
 pub mod capacity;
 pub mod connections;
+pub mod cost;
 pub mod echo;
 mod hosts;
 pub mod hub;

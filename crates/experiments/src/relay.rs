@@ -46,7 +46,7 @@ pub fn run(setup: &Setup, pepsal: Option<&Path>) -> Result<Vec<Row>, Error> {
 
 /// What PEPsal carries in the gateways' place, in clear. It passes no half-close, with which every transfer
 /// of the other rows ends: here the client sends without an end.
-fn measure_pepsal(setup: &Setup, program: &Path) -> Result<throughput::Row, Error> {
+pub(crate) fn measure_pepsal(setup: &Setup, program: &Path) -> Result<throughput::Row, Error> {
     let workload = Workload { direction: Direction::Up, ..setup.experiment()?.workload };
     let topology = Topology::new(1, None)?;
     let pepsal = Pepsal::start(program, &topology)?;

@@ -10,8 +10,8 @@ use units::{Bytes, Duration, Rate};
 
 /// A little more than two processors carry beside the traffic's ends: configured with much more, the sender would overflow the
 /// receiver's socket and measure its own losses.
-const RATE: Rate = Rate::from_bps(3_200_000_000);
-const RTT: Duration = Duration::from_millis(4);
+pub(crate) const RATE: Rate = Rate::from_bps(3_200_000_000);
+pub(crate) const RTT: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 2] = [1, 16];
 const TOTAL: Bytes = Bytes::new(2_000_000_000);
 

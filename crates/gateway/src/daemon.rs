@@ -351,9 +351,8 @@ impl<T: SatelliteTransport> Daemon<T> {
             LISTENERS => self.accepting = true,
             HELD_SYNS => self.syns_wait = true,
             TIMER => {
+                // `step` looks at the clock and sets the timer again, which makes it forget that it has expired.
                 self.timer_set_to = None;
-                // Whatever it says, `step` looks at the clock.
-                let _ = self.timer.acknowledge();
             }
             WAKER => {}
             INTERFACES => {

@@ -3,6 +3,7 @@
 mod arrival_clock;
 pub(crate) mod batches;
 pub(crate) mod knock;
+pub(crate) mod steps;
 
 use crate::takeover::selector;
 use arrival_clock::ArrivalClock;

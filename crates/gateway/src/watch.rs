@@ -19,6 +19,24 @@ pub(crate) enum Owner {
     Transport(usize),
 }
 
+/// What a descriptor is watched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Directions {
+    pub(crate) reading: bool,
+    pub(crate) writing: bool,
+}
+
+impl Directions {
+    fn interest(self) -> Option<Interest> {
+        match (self.reading, self.writing) {
+            (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
+            (true, false) => Some(Interest::READABLE),
+            (false, true) => Some(Interest::WRITABLE),
+            (false, false) => None,
+        }
+    }
+}
+
 impl Watch {
     /// Tokens below `first_token` are others'.
     pub(crate) fn new(registry: &Registry, first_token: usize) -> io::Result<Self> {
@@ -38,13 +56,33 @@ impl Watch {
 
     /// Watches `descriptor` for both directions, edge-triggered. Closing it ends that.
     pub(crate) fn add(&self, descriptor: &impl AsRawFd, owner: Owner) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
+        self.registry.register(&mut SourceFd(&descriptor.as_raw_fd()), self.token(owner), interest)
+    }
+
+    /// Watches a descriptor, until now for `before`, for `wanted`. What is ready by then is reported.
+    pub(crate) fn change(
+        &self,
+        descriptor: &impl AsRawFd,
+        owner: Owner,
+        [before, wanted]: [Directions; 2],
+    ) -> io::Result<()> {
+        let (token, fd) = (self.token(owner), descriptor.as_raw_fd());
+        let mut source = SourceFd(&fd);
+        match (before.interest(), wanted.interest()) {
+            // There is no interest in nothing, and urgent data are announced with each datagram.
+            (_, None) => self.registry.deregister(&mut source),
+            (None, Some(interest)) => self.registry.register(&mut source, token, interest),
+            (Some(_), Some(interest)) => self.registry.reregister(&mut source, token, interest),
+        }
+    }
+
+    fn token(&self, owner: Owner) -> Token {
         let number = match owner {
             Owner::Relays(number) => 2 * number,
             Owner::Transport(number) => 2 * number + 1,
         };
-        let token = Token(self.first_token + number);
-        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
-        self.registry.register(&mut SourceFd(&descriptor.as_raw_fd()), token, interest)
+        Token(self.first_token + number)
     }
 }
 

@@ -60,11 +60,23 @@ pub fn cpu_time(pid: u32) -> Result<Duration, Error> {
 /// # Errors
 /// If there is no such process.
 pub fn resident_memory(pid: u32) -> Result<u64, Error> {
+    Ok(of_status(pid, "VmRSS:")? * 1024)
+}
+
+/// How often the main thread of process `pid` has waited for something so far: its voluntary context switches.
+///
+/// # Errors
+/// If there is no such process.
+pub fn waits(pid: u32) -> Result<u64, Error> {
+    of_status(pid, "voluntary_ctxt_switches:")
+}
+
+/// The number after `key` in what the kernel tells of process `pid`.
+fn of_status(pid: u32, key: &str) -> Result<u64, Error> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).map_err(Error::while_doing(format!("reading {path}")))?;
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
-    let kib: u64 = kib.ok_or_else(|| Error::Missing(format!("{path} does not tell VmRSS")))?;
-    Ok(kib * 1024)
+    let number = status.lines().find_map(|line| line.strip_prefix(key)?.trim().trim_end_matches(" kB").parse().ok());
+    number.ok_or_else(|| Error::Missing(format!("{path} does not tell {key}")))
 }
 
 /// Descriptors that process `pid` has open.

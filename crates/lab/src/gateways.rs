@@ -191,8 +191,25 @@ impl Gateways {
     /// # Errors
     /// If one has ended.
     pub fn cpu_time(&self) -> Result<Duration, Error> {
-        let of = |gateway: &Gateway| kernel::process::cpu_time(gateway.child.id());
-        self.running.iter().try_fold(Duration::ZERO, |sum, gateway| Ok(sum + of(gateway)?.into()))
+        Ok(self.cpu_times()?.into_iter().fold(Duration::ZERO, |sum, of_one| sum + of_one))
+    }
+
+    /// The same of each gateway, the hub's first.
+    ///
+    /// # Errors
+    /// If one has ended.
+    pub fn cpu_times(&self) -> Result<Vec<Duration>, Error> {
+        let of = |gateway: &Gateway| Ok(kernel::process::cpu_time(gateway.child.id())?.into());
+        self.running.iter().map(of).collect()
+    }
+
+    /// How often the main threads of all gateways have waited for something so far.
+    ///
+    /// # Errors
+    /// If one has ended.
+    pub fn waits(&self) -> Result<u64, Error> {
+        let of = |gateway: &Gateway| kernel::process::waits(gateway.child.id());
+        self.running.iter().try_fold(0, |sum, gateway| Ok(sum + of(gateway)?))
     }
 
     /// Bytes of memory that each gateway keeps resident, the hub's first.

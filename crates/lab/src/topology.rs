@@ -129,6 +129,17 @@ impl Topology {
         Ok(sites.map(|site| &site.host).try_for_each(|host| set_sysctls(host, settings))?)
     }
 
+    /// Has the gateways' kernels take batches of datagrams apart before they go towards the satellite (no segmentation offload).
+    ///
+    /// # Errors
+    /// If an interface cannot be set.
+    pub fn send_single_packets(&self) -> Result<(), Error> {
+        for site in self.terminals.iter().chain([&self.hub]) {
+            IpBatch::new(&site.gateway).add(format!("link set {SATELLITE_INTERFACE} gso_max_segs 1")).run()?;
+        }
+        Ok(())
+    }
+
     /// Stops the satellite and returns what it carried.
     ///
     /// # Errors

@@ -1,4 +1,7 @@
 //! Pacing: packets leave at the link's rate, whatever the load.
+//!
+//! Each time that a packet is due, those that are due a little later leave with it, so that one system call carries many. A burst is
+//! bounded in time and in bytes by what a small queue at the link holds, and by what latency leaves unnoticed.
 
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -10,11 +13,21 @@ pub(crate) struct Pacer {
     idle: bool,
     /// When the link will have sent everything handed to it.
     next: Instant,
+    /// Whether packets may leave in bursts that a queue notices, and whether they do now.
+    in_bursts: bool,
+    is_even: bool,
+    /// When the latest burst left, and what is due before which time belongs to it.
+    burst_at: Instant,
+    burst_to: Instant,
 }
 
 impl Pacer {
-    /// The longest burst while the pace is kept.
-    const BURST: Duration = Duration::from_micros(250);
+    /// The longest burst where packets leave evenly.
+    const EVEN: Duration = Duration::from_micros(250);
+    /// The longest one otherwise: as long as a busy host is late in any case.
+    const BURST: Duration = Self::LATENESS;
+    /// Where fewer full packets are due in that time, each of them is long: they leave one by one.
+    const WORTH: u64 = 3;
     /// How much missed time may be made up for while there is something to send: a busy host comes late now and then. What
     /// is made up for waits at the link, at most this long, and keeps it busy the next time. More than the least is made up for
     /// only where that is no more than a small queue holds.
@@ -24,13 +37,38 @@ impl Pacer {
     const PACKET: Bytes = Bytes::new(1500);
 
     pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate, idle: true, next: Instant::ZERO }
+        let (next, burst_at, burst_to) = (Instant::ZERO, Instant::FAR_FUTURE, Instant::ZERO);
+        Self { rate, idle: true, next, in_bursts: false, is_even: false, burst_at, burst_to }
+    }
+
+    /// One whose packets leave in bursts.
+    pub(crate) fn in_bursts(rate: Rate) -> Self {
+        Self { in_bursts: true, ..Self::new(rate) }
+    }
+
+    /// Packets leave evenly now, or not any more.
+    pub(crate) fn set_even(&mut self, is_even: bool) {
+        self.is_even = is_even;
+    }
+
+    /// How much of what is due leaves at once; `None` where packets leave evenly.
+    fn burst(&self) -> Option<Duration> {
+        let is_slow = || self.rate.time_to_send(Self::PACKET * Self::WORTH) > Self::BURST;
+        let is_even = !self.in_bursts || self.is_even || is_slow();
+        (!is_even)
+            .then(|| self.rate.time_to_send(Self::SMALL_QUEUE).min(Self::BURST))
+            .filter(|burst| *burst > Self::EVEN)
+    }
+
+    /// Whether packets leave in bursts now.
+    pub(crate) fn is_bursting(&self) -> bool {
+        self.burst().is_some()
     }
 
     /// The missed time that may be made up for: that of a full packet, if that is longer than a host is late.
     fn makes_up_for(&self) -> Duration {
         let lateness = || self.rate.time_to_send(Self::SMALL_QUEUE).clamp(Self::LATENESS, Self::MOST_LATENESS);
-        self.rate.time_to_send(Self::PACKET).max(if self.idle { Self::BURST } else { lateness() })
+        self.rate.time_to_send(Self::PACKET).max(if self.idle { Self::EVEN } else { lateness() })
     }
 
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
@@ -53,14 +91,20 @@ impl Pacer {
         self.next
     }
 
-    pub(crate) fn is_ready(&self, now: Instant) -> bool {
+    /// Whether a packet is due.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.next <= now
     }
 
-    /// Whether a batch that began at `now` may go on: packets due a little later may leave with it, so that on fast
-    /// links one system call carries many.
+    /// Whether a packet may leave now, being due or belonging to a burst that has begun now. It may not any more a moment later.
+    pub(crate) fn is_ready(&self, now: Instant) -> bool {
+        self.is_due(now) || (self.burst_at == now && self.next < self.burst_to)
+    }
+
+    /// Whether a batch that began at `now` may go on: on fast links packets due a little later leave with it even where packets
+    /// leave evenly.
     pub(crate) fn may_go_on(&self, now: Instant) -> bool {
-        self.next <= now + Self::BURST
+        self.is_ready(now) || self.next <= now + Self::EVEN
     }
 
     /// Nothing waits to be sent: no time is missed until something does.
@@ -71,6 +115,7 @@ impl Pacer {
     /// Holds data back until `until` at least.
     pub(crate) fn hold(&mut self, until: Instant) {
         self.next = self.next.max(until);
+        self.burst_to = self.burst_to.min(until);
     }
 
     /// Makes up for `bytes` that left ahead of the pace.
@@ -88,6 +133,10 @@ impl Pacer {
     /// A packet left. One that could not wait its turn pushes the next further out.
     pub(crate) fn on_sent(&mut self, now: Instant, ip_bytes: usize) {
         let from = self.next.max(now.before(self.makes_up_for()));
+        if self.is_due(now) && self.burst_at != now {
+            // A burst that is late goes no further for it.
+            (self.burst_at, self.burst_to) = (now, from + self.burst().unwrap_or(Duration::ZERO));
+        }
         self.idle = false;
         self.next = from + self.rate.time_to_send(Bytes::from(ip_bytes));
     }
@@ -123,7 +172,7 @@ mod tests {
         let start = Instant::from_nanos(1_000_000_000);
         let mut now = start;
         for k in 1..=2400u64 {
-            now = now.max(pacer.next().before(Pacer::BURST));
+            now = now.max(pacer.next().before(Pacer::EVEN));
             let of_train = k % 24;
             if of_train == 1 {
                 pacer.set_rate(now, train);
@@ -138,9 +187,43 @@ mod tests {
         assert!(lag.max(lead) < Duration::from_millis(48), "{lag} {lead}");
     }
 
+    #[test]
+    fn bursts_are_short_and_small_and_leave_the_long_run_rate_exact() {
+        for (mbps, packets) in [(1, 1..=1), (6, 1..=1), (10, 4..=4), (50, 17..=17), (200, 22..=22), (1_000, 20..=23)] {
+            let mut pacer = Pacer::in_bursts(Rate::from_bps(mbps * 1_000_000));
+            let start = Instant::from_nanos(1_000_000_000);
+            let (mut now, mut sent) = (start, 0);
+            let first = burst(&mut pacer, now);
+            assert!(first <= packets.end() + 1, "{first} at {mbps} Mbit/s");
+            for _ in 0..1_000 {
+                now = pacer.next() + Duration::from_micros(20);
+                let left = burst(&mut pacer, now);
+                assert!(packets.contains(&left), "{left} at {mbps} Mbit/s");
+                sent += left;
+            }
+            let took = Rate::from_bps(mbps * 1_000_000).time_to_send(Bytes::from((first + sent) * 1500));
+            let error = pacer.next().since(start + took).max((start + took).since(pacer.next()));
+            assert!(error < Pacer::BURST.max(took / 1_000), "{error} at {mbps} Mbit/s");
+        }
+    }
+
+    #[test]
+    fn no_burst_follows_a_hold_or_belongs_to_an_even_pace() {
+        let mut pacer = Pacer::in_bursts(Rate::from_bps(50_000_000));
+        let now = Instant::from_nanos(1_000_000_000);
+        pacer.on_sent(now, 1500);
+        assert!(pacer.is_ready(now));
+        pacer.hold(now + Duration::from_millis(1));
+        assert!(!pacer.is_ready(now));
+        pacer.set_even(true);
+        let now = pacer.next();
+        assert_eq!(burst(&mut pacer, now), 1);
+        assert!(pacer.may_go_on(now), "the next is due 240 us later");
+    }
+
     /// Packets that leave at once.
     fn burst(pacer: &mut Pacer, now: Instant) -> usize {
-        let ready = (0..10).take_while(|_| {
+        let ready = (0..100).take_while(|_| {
             let ready = pacer.is_ready(now);
             if ready {
                 pacer.on_sent(now, 1500);

@@ -20,8 +20,9 @@ use crate::transport::key_log::KeyLog;
 use crate::transport::remembered::Remembered;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
+use crate::udp::steps::Steps;
 use crate::udp::{Head, Udp};
-use crate::watch::{Owner, Watch};
+use crate::watch::{Directions, Owner, Watch};
 use kernel::clock;
 use qlog::Traces;
 use relay::connect::ConnectRequest;
@@ -49,6 +50,8 @@ const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
 /// How often losses are looked at.
 const JUDGEMENT_PERIOD: Duration = Duration::from_secs(1);
 const NANOS_OF_A_SECOND: u64 = 1_000_000_000;
+/// Whose the UDP socket is.
+const SOCKET: Owner = Owner::Transport(0);
 /// Pieces of the receive buffer that one system call writes.
 const SLICES: usize = 64;
 
@@ -57,7 +60,11 @@ pub(crate) struct Satpep {
     run: Run,
     streams: Streams<Stored>,
     udp: Udp,
+    watch: Watch,
+    watched: Directions,
     readable: bool,
+    /// When it is read.
+    steps: Steps,
     writable: bool,
     mtu: u16,
     dscp: DscpPolicy,
@@ -124,7 +131,7 @@ impl Satpep {
         let run = heir.map_or(Run::Fresh, Heir::run);
         let udp = Udp::bind(settings.listen, heir.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
-        watch.add(&udp, Owner::Transport(0)).map_err(while_doing("watching the UDP socket"))?;
+        watch.add(&udp, SOCKET).map_err(while_doing("watching the UDP socket"))?;
         let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
         let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
         let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
@@ -147,7 +154,10 @@ impl Satpep {
             streams: Streams::new(endpoint, peers, settings.link.dscp == DscpPolicy::Copy),
             send_buffer: vec![0; udp.batch_size(settings.link.mtu)],
             udp,
+            watch: watch.try_clone().map_err(while_doing("watching the UDP socket"))?,
+            watched: Directions { reading: true, writing: true },
             readable: true,
+            steps: Steps::new(),
             writable: true,
             mtu: settings.link.mtu,
             dscp: settings.link.dscp,
@@ -334,78 +344,29 @@ impl Satpep {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        if self.streams.endpoint.next_timeout().is_some_and(|at| at <= now) {
-            self.streams.endpoint.handle_timeout(now);
+    /// So many datagrams were read: chooses when to read next.
+    fn pace_reading(&mut self, now: Instant, datagrams: usize) {
+        // What one look has left over does not wait for a step.
+        if self.readable || (datagrams == 0 && self.steps.next().is_none()) {
+            return;
         }
-    }
-}
-
-impl SatelliteTransport for Satpep {
-    const NAME: &'static str = "satpep";
-
-    fn on_descriptor(&mut self, _: Instant, _: usize, event: &mio::event::Event) {
-        self.readable |= event.is_readable();
-        self.writable |= event.is_writable();
+        self.steps.on_read(now, self.streams.endpoint.reading_step(), datagrams);
+        self.watch_socket();
     }
 
-    fn has_more(&self) -> bool {
-        self.readable
-    }
-
-    fn take_in(&mut self, now: Instant, _: usize) {
-        self.handle_timeout(now);
-        for _ in 0..RECEIVE_BATCHES {
-            if !self.readable {
-                return;
-            }
-            let endpoint = &mut self.streams.endpoint;
-            let received = self.udp.receive(|from, datagram, arrival| {
-                endpoint.handle_datagram_with(now, from, datagram, arrival);
-            });
-            match received {
-                // A batch that is not full has emptied the socket; what comes later raises a new event.
-                Ok(filled) => self.readable = filled == quinn_udp::BATCH_SIZE,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-                // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
-                Err(error) => tracing::trace!(%error, "receive"),
+    /// Has the socket wake us only for what is waited for: each datagram that has left makes it writable again, too.
+    fn watch_socket(&mut self) {
+        let wanted = Directions { reading: self.steps.next().is_none(), writing: !self.writable };
+        if wanted != self.watched {
+            match self.watch.change(&self.udp, SOCKET, [self.watched, wanted]) {
+                Ok(()) => self.watched = wanted,
+                Err(error) => tracing::error!(%error, "the UDP socket could not be watched"),
             }
         }
     }
 
-    fn follow(&mut self, now: Instant, link: &LinkState) {
-        self.rate_is_reported = link.rate_is_reported;
-        // An estimate is better than the configured rate, with which it has begun.
-        if link.rate_is_reported || self.is_fixed {
-            self.streams.endpoint.set_capacity(now, link.rate);
-        }
-    }
-
-    fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<StreamId>> {
-        if let Some(key_log) = &self.key_log {
-            while let Some(key) = self.streams.endpoint.poll_key() {
-                key_log.write(key);
-            }
-        }
-        self.write_traces();
-        loop {
-            let reported = self.streams.poll_event(now)?;
-            match &reported {
-                Reported::Stream(_) => {}
-                Reported::Session(event) => self.log(event),
-                Reported::BadAnnouncement(at, error) => tracing::warn!(
-                    peer = self.names[*at],
-                    %error,
-                    "the peer's announcement of the addresses that it allows is not understood"
-                ),
-            }
-            if let Some(event) = reported.for_engine() {
-                return Some(event);
-            }
-        }
-    }
-
-    fn send_out(&mut self, now: Instant) {
+    /// Sends what waits, while the socket takes it.
+    fn send_batches(&mut self, now: Instant) {
         for _ in 0..SEND_BATCHES {
             if !self.writable {
                 return;
@@ -441,10 +402,95 @@ impl SatelliteTransport for Satpep {
         }
     }
 
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.streams.endpoint.next_timeout().is_some_and(|at| at <= now) {
+            self.streams.endpoint.handle_timeout(now);
+        }
+    }
+}
+
+impl SatelliteTransport for Satpep {
+    const NAME: &'static str = "satpep";
+
+    fn on_descriptor(&mut self, _: Instant, _: usize, event: &mio::event::Event) {
+        self.readable |= event.is_readable();
+        self.writable |= event.is_writable();
+    }
+
+    fn has_more(&self) -> bool {
+        self.readable && self.steps.next().is_none()
+    }
+
+    fn take_in(&mut self, now: Instant, _: usize) {
+        self.handle_timeout(now);
+        if !self.steps.may_read(now) {
+            return;
+        }
+        // In steps nobody says whether something has arrived.
+        self.readable |= self.steps.next().is_some();
+        let mut datagrams = 0;
+        for _ in 0..RECEIVE_BATCHES {
+            if !self.readable {
+                break;
+            }
+            let endpoint = &mut self.streams.endpoint;
+            let received = self.udp.receive(|from, datagram, arrival| {
+                datagrams += 1;
+                endpoint.handle_datagram_with(now, from, datagram, arrival);
+            });
+            match received {
+                // A batch that is not full has emptied the socket; what comes later raises a new event.
+                Ok(filled) => self.readable = filled == quinn_udp::BATCH_SIZE,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
+                Err(error) => tracing::trace!(%error, "receive"),
+            }
+        }
+        self.pace_reading(now, datagrams);
+    }
+
+    fn follow(&mut self, now: Instant, link: &LinkState) {
+        self.rate_is_reported = link.rate_is_reported;
+        // An estimate is better than the configured rate, with which it has begun.
+        if link.rate_is_reported || self.is_fixed {
+            self.streams.endpoint.set_capacity(now, link.rate);
+        }
+    }
+
+    fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<StreamId>> {
+        if let Some(key_log) = &self.key_log {
+            while let Some(key) = self.streams.endpoint.poll_key() {
+                key_log.write(key);
+            }
+        }
+        self.write_traces();
+        loop {
+            let reported = self.streams.poll_event(now)?;
+            match &reported {
+                Reported::Stream(_) => {}
+                Reported::Session(event) => self.log(event),
+                Reported::BadAnnouncement(at, error) => tracing::warn!(
+                    peer = self.names[*at],
+                    %error,
+                    "the peer's announcement of the addresses that it allows is not understood"
+                ),
+            }
+            if let Some(event) = reported.for_engine() {
+                return Some(event);
+            }
+        }
+    }
+
+    fn send_out(&mut self, now: Instant) {
+        self.send_batches(now);
+        self.watch_socket();
+    }
+
     fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let transport = self.streams.endpoint.next_timeout();
         // What is overdue cannot be sent before the socket says so: no spinning until then.
-        if self.writable { transport } else { transport.map(|at| at.max(now + BLOCKED_PERIOD)) }
+        let sends = if self.writable { transport } else { transport.map(|at| at.max(now + BLOCKED_PERIOD)) };
+        sends.into_iter().chain(self.steps.next()).min()
     }
 
     fn tick(&mut self, now: Instant) {

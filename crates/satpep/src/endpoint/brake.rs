@@ -39,7 +39,7 @@ impl Brake {
     }
 
     pub(super) fn is_ready(&self, now: Instant) -> bool {
-        self.pacer.as_ref().is_none_or(|pacer| pacer.is_ready(now))
+        self.pacer.as_ref().is_none_or(|pacer| pacer.is_due(now))
     }
 
     /// When it lets data go again.

@@ -168,6 +168,13 @@ pub struct Endpoint<P: Payload = Stored> {
     stats: EndpointStats,
 }
 
+/// What has arrived waits for this part of a round trip at most, and no longer than this; for less than this it is not worth it.
+const READING_PART: u64 = 16;
+const LONGEST_READING_STEP: Duration = Duration::from_millis(4);
+const LEAST_READING_STEP: Duration = Duration::from_millis(1);
+/// Timers may expire so much later, with the burst that is due then.
+const COARSE: Duration = Duration::from_millis(1);
+
 impl Endpoint<Stored> {
     /// An endpoint without peers. `unix_time` is the wall clock in nanoseconds since 1970: handshakes carry it, for one that
     /// is newer than all before is no replay. A wrong clock costs a round trip in each handshake, and is reported.
@@ -236,7 +243,7 @@ impl<P: Payload> Endpoint<P> {
             places: BTreeSet::new(),
             receive_memory: Memory::new(half, config.receive_pool()),
             send_memory: Memory::new(half, config.send_pool()),
-            pacer: Pacer::new(config.capacity),
+            pacer: Pacer::in_bursts(config.capacity),
             capacity: Capacity::new(&config, now),
             scheduler: Scheduler::new(config.quantum()),
             urgent: VecDeque::new(),
@@ -314,6 +321,8 @@ impl<P: Payload> Endpoint<P> {
 
     fn set_pace(&mut self, now: Instant) {
         let pace = self.capacity.pace(now);
+        // A train tells what the link carries by how far apart its packets arrive.
+        self.pacer.set_even(self.capacity.train_leaves_to().is_some());
         self.ack_pacer.set_rate(now, self.capacity.rate().mul_f64(ACK_SHARE));
         match self.capacity.take_ahead() {
             Bytes::ZERO => self.pacer.set_rate(now, pace),
@@ -384,10 +393,23 @@ impl<P: Payload> Endpoint<P> {
         if queues.contains(&true) || !self.working.is_empty() {
             return Some(Instant::ZERO);
         }
-        let timer = self.timers.first().map(|(at, _)| *at);
         let paced = (!self.scheduler.is_empty() || !self.idle.is_empty()).then(|| self.pacer.next());
+        let burst = paced.filter(|_| self.pacer.is_bursting());
+        let timer = self.timers.first().map(|(at, _)| match burst {
+            // Of two calls with so little between them one is enough.
+            Some(burst) if *at < burst && burst <= *at + COARSE => burst,
+            _ => *at,
+        });
         let acknowledgements = (!self.acknowledging.is_empty()).then(|| self.ack_pacer.next());
         timer.into_iter().chain(paced).chain(acknowledgements).chain(self.survey_timeout()).min()
+    }
+
+    /// How long what has arrived may wait for what comes next, so that the driver takes in many datagrams at once while they keep
+    /// coming: a small part of a round trip, and nothing where that is short. No session is harmed by as much.
+    pub fn reading_step(&self) -> Duration {
+        let sessions = self.peers.iter().filter_map(|peer| peer.session.as_ref());
+        let step = sessions.map(|session| session.rtt() / READING_PART).min().unwrap_or(Duration::ZERO);
+        if step < LEAST_READING_STEP { Duration::ZERO } else { step.min(LONGEST_READING_STEP) }
     }
 
     /// The next piece of news.

@@ -51,8 +51,8 @@ impl<P: Payload> Peer<P> {
 
     /// Whether the peer's own cap, if it has one, its own way, if that is narrow, and marks on it let data go now.
     pub(super) fn is_within_cap(&self, now: Instant) -> bool {
-        let is_ready = |pacer: &Option<Pacer>| pacer.as_ref().is_none_or(|pacer| pacer.is_ready(now));
-        is_ready(&self.cap) && is_ready(&self.way) && self.held_until <= now && self.brake.is_ready(now)
+        let is_due = |pacer: &Option<Pacer>| pacer.as_ref().is_none_or(|pacer| pacer.is_due(now));
+        is_due(&self.cap) && is_due(&self.way) && self.held_until <= now && self.brake.is_ready(now)
     }
 }
 

@@ -14,7 +14,9 @@ use units::Instant;
 pub(crate) struct Decoder<P> {
     /// Number of the first entry.
     first: PacketNumber,
-    symbols: VecDeque<Option<SourceSymbol>>,
+    symbols: VecDeque<Option<Remembered>>,
+    /// Space of forgotten packets, for others.
+    spare: Vec<Vec<u8>>,
     bytes: usize,
     max_bytes: usize,
     blocks: VecDeque<Block>,
@@ -27,6 +29,29 @@ pub(crate) struct Decoder<P> {
     /// Space to write a symbol in, whose length is known only then.
     scratch: Vec<u8>,
     payload: PhantomData<P>,
+}
+
+/// What is remembered of a packet. Most packets belong to no block that misses some: their symbols are made when a repair symbol asks
+/// for them.
+enum Remembered {
+    /// Its frames as they came, and how many bytes were left out of them.
+    Frames(Vec<u8>, usize),
+    Symbol(SourceSymbol),
+}
+
+impl Remembered {
+    fn len(&self) -> usize {
+        match self {
+            Remembered::Frames(frames, elided) => frames.len() + elided,
+            Remembered::Symbol(symbol) => symbol.len(),
+        }
+    }
+
+    fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Remembered::Frames(bytes, _) | Remembered::Symbol(SourceSymbol { bytes, .. }) => bytes,
+        }
+    }
 }
 
 struct Block {
@@ -60,6 +85,8 @@ impl<P: Payload> Decoder<P> {
     const EARNED: usize = 2;
     /// The most that may be saved up: for blocks of all that is remembered, twice over.
     const MAX_CREDIT: usize = 2 * Self::MAX_SYMBOLS;
+    /// Space of so many forgotten packets is kept.
+    const MAX_SPARE: usize = 64;
 
     /// A memory of `max_bytes` of packets.
     pub(crate) fn new(max_bytes: u64) -> Self {
@@ -67,6 +94,7 @@ impl<P: Payload> Decoder<P> {
         Self {
             first: PacketNumber::ZERO,
             symbols: VecDeque::new(),
+            spare: Vec::new(),
             bytes: 0,
             max_bytes,
             blocks: VecDeque::new(),
@@ -78,14 +106,19 @@ impl<P: Payload> Decoder<P> {
         }
     }
 
-    /// Remembers the stream frames of a packet that arrived.
-    pub(crate) fn remember(&mut self, number: PacketNumber, frames: &[u8], elided: usize) {
+    /// Remembers the frames of a packet that arrived; `has_data` says whether there are stream frames among them.
+    pub(crate) fn remember(&mut self, number: PacketNumber, frames: &[u8], elided: usize, has_data: bool) {
         self.credit = (self.credit + Self::EARNED).min(Self::MAX_CREDIT);
-        let symbol = canonical::<P>(frames, elided, &mut self.scratch);
-        self.keep(number, symbol);
+        if !has_data {
+            return self.keep(number, Remembered::Symbol(SourceSymbol::default()));
+        }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(frames);
+        self.keep(number, Remembered::Frames(bytes, elided));
     }
 
-    fn keep(&mut self, number: PacketNumber, symbol: SourceSymbol) {
+    fn keep(&mut self, number: PacketNumber, packet: Remembered) {
         if self.symbols.is_empty() {
             self.first = number;
         }
@@ -100,18 +133,48 @@ impl<P: Payload> Decoder<P> {
         if self.symbols.len() <= at {
             self.symbols.resize_with(at + 1, || None);
         }
-        self.bytes += symbol.len();
-        let before = self.symbols[at].replace(symbol);
-        self.bytes -= before.map_or(0, |symbol| symbol.len());
+        self.bytes += packet.len();
+        let before = self.symbols[at].replace(packet);
+        self.forget(before);
         while self.bytes > self.max_bytes || self.symbols.len() > Self::MAX_SYMBOLS {
             let Some(oldest) = self.symbols.pop_front() else { break };
-            self.bytes -= oldest.map_or(0, |symbol| symbol.len());
+            self.forget(oldest);
             self.first = self.first.next();
         }
     }
 
+    fn forget(&mut self, packet: Option<Remembered>) {
+        let Some(packet) = packet else { return };
+        self.bytes -= packet.len();
+        let space = packet.into_bytes();
+        if space.capacity() > 0 && self.spare.len() < Self::MAX_SPARE {
+            self.spare.push(space);
+        }
+    }
+
+    /// The place of a packet that is remembered, or that was missed since the oldest of those.
+    fn place(&self, number: PacketNumber) -> Option<usize> {
+        usize::try_from(number.checked_since(self.first)?).ok()
+    }
+
     fn symbol(&self, number: PacketNumber) -> Option<&SourceSymbol> {
-        self.symbols.get(usize::try_from(number.checked_since(self.first)?).ok()?)?.as_ref()
+        match self.symbols.get(self.place(number)?)?.as_ref()? {
+            Remembered::Symbol(symbol) => Some(symbol),
+            Remembered::Frames(..) => None,
+        }
+    }
+
+    /// Makes the symbols of a block's packets that are remembered.
+    fn make_symbols(&mut self, shape: &SourceBlock) {
+        for at in 0..shape.count {
+            let Some(place) = self.place(shape.number(at)) else { continue };
+            let Some(Some(packet)) = self.symbols.get_mut(place) else { continue };
+            if let Remembered::Frames(frames, elided) = packet {
+                let symbol = canonical::<P>(frames, *elided, &mut self.scratch);
+                self.bytes = self.bytes + symbol.len() - packet.len();
+                *packet = Remembered::Symbol(symbol);
+            }
+        }
     }
 
     /// Takes a repair symbol. If lost packets can be recovered with it, there is work to do.
@@ -134,6 +197,7 @@ impl<P: Payload> Decoder<P> {
             return;
         }
         let length = block.length;
+        self.make_symbols(&shape);
         let missing = (0..shape.count).filter(|at| self.fitting(shape.number(*at), length).is_none());
         let missing: Vec<_> = missing.take(MAX_REPAIR_SYMBOLS + 1).collect();
         let block = &mut self.blocks[at];
@@ -186,7 +250,8 @@ impl<P: Payload> Decoder<P> {
         for (number, symbol) in &all {
             // Without its padding it serves blocks of shorter symbols as well.
             let length = symbol.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            self.keep(*number, SourceSymbol { bytes: symbol.bytes[..length].to_vec(), elided: 0 });
+            let bytes = symbol.bytes[..length].to_vec();
+            self.keep(*number, Remembered::Symbol(SourceSymbol { bytes, elided: 0 }));
         }
         all
     }
@@ -295,7 +360,7 @@ mod tests {
             let is_lost = |packet: usize| order[..repair_symbols].contains(&packet);
             let mut decoder = Decoder::<Stored>::new(1 << 20);
             let arrived = numbers.iter().enumerate().filter(|(at, _)| !is_lost(*at));
-            arrived.for_each(|(_, number)| decoder.remember(*number, &packet(number.get()), 0));
+            arrived.for_each(|(_, number)| decoder.remember(*number, &packet(number.get()), 0, true));
             let repairs = encode(block, symbols.iter());
             prop_assert_eq!(repairs.len(), repair_symbols);
             let arrived = repairs.into_iter().filter(|repair| !is_lost(count + repair.index));
@@ -319,7 +384,7 @@ mod tests {
         for block in 0..20 {
             let first = block * 2000;
             (1..MAX_SOURCE_SYMBOLS as u64)
-                .for_each(|at| decoder.remember(PacketNumber::new(first + at), &packet(0), 0));
+                .for_each(|at| decoder.remember(PacketNumber::new(first + at), &packet(0), 0, true));
             // One block could be decoded with the first symbol of any of these.
             for repair_symbols in 1..=20 {
                 let shape = SourceBlock {
@@ -340,8 +405,8 @@ mod tests {
     fn a_disagreement_on_a_symbol_is_noticed() {
         let symbols: Vec<_> = (0..10).map(|number| canonical::<Stored>(&packet(number), 0, &mut Vec::new())).collect();
         let mut decoder = Decoder::<Stored>::new(1 << 20);
-        (1..9).for_each(|number| decoder.remember(PacketNumber::new(number), &packet(number), 0));
-        decoder.remember(PacketNumber::new(9), &packet(8), 0);
+        (1..9).for_each(|number| decoder.remember(PacketNumber::new(number), &packet(number), 0, true));
+        decoder.remember(PacketNumber::new(9), &packet(8), 0, true);
         let block = SourceBlock { first: PacketNumber::new(0), count: 10, stride: 1, repair_symbols: 1 };
         let recovered: Vec<_> =
             encode(block, symbols.iter()).into_iter().flat_map(|repair| take_in(&mut decoder, repair)).collect();
@@ -352,7 +417,7 @@ mod tests {
     fn memory_is_bounded_whatever_the_numbers() {
         let mut decoder = Decoder::<Stored>::new(100_000);
         for number in (0..200_000).chain([1 << 40, (1 << 40) + 3, 5]) {
-            decoder.remember(PacketNumber::new(number), &packet(number % 16), 0);
+            decoder.remember(PacketNumber::new(number), &packet(number % 16), 0, true);
             assert!(decoder.bytes <= 100_000 && decoder.symbols.len() <= Decoder::<Stored>::MAX_SYMBOLS);
         }
     }

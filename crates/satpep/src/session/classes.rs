@@ -80,7 +80,7 @@ impl Queue {
     }
 
     fn is_within_cap(&self, now: Instant) -> bool {
-        self.cap.as_ref().is_none_or(|cap| cap.is_ready(now))
+        self.cap.as_ref().is_none_or(|cap| cap.is_due(now))
     }
 
     fn flow(&mut self, now: Instant) -> Flow<'_> {

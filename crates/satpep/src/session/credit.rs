@@ -137,6 +137,12 @@ impl FlowControl {
         space.max(least) as usize
     }
 
+    /// Space that a writer is told of: a quarter of what may wait to be sent, so that the rest keeps the link busy until it writes.
+    pub(crate) fn worth_a_read(&self) -> usize {
+        const LEAST: u64 = 16 * 1024;
+        (self.unsent_cap / 4).min(self.send_pool / 16).max(LEAST) as usize
+    }
+
     pub(crate) fn on_written(&mut self, bytes: u64) {
         self.send_buffered += bytes;
     }

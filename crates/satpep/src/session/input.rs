@@ -25,7 +25,7 @@ impl<P: Payload> Session<P> {
     ) -> Result<(), Violation> {
         let number = packet.number;
         let mut reader = Reader::<P>::with_elided(frames, elided);
-        let (mut ack_eliciting, mut is_train) = (false, false);
+        let (mut ack_eliciting, mut is_train, mut has_data) = (false, false, false);
         let [mut acks, mut recovered, mut arrivals] = [0; 3];
         let credit_before = self.credit.available();
         if let Some(trace) = &mut self.trace {
@@ -41,14 +41,15 @@ impl<P: Payload> Session<P> {
             }
             ack_eliciting |= frame.is_ack_eliciting();
             is_train |= matches!(frame, Frame::Train);
-            self.on_frame(now, number, frame)?;
+            has_data |= matches!(frame, Frame::Stream { .. });
+            self.on_frame(now, packet, frame)?;
         }
         self.stats.skipped_frames += reader.skipped();
         self.use_session_credit(credit_before);
         if self.does_repair() {
-            self.decoder.remember(number, frames, elided);
+            self.decoder.remember(number, frames, elided, has_data);
         }
-        self.received.record(now, number, ack_eliciting, self.ack_delay());
+        self.received.record(packet.arrived.min(now), number, ack_eliciting, self.ack_delay());
         self.arrivals.on_packet(packet, ack_eliciting, is_train);
         if self.arrivals.is_full() && self.detail >= Detail::Trains {
             self.received.acknowledge_by(now);
@@ -58,14 +59,15 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_frame(&mut self, now: Instant, number: PacketNumber, frame: Frame<'_>) -> Result<(), Violation> {
+    fn on_frame(&mut self, now: Instant, packet: &AcceptedPacket, frame: Frame<'_>) -> Result<(), Violation> {
+        let number = packet.number;
         match frame {
             Frame::Ping | Frame::Train => {}
             Frame::Arrivals(arrivals) => {
                 let marked = self.feedback.on_arrivals(now, number, &arrivals, &mut self.recovery.sent_packets);
                 self.congestion.on_report(marked.unwrap_or(0));
             }
-            Frame::Ack(ack) => self.on_ack(now, &ack)?,
+            Frame::Ack(ack) => self.on_ack(now, packet.arrived.min(now), &ack)?,
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
             Frame::StopWaiting { lowest } => self.received.raise_floor(lowest),
             Frame::MaxData { limit } => self.credit.on_peer_limit(limit),
@@ -211,8 +213,9 @@ impl<P: Payload> Session<P> {
         self.activate(key);
     }
 
-    fn on_ack(&mut self, now: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
-        let outcomes = self.recovery.on_ack(now, ack, self.liveness.is_returning())?;
+    /// Takes in an ACK that `arrived` before it is read: how late that is belongs to no round trip.
+    fn on_ack(&mut self, now: Instant, arrived: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
+        let outcomes = self.recovery.on_ack(arrived, ack, self.liveness.is_returning())?;
         self.on_outcomes(now, outcomes);
         let awaits = self.recovery.sent_packets.awaits_more_than_pings();
         self.liveness.on_ack(now, awaits, &self.recovery.rtt);

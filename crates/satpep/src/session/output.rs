@@ -114,7 +114,7 @@ impl<P: Payload> Session<P> {
         overhead: usize,
         urgency: Urgency,
     ) -> Option<Filled> {
-        let whole = space.len() + overhead >= usize::from(self.mtu());
+        let missing = usize::from(self.mtu()).saturating_sub(space.len() + overhead);
         let mut writer = Writer::new(space);
         let mut frames = SentFrames::new();
         let mut dscp = self.put_ack(now, &mut writer, &mut frames);
@@ -124,10 +124,10 @@ impl<P: Payload> Session<P> {
             _ if self.is_stalled() => {}
             Urgency::Now => {}
             Urgency::Paced => {
-                let of_data = if self.put_busy_repair(now, &mut writer, &mut frames, whole) {
+                let of_data = if self.put_busy_repair(now, &mut writer, &mut frames, missing == 0) {
                     Some(self.dscps.sent())
                 } else {
-                    self.put_stream_data(now, &mut writer, &mut frames)
+                    self.put_stream_data(now, &mut writer, &mut frames, missing)
                 };
                 if of_data.is_none() && is_train {
                     self.put_start_probe(&mut writer, &mut frames);
@@ -135,7 +135,7 @@ impl<P: Payload> Session<P> {
                 dscp = of_data.or(dscp);
             }
             Urgency::Idle => {
-                if self.put_repair(now, &mut writer, &mut frames, whole) {
+                if self.put_repair(now, &mut writer, &mut frames, missing == 0) {
                     dscp = Some(self.dscps.sent());
                 }
             }
@@ -299,13 +299,20 @@ impl<P: Payload> Session<P> {
     }
 
     /// Stream data in the scheduler's order, until the packet is full, nothing is left, or the next data are marked otherwise: a
-    /// marking may be policed, and is not spent on others. Returns the marking if there is any data.
-    fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<Dscp> {
+    /// marking may be policed, and is not spent on others. The packet is `missing` bytes smaller than the largest. Returns the marking
+    /// if there is any data.
+    fn put_stream_data(
+        &mut self,
+        now: Instant,
+        writer: &mut Writer<'_>,
+        frames: &mut SentFrames,
+        missing: usize,
+    ) -> Option<Dscp> {
         let mut dscp = None;
         let (mut any, mut fresh, mut ended, mut paused) = (false, false, false, None::<PacketNumber>);
         let number = self.recovery.sent_packets.next_number();
         // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its packet.
-        writer.reserve(if self.does_repair() { HEADROOM } else { 0 });
+        writer.reserve(if self.does_repair() { HEADROOM.saturating_sub(missing) } else { 0 });
         while writer.is_empty() || writer.room() >= Self::MIN_FRAME {
             let session_credit = self.credit.available();
             let Some(key) = self.classes.next(now, &mut self.streams, session_credit) else { break };

@@ -73,9 +73,8 @@ impl<P: Payload> Session<P> {
 
     /// Tells writers that wait of space worth a read, a few at a time and in turn.
     pub(super) fn wake_waiting_writers(&mut self) {
-        const WORTH: usize = 16 * 1024;
         let Self { streams, credit, events, peer, tag, .. } = self;
-        let has_space = |unsent: u64| credit.write_space(unsent) >= WORTH || unsent == 0;
+        let has_space = |unsent: u64| credit.write_space(unsent) >= credit.worth_a_read() || unsent == 0;
         streams.serve_writers(
             16,
             |stream| has_space(stream.send.unsent()),

@@ -8,7 +8,7 @@ use crate::output::{Failure, Output};
 use crate::text::Text;
 use clap::{Args as ClapArgs, ValueEnum};
 use experiments::limit::Mechanism;
-use experiments::{Setup, capacity, connections, echo, hub, limit, proxies, relay, stalled, throughput};
+use experiments::{Setup, capacity, connections, cost, echo, hub, limit, proxies, relay, stalled, throughput};
 use replicas::{Interrupt, Jobs, Pool};
 use results::listing::Listing;
 use serde::Serialize;
@@ -27,6 +27,8 @@ Examples:
   bentpipe bench capacity --cases 'prior' --seeds 10    the capacity's estimate, simulated on all processors
   bentpipe bench capacity --without estimation          the same with the configured rate by force
   bentpipe bench connections                up to 19,000 open connections, then 5,000 new ones a second
+  bentpipe bench cost --only 200Mbit/s      processor time of each gateway, paced at 200 Mbit/s
+  bentpipe bench cost --beside ./bentpipe   the same for another build of the program, in turns with this one
   bentpipe bench connections --open 500 --new-per-second 200 --seconds 2    the same, smaller
 
 Figures are medians. Use a release build on an idle machine; if permitted (nice), the measurement has priority over
@@ -54,7 +56,7 @@ pub struct Args {
     /// capacity, limit: simulate without this mechanism, to show its contribution
     #[arg(long, value_name = "MECHANISM")]
     without: Option<Without>,
-    /// capacity, limit, connections: only rows whose names contain this text
+    /// capacity, limit, connections, cost: only rows whose names contain this text
     #[arg(long, visible_alias = "cases", value_name = "TEXT", default_value = "")]
     only: String,
     /// Seed of the first repeat's losses; each further repeat takes the next
@@ -69,9 +71,12 @@ pub struct Args {
     /// throughput: mode clear: authenticate without encryption
     #[arg(long)]
     clear: bool,
-    /// relay: also measure this PEPsal binary in place of the gateways
+    /// relay, cost: also measure this PEPsal binary in place of the gateways
     #[arg(long, value_name = "FILE", value_parser = program::executable, conflicts_with = "ipv6")]
     pepsal: Option<PathBuf>,
+    /// cost: also measure the gateways of this build of bentpipe, in turns
+    #[arg(long, value_name = "FILE", value_parser = program::executable)]
+    beside: Option<PathBuf>,
     /// connections: number open at once [default: 19000, or fewer if the limit on open files requires it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     open: Option<u64>,
@@ -107,6 +112,8 @@ enum Name {
     Capacity,
     /// Thousands of open connections, then thousands of new ones a second
     Connections,
+    /// Processor time and memory of a gateway pair: directly connected, paced, and in connections
+    Cost,
 }
 
 /// A mechanism of the transport.
@@ -177,6 +184,7 @@ impl Name {
             Name::Relay => self.bench(relay::CLAIM, &relay::run(setup, args.pepsal.as_deref())?, tables::relay),
             Name::Capacity => self.bench(capacity::CLAIM, &args.capacity(setup, output)?, tables::capacity),
             Name::Connections => self.bench(connections::CLAIM, &args.connections(setup)?, tables::connections),
+            Name::Cost => self.bench(cost::CLAIM, &args.cost(setup)?, tables::cost),
         }
     }
 
@@ -236,6 +244,12 @@ impl Args {
                 Err(Failure::failed(format!("not every connection was relayed and answered\n{table}")))
             }
         }
+    }
+
+    fn cost(&self, setup: &Setup) -> Result<Vec<cost::Row>, Failure> {
+        self.check_only(cost::names().iter().map(String::as_str))?;
+        let beside = cost::Beside { other: self.beside.clone(), pepsal: self.pepsal.clone() };
+        Ok(cost::run(setup, &beside, &self.only)?)
     }
 
     /// Refuses `--only` if it selects none of these rows.

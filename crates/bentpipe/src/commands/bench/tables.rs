@@ -1,6 +1,6 @@
 //! The rows of experiments as tables for people.
 
-use experiments::{capacity, connections, echo, hub, limit, proxies, relay, stalled, throughput};
+use experiments::{capacity, connections, cost, echo, hub, limit, proxies, relay, stalled, throughput};
 use lab::Direction;
 use lab::load::Tally;
 use results::listing::{Cell, Column, Listing, count, figure, text};
@@ -195,6 +195,38 @@ pub(super) fn relay(rows: &[relay::Row]) -> Listing {
             (measured.throughput_bps as f64).into(),
             measured.cpu_s_per_gb.into(),
             (measured.cpu_s_per_gb / 2.0).into(),
+        ]);
+    }
+    listing
+}
+
+/// Processor time of gateways, case by case, and what else they cost.
+pub(super) fn cost(rows: &[cost::Row]) -> Listing {
+    let number = |name: &str| figure(name, Quantity::Number);
+    let mut listing = Listing::new([
+        text("case"),
+        text("program"),
+        figure("throughput", Quantity::Rate),
+        processor("sender"),
+        processor("receiver"),
+        processor("both"),
+        number("waits per MB"),
+        index("bytes on the link / payload"),
+        figure("idle connection", Quantity::Bytes),
+        figure("processor, connection", Quantity::Time),
+    ]);
+    for row in rows {
+        listing.add([
+            row.case.as_str().into(),
+            row.program.into(),
+            row.throughput_bps.into(),
+            row.sender_cpu_s_per_gb.into(),
+            row.receiver_cpu_s_per_gb.into(),
+            row.cpu_s_per_gb.into(),
+            row.waits_per_mb.into(),
+            row.link_bytes_ratio.into(),
+            row.bytes_per_idle_connection.into(),
+            row.cpu_us_per_connection.map(|us| us / 1e6).into(),
         ]);
     }
     listing
