@@ -20,6 +20,25 @@ fn connections_bypass_a_dead_peer_and_acceleration_comes_back() {
     }
 }
 
+/// A hub that cannot call its terminals has nothing to intercept.
+#[test]
+fn a_hub_logs_that_its_terminal_is_accelerated_and_not_that_connections_go_end_to_end() {
+    let Some(mut pair) = Pair::with_tcp_transport(TLS) else { return };
+    pair.hub_initiates = false;
+    pair.runner.logged = Some("info");
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Terminal, true);
+    let server = pair.serve(Family::V4, 7, echo_all);
+    echoes(&mut pair.connect(server), b"accelerated");
+    pair.stop(End::Terminal);
+    pair.stop(End::Hub);
+    let [hub, terminal] = [End::Hub, End::Terminal].map(|end| std::fs::read_to_string(pair.log(end)).unwrap());
+    assert!(hub.contains("the peer has begun a session: its connections are accelerated"), "{hub}");
+    assert!(!hub.contains("go end to end"), "{hub}");
+    assert!(terminal.contains("new connections are accelerated"), "{terminal}");
+}
+
 fn bypasses_a_dead_peer(mut pair: Pair) {
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut relayed = pair.connect(server);

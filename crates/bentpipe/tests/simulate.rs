@@ -289,14 +289,14 @@ fn a_sweep_runs_each_combination_and_begun_again_makes_only_what_is_missing() {
 #[test]
 fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
     let folder = folder(SCENARIO);
-    for (axis, told) in [
+    for (axis, message) in [
         ("link.sat.los=1e-4", "did you mean loss?"),
         ("link.sat.loss", "KEY=VALUE,VALUE"),
         ("link.sat.loss=1,,2", "empty"),
     ] {
         let output = simulate(folder.path(), &["test.toml", "--sweep", axis, "--out", "out"]);
         assert_eq!(output.status.code(), Some(2), "{axis}");
-        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
     }
     assert!(!folder.path().join("out").exists());
 }

@@ -3,8 +3,8 @@
 //!
 //! A driver connects (a router) or accepts (a modem) a TCP connection whose packets all have the TTL or hop limit 255, makes a
 //! [`Router`] or [`Modem`] of it and then, as long as [`Participant::is_over`] is not said, hands over what it reads, calls
-//! `handle_timeout` at `next_timeout`, writes what `poll_transmit` returns, and takes events from `poll_event`. Whoever sends bytes that break
-//! the protocol only ends the session; memory is bounded whatever arrives.
+//! `handle_timeout` at `next_timeout`, writes what `poll_transmit` returns, and takes events from `poll_event`. A peer that breaks the protocol
+//! ends its session and nothing else; memory is bounded whatever arrives.
 //!
 //! | file | idea |
 //! | --- | --- |

@@ -74,7 +74,8 @@ impl LoggedOutcome {
             Outcome::Departure { .. } => LoggedOutcome::Delivered,
             Outcome::Drop { reason, .. } => match reason {
                 DropReason::QueueFull => LoggedOutcome::QueueFull,
-                DropReason::QueueDelay => LoggedOutcome::QueueDelay,
+                // An emulated link supersedes nothing: it has no `acks`.
+                DropReason::QueueDelay | DropReason::Superseded => LoggedOutcome::QueueDelay,
                 DropReason::Policed => LoggedOutcome::Policed,
                 DropReason::Loss => LoggedOutcome::Loss,
             },

@@ -5,7 +5,7 @@ use crate::headers;
 use crate::report::TerminalReport;
 use crate::terminal::{PathError, SharedCarrier, Terminal};
 use link::dama::{Backlog, Burst, Carrier, Member, Sample, Terminals};
-use link::{Counters, Link, LinkConfig, Outcome, Packet};
+use link::{Acks, Counters, Link, LinkConfig, Outcome, Packet};
 use serde::Serialize;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -81,7 +81,7 @@ impl<P: Packet> Path<P> {
         match config {
             PathModel::Link(link) if link.dama.is_some() => Err(PathError::NoCarrier),
             PathModel::Link(link) => {
-                let links = vec![Link::starting_at(start, LinkConfig::clone(link))?];
+                let links = vec![emulated(start, link)?];
                 Ok(Self { links, apart: None, carrier: None })
             }
             PathModel::Carrier(shared) => Self::shared(start, shared),
@@ -209,7 +209,15 @@ impl<P: Packet> Path<P> {
 }
 
 fn links<P: Packet>(start: Instant, terminals: &[Terminal]) -> Result<Vec<Link<P>>, PathError> {
-    terminals.iter().map(|terminal| Ok(Link::starting_at(start, terminal.link.clone())?)).collect()
+    terminals.iter().map(|terminal| emulated(start, &terminal.link)).collect()
+}
+
+/// A link of real packets. What it would do with their acknowledgements a log of arrivals could not say.
+fn emulated<P: Packet>(start: Instant, config: &LinkConfig) -> Result<Link<P>, PathError> {
+    if config.acks != Acks::Keep {
+        return Err(PathError::Acks);
+    }
+    Ok(Link::starting_at(start, config.clone())?)
 }
 
 /// The queues of a carrier's terminals.

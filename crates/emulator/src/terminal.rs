@@ -42,6 +42,9 @@ pub enum PathError {
     /// A link is a terminal of a carrier that is not there.
     #[error("dama: the carrier and its other terminals are missing")]
     NoCarrier,
+    /// A link that filters acknowledgements or thins them out.
+    #[error("acks: only simulated links filter acknowledgements or thin them out: leave it out for real packets")]
+    Acks,
     /// A carrier, or links, of no terminals.
     #[error("a carrier needs at least one terminal")]
     NoTerminal,

@@ -55,7 +55,7 @@ impl Steering {
     ) -> Result<Self, Error> {
         let mut installed = Installed::new(rules)?;
         installed.exempt(exempt)?;
-        Self::follow(installed, addresses, on_news)
+        Self::follow(installed, String::new(), addresses, on_news)
     }
 
     /// The same in the place of a process that leaves its rules, which intercept what is `accelerated`.
@@ -65,15 +65,17 @@ impl Steering {
         addresses: Vec<IpAddr>,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
-        Self::follow(Installed::adopt(rules, accelerated, exempt)?, addresses, on_news)
+        let logged = shown(&accelerated);
+        Self::follow(Installed::adopt(rules, accelerated, exempt)?, logged, addresses, on_news)
     }
 
     fn follow(
         installed: Installed,
+        logged: String,
         addresses: Vec<IpAddr>,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
-        let follower = Follower { installed, wished: Wish::default(), addresses, on_news: Box::new(on_news) };
+        let follower = Follower { installed, wished: Wish::default(), logged, addresses, on_news: Box::new(on_news) };
         let (wishes, received) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("steering".into())
@@ -140,6 +142,8 @@ struct Follower {
     installed: Installed,
     /// Changes not yet passed to `nft`.
     wished: Wish,
+    /// The destinations that are accelerated by the latest line of the log.
+    logged: String,
     addresses: Vec<IpAddr>,
     on_news: Box<dyn Fn(News) + Send>,
 }
@@ -182,6 +186,8 @@ impl Follower {
         let Some(accelerated) = &self.wished.accelerated else { return };
         let text = shown(accelerated);
         match self.installed.intercept(accelerated.clone()) {
+            // A gateway whose clients are all at the peers has nothing to intercept, whoever is up.
+            Ok(()) if text == self.logged => {}
             Ok(()) if text.is_empty() => tracing::info!("new connections go end to end"),
             Ok(()) => tracing::info!(destinations = text, "new connections are accelerated"),
             Err(error) => {
@@ -189,6 +195,7 @@ impl Follower {
                 return;
             }
         }
+        self.logged = text;
         self.wished.accelerated = None;
     }
 

@@ -5,7 +5,7 @@ use crate::geometry::Geometry;
 use crate::opportunities::Opportunities;
 use crate::steps::Steps;
 use crate::trace;
-use crate::{ConfigError, Discipline};
+use crate::{Acks, ConfigError, Discipline};
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Bytes, Duration, Probability, Rate};
 
@@ -53,6 +53,9 @@ pub struct LinkConfig {
     /// Which packets the queue gives up.
     #[serde(default, skip_serializing_if = "Discipline::is_drop_tail")]
     pub discipline: Discipline,
+    /// What becomes of pure acknowledgements that wait.
+    #[serde(default, skip_serializing_if = "Acks::is_keep")]
+    pub acks: Acks,
     /// Which packets are lost on the way.
     #[serde(default)]
     pub loss: LossModel,
@@ -85,6 +88,7 @@ impl LinkConfig {
             keep_order: true,
             policer: None,
             discipline: Discipline::DropTail,
+            acks: Acks::Keep,
             queue: QueueLimit::bandwidth_delay_product(rate, delay * 2),
             loss: LossModel::None,
             reorder: None,
@@ -162,6 +166,7 @@ impl LinkConfig {
             policer.validate()?;
         }
         self.discipline.validate(self)?;
+        self.validate_acks()?;
         self.loss.validate()?;
         let extra_delay = self.reorder.map_or(LONGEST, |reorder| reorder.extra_delay);
         if extra_delay.is_zero() || extra_delay > LONGEST {
@@ -226,6 +231,20 @@ impl LinkConfig {
             Ok(())
         } else {
             Err(ConfigError::new("rate_steps", "it stays at 0bit/s: what waits then would wait for ever"))
+        }
+    }
+
+    fn validate_acks(&self) -> Result<(), ConfigError> {
+        match self.acks {
+            Acks::Keep => Ok(()),
+            Acks::Thin(0 | 1) => {
+                Err(ConfigError::new("acks.thin", "it passes one of so many: write 2 or more, or leave `acks` out"))
+            }
+            _ if matches!(self.discipline, Discipline::DualPi2(_)) => Err(ConfigError::new(
+                "acks",
+                "the two queues of dual_pi2 keep all acknowledgements: take another discipline",
+            )),
+            Acks::Filter | Acks::Thin(_) => Ok(()),
         }
     }
 
@@ -474,6 +493,11 @@ mod tests {
             ("queue", LinkConfig { queue: QueueLimit::Bytes(Bytes::ZERO), ..geo() }),
             ("reorder.extra_delay", LinkConfig { reorder: reorder(Duration::ZERO), ..geo() }),
             ("reorder.extra_delay", LinkConfig { reorder: reorder(Duration::MAX), ..geo() }),
+            ("acks.thin", LinkConfig { acks: Acks::Thin(1), ..geo() }),
+            (
+                "acks",
+                LinkConfig { acks: Acks::Filter, discipline: Discipline::DualPi2(crate::DualPi2::default()), ..geo() },
+            ),
             ("stream", LinkConfig { stream: u64::MAX, ..geo() }),
         ];
         for (key, config) in cases {

@@ -44,7 +44,7 @@ impl SubAssign for Tally {
 }
 
 /// Every packet that a link has seen, by outcome and reason:
-/// `offered + duplicated = delivered + dropped_queue_full + dropped_queue_delay + dropped_policed + dropped_loss + in transit`.
+/// `offered + duplicated = delivered + dropped_queue_full + dropped_queue_delay + dropped_acks + dropped_policed + dropped_loss + in transit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counters {
     /// Given to the link.
@@ -57,6 +57,8 @@ pub struct Counters {
     pub dropped_queue_full: Tally,
     /// Dropped by a managed queue: too much delay, or too long a queue.
     pub dropped_queue_delay: Tally,
+    /// Pure acknowledgements that were filtered or thinned out.
+    pub dropped_acks: Tally,
     /// Dropped by the policer.
     pub dropped_policed: Tally,
     /// Lost on the way.
@@ -75,6 +77,7 @@ impl AddAssign for Counters {
         self.delivered = self.delivered + other.delivered;
         self.dropped_queue_full = self.dropped_queue_full + other.dropped_queue_full;
         self.dropped_queue_delay = self.dropped_queue_delay + other.dropped_queue_delay;
+        self.dropped_acks = self.dropped_acks + other.dropped_acks;
         self.dropped_policed = self.dropped_policed + other.dropped_policed;
         self.dropped_loss = self.dropped_loss + other.dropped_loss;
         self.marked = self.marked + other.marked;
@@ -88,6 +91,7 @@ impl Counters {
         match reason {
             DropReason::QueueFull => &mut self.dropped_queue_full,
             DropReason::QueueDelay => &mut self.dropped_queue_delay,
+            DropReason::Superseded => &mut self.dropped_acks,
             DropReason::Policed => &mut self.dropped_policed,
             DropReason::Loss => &mut self.dropped_loss,
         }
@@ -99,6 +103,7 @@ impl Counters {
             - self.delivered
             - self.dropped_queue_full
             - self.dropped_queue_delay
+            - self.dropped_acks
             - self.dropped_policed
             - self.dropped_loss
     }

@@ -9,7 +9,7 @@
 //!
 //! - **Queue**: drop-tail, CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), FQ-PIE, RED or DualPI2 (RFC 9332), limited in
 //!   packets or bytes; managed queues may mark packets instead of dropping them (ECN). The packet being sent
-//!   has left the queue. Drop-tail queues decide on arrival: what finds room is as good as on its way, and costs no
+//!   has left the queue. Pure acknowledgements may be filtered or thinned out (RFC 3449). Drop-tail queues decide on arrival: what finds room is as good as on its way, and costs no
 //!   further event.
 //! - **Rate**: none, constant, in steps, drawn at each handover, or recorded delivery opportunities (mahimahi's format).
 //!   A rate that changes while a packet is being sent holds for the rest of the packet.
@@ -46,6 +46,7 @@
 //! # Ok::<(), link::ConfigError>(())
 //! ```
 
+mod acks;
 mod aqm;
 mod config;
 mod counters;
@@ -66,6 +67,7 @@ mod steps;
 mod trace;
 mod transmitter;
 
+pub use acks::Acks;
 pub use config::{GilbertElliott, Handover, LinkConfig, LossModel, Policer, QueueLimit, Reorder, TimedGilbertElliott};
 pub use counters::{Counters, Tally};
 pub use discipline::{Codel, Discipline, DualPi2, FqCodel, FqPie, Pie, Red};

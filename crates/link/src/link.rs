@@ -404,12 +404,14 @@ impl<P: Packet> Link<P> {
 impl<P: Packet> Queue<P> {
     fn new(config: &LinkConfig) -> Self {
         let managed = match config.discipline {
-            Discipline::DropTail if config.dama.is_none() => return Queue::DropTail(DropTail::new(config.queue)),
+            Discipline::DropTail if config.dama.is_none() && config.acks.is_keep() => {
+                return Queue::DropTail(DropTail::new(config.queue));
+            }
             Discipline::DualPi2(DualPi2 { target, threshold, rtt_max }) => {
                 let law = dual_pi2::Law { target, threshold, rtt_max };
                 return Queue::Dual(Box::new(dual_pi2::Queue::new(law, config.queue)));
             }
-            discipline => managed(discipline, config),
+            discipline => managed(discipline, config).with_acks(config.acks),
         };
         match config.dama {
             Some(_) => Queue::Granted(Box::new(Granted::new(managed, config.overhead))),
@@ -451,6 +453,7 @@ impl From<Overflow> for DropReason {
         match overflow {
             Overflow::Full => DropReason::QueueFull,
             Overflow::Delay => DropReason::QueueDelay,
+            Overflow::Superseded => DropReason::Superseded,
         }
     }
 }

@@ -13,6 +13,12 @@ pub trait Packet: Clone {
         0
     }
 
+    /// If it is a TCP segment that says nothing but how far the data have arrived: a number that differs from that of any other
+    /// such segment of its flow under way which says otherwise. Only links that filter acknowledgements ask.
+    fn acknowledgement(&self) -> Option<u32> {
+        None
+    }
+
     /// Its ECN field.
     fn ecn(&self) -> Ecn {
         Ecn::NotCapable
@@ -74,6 +80,8 @@ pub enum DropReason {
     QueueFull,
     /// The queue's management found too much delay or too long a queue.
     QueueDelay,
+    /// It is a pure acknowledgement for which a later one stands, or that the link thins out.
+    Superseded,
     /// It exceeded the policer's rate.
     Policed,
     /// It was lost on the way, as the loss model decided.

@@ -208,6 +208,7 @@ fn copies_losses_and_refusals_are_counted_in_packets_and_bytes() {
         assert_eq!(counters.dropped_loss, lost);
         let dropped = counters.dropped_queue_full
             + counters.dropped_queue_delay
+            + counters.dropped_acks
             + counters.dropped_policed
             + counters.dropped_loss;
         assert_eq!(counters.offered + counters.duplicated, counters.delivered + dropped, "{discipline:?}");

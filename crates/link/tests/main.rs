@@ -1,5 +1,6 @@
 //! The integration tests of the crate, as one program.
 
+mod acks;
 mod dama;
 mod edges;
 mod link;

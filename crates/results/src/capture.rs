@@ -220,6 +220,9 @@ fn tcp_header(segment: &Segment, ends: [SynOptions; 2], from: usize, ports: [u16
     header.rst = segment.has(Flags::RST);
     header.psh = segment.has(Flags::PSH);
     header.ack = segment.has(Flags::ACK);
+    header.ece = segment.has(Flags::ECE);
+    header.cwr = segment.has(Flags::CWR);
+    header.ns = segment.has(Flags::AE);
     header.acknowledgment_number = if header.ack { segment.ack as u32 } else { 0 };
     header.set_options(&tcp_options(segment, ends[from])).map_err(text)?;
     Ok(header)

@@ -97,6 +97,7 @@ impl From<&LinkReport> for LinkDocument {
             dropped: BTreeMap::from([
                 ("loss", counters.dropped_loss.packets),
                 ("queue_delay", counters.dropped_queue_delay.packets),
+                ("acks", counters.dropped_acks.packets),
                 ("policed", counters.dropped_policed.packets),
                 ("queue_full", counters.dropped_queue_full.packets),
             ]),

@@ -185,6 +185,7 @@ fn link(runs: &[&Run], at: usize) -> LinkSummary {
         dropped_by_queue: of(|counters| {
             counters.dropped_queue_full.packets
                 + counters.dropped_queue_delay.packets
+                + counters.dropped_acks.packets
                 + counters.dropped_policed.packets
         }),
         lost: of(|counters| counters.dropped_loss.packets),

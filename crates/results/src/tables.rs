@@ -98,6 +98,8 @@ const LINK_COUNTS: &[(&str, LinkCount)] = &[
     ("dropped_queue_full_bytes", |link| link.counters.dropped_queue_full.bytes),
     ("dropped_queue_delay_packets", |link| link.counters.dropped_queue_delay.packets),
     ("dropped_queue_delay_bytes", |link| link.counters.dropped_queue_delay.bytes),
+    ("dropped_acks_packets", |link| link.counters.dropped_acks.packets),
+    ("dropped_acks_bytes", |link| link.counters.dropped_acks.bytes),
     ("dropped_policed_packets", |link| link.counters.dropped_policed.packets),
     ("dropped_policed_bytes", |link| link.counters.dropped_policed.bytes),
     ("dropped_loss_packets", |link| link.counters.dropped_loss.packets),

@@ -1,7 +1,7 @@
 //! How TCP endpoints behave, from the words of the format.
 
 use crate::format::tcp::{self as format, AckPolicy, EcnName, ProfileName, SlowStartExit};
-use crate::preset::Preset;
+use crate::preset::{Preset, suit};
 use crate::text::{Window, WindowSize};
 use tcp::{Allocation, Config, ControlKind, MinRto, Profile, ReceiveBuffer, RecoveryKind, SavedPath};
 use units::{Bytes, Ecn};
@@ -31,7 +31,8 @@ fn wrong(fault: &tcp::Fault) -> Wrong {
         tcp::Fault::WindowRuledTwice { .. } | tcp::Fault::Nacks { .. } => "recovery",
         tcp::Fault::NeedsCapacity { .. } => "control",
         tcp::Fault::ResumeGoverned { .. } => "resume",
-        tcp::Fault::Ecn { .. } | tcp::Fault::NeedsEcn { .. } => "ecn",
+        tcp::Fault::Ecn { .. } | tcp::Fault::NeedsEcn { .. } | tcp::Fault::NeedsL4s { .. } => "ecn",
+        tcp::Fault::PacedNs2 => "pacing",
         tcp::Fault::Range { key, range, value } => {
             // A part of a setting is named behind it.
             let (key, part) = key.split_once(' ').unwrap_or((key, "it"));
@@ -85,6 +86,7 @@ impl format::Tcp {
         };
         let mut config = Config::new(profile);
         self.choose_axes(Preset::named(name), &mut config)?;
+        suit(&mut config);
         self.choose_sizes(&mut config)?;
         self.choose_rules(&mut config);
         self.choose_tuning(&mut config);
@@ -178,6 +180,8 @@ impl format::Tcp {
         set(&mut config.options.window_scaling, self.window_scaling);
         set(&mut config.options.sack, self.sack);
         set(&mut config.ecn, self.ecn.map(Ecn::from));
+        set(&mut config.accurate_ecn, self.accurate_ecn);
+        set(&mut config.pacing, self.pacing);
         set(&mut config.options.dsack, self.dsack);
         set(&mut config.limited_transmit, self.limited_transmit);
         set(&mut config.proportional_rate_reduction, self.proportional_rate_reduction);

@@ -1,6 +1,7 @@
 //! TCP variants by name: presets of loss recovery and congestion control.
 
 use tcp::{Config, ControlKind, Profile, RecoveryKind};
+use units::Ecn;
 
 /// A TCP variant by name: a recovery and a control.
 pub(crate) struct Preset {
@@ -37,6 +38,19 @@ const PRESETS: &[Preset] = &[
     preset("cubic", "rack", "cubic", "RFC 9438"),
     preset("bbr", "rack", "bbr1", "model of rate and round-trip time, version 1 (Cardwell et al. 2016)"),
     preset("bbr3", "rack", "bbr3", "version 3 (draft-ietf-ccwg-bbr)"),
+    preset(
+        "prague",
+        "rack",
+        "prague",
+        "for L4S: ECN with `ect1` and `accurate_ecn` (draft-briscoe-iccrg-prague-congestion-control)",
+    ),
+    preset("ledbat", "rack", "ledbat", "in the background, behind 100 ms of queue (RFC 6817)"),
+    preset(
+        "ledbat-plus-plus",
+        "rack",
+        "ledbat-plus-plus",
+        "in the background, with slowdowns (draft-irtf-iccrg-ledbat-plus-plus)",
+    ),
     preset("cross-layer", "sack", "cross-layer", "the window that the link's allocation allows (Kim et al.)"),
 ];
 
@@ -64,7 +78,16 @@ impl Preset {
     pub(crate) fn config(name: &str) -> Option<Config> {
         let preset = Self::named(name)?;
         let (recovery, control) = preset.axes()?;
-        Some(Config { recovery, control, ..Config::new(Profile::Rfc) })
+        let mut config = Config { recovery, control, ..Config::new(Profile::Rfc) };
+        suit(&mut config);
+        Some(config)
+    }
+}
+
+/// Sets what the control needs of the rest, as far as it does not depend on the path.
+pub(crate) fn suit(config: &mut Config) {
+    if config.control.needs_l4s() {
+        (config.ecn, config.accurate_ecn) = (Ecn::Ect1, true);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::NodeId;
 use crate::heads::DatagramId;
+use tcp::Flags;
 use units::{Bytes, Ecn, Instant};
 
 /// A packet in the network as links see it: what it says stays where it is ([`Parcels`]) and is looked up at the end.
@@ -13,6 +14,8 @@ pub(crate) struct Packet {
     /// IP bytes: no packet has more than 65,535.
     pub(crate) size: u16,
     pub(crate) ecn: Ecn,
+    /// What [`link::Packet::acknowledgement`] says, less one; zero where it says nothing, or no link asks.
+    pub(crate) acknowledgement: u8,
     /// What packets of one flow in one direction have in common.
     pub(crate) flow: u32,
 }
@@ -25,6 +28,10 @@ impl link::Packet for Packet {
 
     fn flow_hash(&self) -> u64 {
         units::mix(u64::from(self.flow))
+    }
+
+    fn acknowledgement(&self) -> Option<u32> {
+        self.acknowledgement.checked_sub(1).map(u32::from)
     }
 
     fn ecn(&self) -> Ecn {
@@ -146,6 +153,21 @@ pub enum Body {
     },
 }
 
+impl Body {
+    /// What [`Packet::acknowledgement`] is of a packet that says this. Of 255 numbers two that follow one another are hardly ever
+    /// equal; where they are, a link keeps both.
+    #[cold]
+    pub(crate) fn acknowledgement(&self) -> u8 {
+        let Body::Tcp(segment) = self else { return 0 };
+        let is_plain = segment.len == 0 && segment.sack.is_empty();
+        let control = Flags(segment.flags.0 & ALL_CONTROL.0);
+        if is_plain && control == Flags::ACK { (units::mix(segment.ack) % 255) as u8 + 1 } else { 0 }
+    }
+}
+
+/// The bits of the header's field.
+const ALL_CONTROL: Flags = Flags(0x1ff);
+
 /// A packet as a node saw it: when it left an endpoint there, or came in over a link.
 #[derive(Debug, Clone, Copy)]
 pub struct PacketRecord {
@@ -161,4 +183,14 @@ pub struct PacketRecord {
     pub size: Bytes,
     /// What it says.
     pub body: Body,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_small() {
+        assert!(size_of::<Packet>() <= 16, "{}", size_of::<Packet>());
+    }
 }

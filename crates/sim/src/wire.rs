@@ -12,7 +12,7 @@ use crate::{
     CapacitySample, CarrierReport, DirectionId, FlowSample, Network, NetworkError, NodeId, PacketRecord, QueueSample,
     Record,
 };
-use link::{Counters, DropReason, Link, LoggedOutcome, Outcome};
+use link::{Acks, Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
 use units::{Bytes, Ecn, Instant, Probability, Rate};
 
@@ -50,6 +50,8 @@ pub(crate) struct Wire {
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
     pub(crate) flow_samples: Vec<FlowSample>,
+    /// Whether a link filters acknowledgements or thins them out.
+    asks_for_acks: bool,
     /// Whether arrivals concern anyone but whom they are for: the tap, or an allocator.
     is_watched: bool,
     /// Whether an arrival may take more than to go on: links that duplicate, someone who watches, ns-2's times.
@@ -136,6 +138,7 @@ impl Wire {
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
+            asks_for_acks: directions.iter().any(|direction| direction.config.acks != Acks::Keep),
             is_watched: !watched.is_empty(),
             has_extras: !watched.is_empty(),
             allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
@@ -396,7 +399,9 @@ impl Wire {
         let flow = parcel.agent << 1 | parcel.port & 1;
         debug_assert!(size <= u32::from(u16::MAX), "an IP packet of {size} bytes");
         let ecn = if let Body::Tcp(segment) = &parcel.body { segment.ecn } else { Ecn::NotCapable };
-        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size: size as u16, ecn, flow };
+        let acknowledgement = if self.asks_for_acks { parcel.body.acknowledgement() } else { 0 };
+        let parcel = self.parcels.keep(parcel);
+        let packet = Packet { parcel, hop: path.0 + 1, size: size as u16, ecn, acknowledgement, flow };
         if let Some(times) = &mut self.ns2_times {
             times.on_sent(packet.parcel);
         }

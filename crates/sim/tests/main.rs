@@ -1,10 +1,13 @@
 //! The integration tests of the crate, as one program.
 
+mod acks;
+mod background;
 mod capacity;
 mod classes;
 mod dama;
 mod gateways;
 mod kernel;
+mod l4s;
 mod ns2;
 mod prediction;
 mod refusals;

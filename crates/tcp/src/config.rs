@@ -40,6 +40,10 @@ pub struct Config {
     pub options: Options,
     /// The codepoint of data segments where both ends use explicit congestion notification; [`Ecn::NotCapable`] offers none.
     pub ecn: Ecn,
+    /// With ECN, receivers count marked packets and report the count (AccECN, RFC 9768) rather than that there were some.
+    pub accurate_ecn: bool,
+    /// Data leave at a rate that follows the window, as by Linux's `fq` and TCP's internal pacing, unless the control sets one.
+    pub pacing: bool,
     /// Ranges that a SACK option reports at most: 4, or 3 beside timestamps (RFC 2018, section 3).
     pub sack_blocks: usize,
     /// When data are acknowledged.
@@ -268,6 +272,8 @@ impl Config {
             restart_after_idle: true,
             options: Options { timestamps: true, window_scaling: true, sack: true, dsack: true },
             ecn: Ecn::NotCapable,
+            accurate_ecn: false,
+            pacing: false,
             sack_blocks: 4,
             acks: AckPolicy { every: 2, delay: Duration::from_millis(200), quick: 0 },
             rtt: RttRules::rfc(),
@@ -364,7 +370,7 @@ impl Config {
     /// Whether the receiver reports each change of marks at once, so that the sender knows the share of marked bytes (RFC 8257,
     /// section 3.2), rather than one mark for each window.
     pub(crate) fn reports_each_mark(&self) -> bool {
-        self.control.reads_share_of_marks()
+        self.control.reads_share_of_marks() && !self.accurate_ecn
     }
 
     /// Bytes of headers and options of a data segment.

@@ -3,6 +3,7 @@
 use crate::config::{Allocation, Config};
 use crate::control::{Control, Window};
 use crate::handshake::{First, Handshake, Opening};
+use crate::marks::{ASKS_FOR_COUNT, Agreement, Count, agreement, feedback_flags, handshake_code};
 use crate::metrics::Metrics;
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
@@ -50,6 +51,8 @@ struct Agreed {
     window_scaling: bool,
     /// The codepoint of data segments.
     ecn: Ecn,
+    /// The bits AE, CWR and ECE of the answer to the peer's SYN.
+    answer: u8,
     /// Shift of the windows that this end advertises; zero without window scaling.
     shift: u8,
 }
@@ -211,10 +214,25 @@ impl Connection {
         }
     }
 
-    /// Whether both ends use ECN: the SYN asks for it by ECE and CWR, the answer agrees by ECE alone (RFC 3168, section 6.1.1).
-    fn agrees_on_ecn(&self, syn: &Segment) -> bool {
-        let is_answer = syn.has(Flags::ACK);
-        self.config.ecn.is_capable() && syn.has(Flags::ECE) && syn.has(Flags::CWR) != is_answer
+    /// How both ends use ECN, if they do: the SYN asks for echoes by ECE and CWR, and the answer agrees by ECE alone (RFC 3168, section
+    /// 6.1.1); for counters by AE as well, and the answer says what the IP header of the SYN did (RFC 9768, section 3.1.1).
+    fn agree_on_ecn(&mut self, syn: &Segment) {
+        if !self.config.ecn.is_capable() {
+            return;
+        }
+        let Some(agreement) = agreement(syn, self.config.accurate_ecn) else { return };
+        self.agreed.ecn = self.config.ecn;
+        match agreement {
+            Agreement::Echo => {
+                self.agreed.answer = 0b001;
+                self.receiver.use_ecn(self.config.reports_each_mark());
+            }
+            Agreement::Count => {
+                self.agreed.answer = handshake_code(syn.ecn);
+                self.receiver.use_counts(Count::new(syn.has(Flags::ACK).then_some(syn.ecn)));
+                self.sender.use_counts();
+            }
+        }
     }
 
     fn on_syn(&mut self, now: Instant, segment: &Segment) {
@@ -223,13 +241,12 @@ impl Connection {
             timestamps: self.config.options.timestamps && segment.has(Flags::TIMESTAMPS),
             sack: self.config.offers_sack() && segment.has(Flags::SACK_PERMITTED),
             window_scaling,
-            ecn: if self.agrees_on_ecn(segment) { self.config.ecn } else { Ecn::NotCapable },
+            ecn: Ecn::NotCapable,
+            answer: 0,
             shift: if window_scaling { self.config.window_shift() } else { 0 },
         };
         self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps);
-        if self.agreed.ecn.is_capable() {
-            self.receiver.use_ecn();
-        }
+        self.agree_on_ecn(segment);
         self.sender.agree(self.agreed.sack);
         if segment.len > 0 {
             self.on_data(now, &Segment { seq: 1, ..*segment });
@@ -434,9 +451,10 @@ impl Connection {
             flags = if has { flags.with(flag) } else { flags };
         }
         flags = if is_answer {
-            flags.with_if(self.agreed.ecn.is_capable(), Flags::ECE)
+            flags.with(feedback_flags(self.agreed.answer))
         } else {
-            flags.with_if(self.config.ecn.is_capable(), Flags::ECE.with(Flags::CWR))
+            let asks = if self.config.accurate_ecn { ASKS_FOR_COUNT } else { Flags::ECE.with(Flags::CWR) };
+            flags.with_if(self.config.ecn.is_capable(), asks)
         };
         let ack = self.receiver.rcv_nxt();
         self.receiver.on_acknowledged();
@@ -485,7 +503,7 @@ impl Connection {
             window: self.receiver.window(self.agreed.shift),
             timestamps: if self.agreed.timestamps { self.timestamps(now) } else { Timestamps::default() },
             sack,
-            flags: flags.with_if(self.receiver.echoes_mark(), Flags::ECE),
+            flags: flags.with(self.receiver.report_marks(len > 0)),
             header: headers.unwrap_or(header),
             ecn,
         }

@@ -24,6 +24,9 @@ pub(crate) enum ControlId {
     Bbr1,
     Bbr3,
     Dctcp,
+    Prague,
+    Ledbat,
+    LedbatPlusPlus,
     CrossLayer,
     Assigned,
 }
@@ -89,6 +92,21 @@ pub const CONTROLS: &[ControlKind] = &[
         name: "dctcp",
         about: "lowers the window by the share of marked packets; needs ECN on the way (RFC 8257)",
         id: ControlId::Dctcp,
+    },
+    ControlKind {
+        name: "prague",
+        about: "DCTCP for the Internet: paced, independent of short round-trip times; needs L4S on the way (draft-briscoe-iccrg-prague-congestion-control)",
+        id: ControlId::Prague,
+    },
+    ControlKind {
+        name: "ledbat",
+        about: "in the background: keeps at most 100 ms queued, and gives way to others (RFC 6817)",
+        id: ControlId::Ledbat,
+    },
+    ControlKind {
+        name: "ledbat-plus-plus",
+        about: "LEDBAT with 60 ms, a gain by the path and slowdowns (draft-irtf-iccrg-ledbat-plus-plus)",
+        id: ControlId::LedbatPlusPlus,
     },
     ControlKind {
         name: "cross-layer",
@@ -213,7 +231,12 @@ impl Ns2Agent {
 impl ControlKind {
     /// Whether it answers to the share of marked bytes, for which the receiver must report each change.
     pub(crate) fn reads_share_of_marks(&self) -> bool {
-        self.id == ControlId::Dctcp
+        matches!(self.id, ControlId::Dctcp | ControlId::Prague)
+    }
+
+    /// Whether it counts on a receiver that counts marked packets (RFC 9768), and on queues for ECT(1).
+    pub fn needs_l4s(&self) -> bool {
+        self.id == ControlId::Prague
     }
 
     /// Whether it draws nothing at random.

@@ -1,6 +1,31 @@
-//! Explicit congestion notification between the two ends: who has been told of which marks (RFC 3168, section 6.1).
+//! Explicit congestion notification between the two ends: who has been told of which marks (RFC 3168, section 6.1; RFC 8257, section 3.2;
+//! RFC 9768).
 
-/// What the receiving half knows of the peer's marked packets.
+use crate::segment::{Flags, Segment};
+use units::Ecn;
+
+/// How many marked packets there were before the first (RFC 9768, section 3.2.1).
+const FIRST_COUNT: u8 = 5;
+/// The counter's three bits.
+const COUNT_MASK: u8 = 7;
+/// Marked packets after which an acknowledgement leaves (RFC 9768, section 3.2.2.5.1).
+const MARKS_PER_ACK: u8 = 2;
+
+/// What the receiving half tells of the peer's marked packets.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Feedback {
+    /// Nothing.
+    #[default]
+    None,
+    /// Whether there were any.
+    Echo(Echo),
+    /// Whether what arrived last was marked.
+    ExactEcho(Echo),
+    /// How many there were.
+    Count(Count),
+}
+
+/// One bit: congestion was experienced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Echo {
     /// Acknowledgements say that congestion was experienced.
@@ -20,6 +45,91 @@ impl Echo {
     }
 }
 
+/// A counter of three bits (ACE, RFC 9768, section 3.2.2).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Count {
+    /// Marked packets so far, modulo 8.
+    packets: u8,
+    /// Those since the last acknowledgement.
+    unreported: u8,
+    /// Whether the latest data was marked.
+    was_marked: bool,
+    /// What the IP header of the peer's answer to the SYN said, until the handshake's last segment has told it.
+    answer: Option<Ecn>,
+}
+
+impl Count {
+    /// None so far. The end that opened the connection repeats what the IP header of the `answer` to its SYN said.
+    pub(crate) fn new(answer: Option<Ecn>) -> Self {
+        Self { packets: FIRST_COUNT, unreported: 0, was_marked: false, answer }
+    }
+
+    /// A data segment arrives; returns whether it is to be acknowledged at once: the first that is marked after one that is not, and each
+    /// second marked one.
+    pub(crate) fn on_data(&mut self, is_marked: bool) -> bool {
+        let was_marked = std::mem::replace(&mut self.was_marked, is_marked);
+        self.packets = self.packets.wrapping_add(u8::from(is_marked)) & COUNT_MASK;
+        self.unreported += u8::from(is_marked);
+        is_marked && !was_marked || self.unreported >= MARKS_PER_ACK
+    }
+
+    /// An acknowledgement leaves, with payload or without; returns its bits.
+    pub(crate) fn report(&mut self, has_data: bool) -> Flags {
+        self.unreported = 0;
+        match self.answer.take() {
+            Some(ecn) if !has_data => feedback_flags(handshake_code(ecn)),
+            _ => feedback_flags(self.packets),
+        }
+    }
+}
+
+/// What a SYN asks for.
+pub(crate) const ASKS_FOR_COUNT: Flags = Flags::AE.with(Flags::CWR).with(Flags::ECE);
+
+/// What the ends of a connection agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Agreement {
+    /// One bit (RFC 3168).
+    Echo,
+    /// A counter (RFC 9768).
+    Count,
+}
+
+/// What the flags of the peer's SYN mean to an end that uses ECN, with counters if it `counts`.
+pub(crate) fn agreement(syn: &Segment, counts: bool) -> Option<Agreement> {
+    let [ae, cwr, ece] = [Flags::AE, Flags::CWR, Flags::ECE].map(|flag| syn.has(flag));
+    match (syn.has(Flags::ACK), counts, (ae, cwr, ece)) {
+        // A peer that reflects what it was asked does not know what it means; to RFC 3168 the flag AE is nothing.
+        (_, true, (false, false, false)) | (true, true, (true, true, true)) => None,
+        (true, true, (false, false, true)) | (false, true, (false, true, true)) => Some(Agreement::Echo),
+        // Combinations of the future count, too (RFC 9768, section 3.1.3).
+        (_, true, _) => Some(Agreement::Count),
+        (is_answer, false, (_, cwr, true)) if cwr != is_answer => Some(Agreement::Echo),
+        (_, false, _) => None,
+    }
+}
+
+/// The bits AE, CWR and ECE of a handshake for what the IP header of the peer's SYN, or answer to it, said (RFC 9768, tables 2 and 3).
+pub(crate) fn handshake_code(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotCapable => 0b010,
+        Ecn::Ect1 => 0b011,
+        Ecn::Ect0 => 0b100,
+        Ecn::CongestionExperienced => 0b110,
+    }
+}
+
+/// The flags AE, CWR and ECE, given as three bits.
+pub(crate) fn feedback_flags(bits: u8) -> Flags {
+    let none = Flags::default();
+    none.with_if(bits & 4 != 0, Flags::AE).with_if(bits & 2 != 0, Flags::CWR).with_if(bits & 1 != 0, Flags::ECE)
+}
+
+/// The count that the flags of a segment say.
+fn count_of(segment: &Segment) -> u8 {
+    u8::from(segment.has(Flags::AE)) << 2 | u8::from(segment.has(Flags::CWR)) << 1 | u8::from(segment.has(Flags::ECE))
+}
+
 /// What the sending half has done about echoes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Answer {
@@ -27,9 +137,34 @@ pub(crate) struct Answer {
     answered_to: u64,
     /// The next new data segment says so.
     pub(crate) owes_cwr: bool,
+    /// The peer's counter of marked packets as last seen, where it has one.
+    counted: Option<u8>,
 }
 
 impl Answer {
+    /// The peer counts marked packets.
+    pub(crate) fn use_counts(&mut self) {
+        self.counted = Some(FIRST_COUNT);
+    }
+
+    /// How many bytes an acknowledgement reports as marked, of those that it newly acknowledges cumulatively or shows to have been
+    /// delivered, in packets of `mss`.
+    #[inline]
+    pub(crate) fn marked(&mut self, segment: &Segment, acked: u64, delivered: u64, mss: u64) -> u64 {
+        match &mut self.counted {
+            None if segment.has(Flags::ECE) => acked,
+            None => 0,
+            // What reports nothing new may be an old acknowledgement that comes late.
+            Some(_) if delivered == 0 || segment.has(Flags::SYN) => 0,
+            Some(counted) => {
+                let count = count_of(segment);
+                let increase = u64::from(count.wrapping_sub(*counted) & COUNT_MASK);
+                *counted = count;
+                (wrapped(increase, delivered.div_ceil(mss)) * mss).min(delivered)
+            }
+        }
+    }
+
     /// Whether echoes on an acknowledgement up to `una` are of a window of data for which nothing was done yet.
     pub(crate) fn is_news(&self, una: u64) -> bool {
         una > self.answered_to
@@ -38,13 +173,19 @@ impl Answer {
     /// The window is lowered while `nxt` is the end of what was sent.
     pub(crate) fn on_reduced(&mut self, nxt: u64) {
         self.answered_to = nxt;
-        self.owes_cwr = true;
+        self.owes_cwr = self.counted.is_none();
     }
 
     /// Takes what the next new data segment owes.
     pub(crate) fn take_cwr(&mut self) -> bool {
         std::mem::take(&mut self.owes_cwr)
     }
+}
+
+/// The most marked packets of `packets` newly delivered that raise a counter of three bits by `increase`: it may have gone round while
+/// acknowledgements were lost (RFC 9768, section 3.2.2.5.2 and appendix A.2).
+fn wrapped(increase: u64, packets: u64) -> u64 {
+    if packets <= increase { increase.min(packets) } else { packets - (packets - increase) % u64::from(COUNT_MASK + 1) }
 }
 
 #[cfg(test)]
@@ -71,5 +212,56 @@ mod tests {
         answer.on_reduced(20_000);
         assert!(!answer.is_news(20_000) && answer.is_news(20_001));
         assert!(answer.take_cwr() && !answer.take_cwr());
+    }
+
+    #[test]
+    fn a_counter_of_three_bits_goes_round() {
+        let mut count = Count::new(None);
+        let bits: Vec<u16> = (0..9)
+            .map(|_| {
+                count.on_data(true);
+                count.report(true).0
+            })
+            .collect();
+        let of = |flags: [bool; 3]| {
+            let [ae, cwr, ece] = flags;
+            Flags::default().with_if(ae, Flags::AE).with_if(cwr, Flags::CWR).with_if(ece, Flags::ECE).0
+        };
+        let [o, i] = [false, true];
+        let expected =
+            [[i, i, o], [i, i, i], [o, o, o], [o, o, i], [o, i, o], [o, i, i], [i, o, o], [i, o, i], [i, i, o]];
+        assert_eq!(bits, expected.map(of));
+    }
+
+    #[test]
+    fn what_the_counter_cannot_tell_apart_is_taken_for_the_most_that_it_can_be() {
+        for (increase, packets, expected) in [
+            (0, 2, 0),
+            (1, 2, 1),
+            (2, 2, 2),
+            (3, 2, 2),
+            (0, 7, 0),
+            (0, 8, 8),
+            (1, 8, 1),
+            (1, 9, 9),
+            (3, 20, 19),
+            (0, 0, 0),
+        ] {
+            assert_eq!(wrapped(increase, packets), expected, "{increase} of {packets}");
+        }
+    }
+
+    #[test]
+    fn the_first_mark_after_none_and_each_second_are_acknowledged_at_once() {
+        let mut count = Count::new(None);
+        let mut at_once = Vec::new();
+        for is_marked in [false, true, true, true, false, true] {
+            let now = count.on_data(is_marked);
+            at_once.push(now);
+            if now {
+                count.report(false);
+            }
+        }
+        assert_eq!(at_once, [false, true, false, true, false, true]);
     }
 }

@@ -5,9 +5,15 @@ use crate::control::{self, Ack, Control, Loss, LossState, Window};
 use crate::marks::Answer;
 use crate::profile::{AfterIdle, SendingRules};
 use crate::rtt::RttEstimator;
-use crate::scoreboard::Scoreboard;
+use crate::scoreboard::{Change, Scoreboard};
+use crate::segment::Segment;
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
+
+/// So many times the window leaves in a round trip of slow start, up to half of the threshold, and of congestion avoidance
+/// (`tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio` of Linux).
+const SLOW_START_RATIO: f64 = 2.0;
+const AVOIDANCE_RATIO: f64 = 1.2;
 
 /// The sending side of a connection without its loss recovery.
 #[derive(Debug)]
@@ -121,6 +127,22 @@ impl Outstanding {
         }
     }
 
+    /// Where data are to be paced and the control says nothing: the window in a round trip, with room for it to grow
+    /// (`tcp_update_pacing_rate` of Linux with the usual ratios).
+    #[inline]
+    pub(crate) fn window_rate(&self) -> Option<Rate> {
+        if !self.config.pacing { None } else { self.rate_of_window() }
+    }
+
+    #[inline(never)]
+    fn rate_of_window(&self) -> Option<Rate> {
+        let srtt = self.rtt.srtt().as_secs_f64();
+        let is_slow_start = self.window.cwnd < self.window.ssthresh / 2.0;
+        let ratio = if is_slow_start { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
+        let bytes = self.cwnd_bytes().max(self.pipe()) as f64;
+        (srtt > 0.0).then(|| Rate::from_bps((ratio * bytes * 8.0 / srtt) as u64))
+    }
+
     /// FlightSize for a loss found by duplicates: without the segments that limited transmit added (RFC 5681, 3.2).
     pub fn flight_without_limited_transmit(&self) -> u64 {
         self.board.flight().saturating_sub(self.limited_transmit)
@@ -134,6 +156,12 @@ impl Outstanding {
         }
         let loss = self.loss(now, flight);
         self.control.on_loss(&loss, &mut self.window);
+    }
+
+    /// Bytes that an acknowledgement reports as marked.
+    #[inline]
+    pub(crate) fn marked(&mut self, segment: &Segment, change: &Change) -> u64 {
+        self.marks.marked(segment, change.acked, change.delivered, u64::from(self.config.mss))
     }
 
     /// The peer echoes marks: the window is lowered once for each window of data, and not while a loss is being recovered from, for

@@ -3,7 +3,7 @@
 use crate::autotune::Autotune;
 use crate::compression::{Due, SackCompression};
 use crate::config::Config;
-use crate::marks::Echo;
+use crate::marks::{Count, Echo, Feedback};
 use crate::segment::{Flags, SackBlocks, Segment};
 use crate::timestamp::is_older;
 use std::ops::Range;
@@ -60,8 +60,7 @@ pub(crate) struct Receiver {
     /// What SaTPEP's hop adds.
     satpep: Option<Box<Satpep>>,
     /// Of marks, where both ends use ECN.
-    echo_of_marks: Option<Echo>,
-    reports_each_mark: bool,
+    feedback: Feedback,
 }
 
 /// The receiver of SaTPEP: its grant, and where it is in the cycle of NACKs.
@@ -103,8 +102,7 @@ impl Receiver {
             rounds_up: config.rules().receiving.rounds_up,
             compression: SackCompression::new(config.rules().receiving.compresses_sacks),
             delays_as_ns2: config.delays_acks_as_ns2(),
-            echo_of_marks: None,
-            reports_each_mark: config.reports_each_mark(),
+            feedback: Feedback::None,
             satpep: config
                 .satpep
                 .then(|| Box::new(Satpep { grant: None, mss: u64::from(config.mss), named_to: 0, has_arrival: false })),
@@ -136,25 +134,34 @@ impl Receiver {
         }
     }
 
-    /// Both ends use ECN.
-    pub(crate) fn use_ecn(&mut self) {
-        self.echo_of_marks = Some(Echo::default());
+    /// Both ends use ECN; the sender wants to know the share of marked bytes, if the feedback is to be exact.
+    pub(crate) fn use_ecn(&mut self, is_exact: bool) {
+        let echo = Echo::default();
+        self.feedback = if is_exact { Feedback::ExactEcho(echo) } else { Feedback::Echo(echo) };
     }
 
-    /// Whether acknowledgements echo marks.
+    /// Both ends use ECN with counters.
+    pub(crate) fn use_counts(&mut self, count: Count) {
+        self.feedback = Feedback::Count(count);
+    }
+
+    /// What a segment that leaves, with payload or without, says of marks.
     #[inline]
-    pub(crate) fn echoes_mark(&self) -> bool {
-        self.echo_of_marks.is_some_and(|echo| echo.is_on)
+    pub(crate) fn report_marks(&mut self, has_data: bool) -> Flags {
+        match &mut self.feedback {
+            Feedback::None => Flags::default(),
+            Feedback::Echo(echo) | Feedback::ExactEcho(echo) => Flags::default().with_if(echo.is_on, Flags::ECE),
+            Feedback::Count(count) => count.report(has_data),
+        }
     }
 
     /// Whether data wait for an acknowledgement that must leave before a segment is looked at: it is marked and they are not, or the
     /// other way round, and the sender wants to know of each (RFC 8257, section 3.2).
     #[inline]
     pub(crate) fn is_overdue_before(&self, segment: &Segment) -> bool {
-        self.reports_each_mark
-            && self.ack_at.is_some()
+        self.ack_at.is_some()
             && segment.len > 0
-            && self.echo_of_marks.is_some_and(|echo| echo.is_on != segment.ecn.is_marked())
+            && matches!(self.feedback, Feedback::ExactEcho(echo) if echo.is_on != segment.ecn.is_marked())
     }
 
     /// The connection is established.
@@ -280,12 +287,11 @@ impl Receiver {
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = true;
         }
-        if let Some(echo) = &mut self.echo_of_marks {
-            if self.reports_each_mark {
-                echo.on_data_exactly(segment.ecn.is_marked());
-            } else {
-                echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR));
-            }
+        match &mut self.feedback {
+            Feedback::None => {}
+            Feedback::ExactEcho(echo) => echo.on_data_exactly(segment.ecn.is_marked()),
+            Feedback::Echo(echo) => echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR)),
+            Feedback::Count(count) => self.ack_due |= count.on_data(segment.ecn.is_marked()),
         }
         let Some(range) = self.acceptable(segment, span) else {
             self.repeated(now, segment, config);

@@ -58,7 +58,7 @@ impl Segment {
     }
 }
 
-/// Control bits, with the values of the header's field, and two that tell options apart.
+/// Control bits, with the values of the header's field, and some that tell options apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u16);
 
@@ -77,8 +77,10 @@ impl Flags {
     pub const CWR: Flags = Flags(0x80);
     /// The acknowledgement number counts.
     pub const ACK: Flags = Flags(0x10);
+    /// The highest bit of the counter of marked packets (RFC 9768).
+    pub const AE: Flags = Flags(0x100);
     /// The first SACK block reports a duplicate (RFC 2883).
-    pub const DSACK: Flags = Flags(0x100);
+    pub const DSACK: Flags = Flags(0x2000);
     /// The block is a hole that the receiver wants filled (SaTPEP's NACK), not what it has.
     pub const NACK: Flags = Flags(0x200);
     /// A SACK-permitted option is there.

@@ -327,7 +327,7 @@ impl Sender {
             delivered: change.delivered,
             is_duplicate,
             opens_window,
-            marked: if segment.has(Flags::ECE) { change.acked } else { 0 },
+            marked: self.out.marked(segment, &change),
             rtt,
             srtt: self.out.rtt.srtt(),
             min_rtt: self.out.rtt.min_rtt(),
@@ -658,7 +658,8 @@ impl Sender {
         });
         self.recovery.on_sent(now, bytes, is_retransmission, out);
         let is_paced = self.counters.data_segments >= out.rules().paces_from;
-        if let Some(rate) = out.control.pacing_rate(&out.window).filter(|_| is_paced) {
+        let rate = out.control.pacing_rate(&out.window).or_else(|| out.window_rate());
+        if let Some(rate) = rate.filter(|_| is_paced) {
             self.pace_at = self.pace_at.max(now) + rate.time_to_send(Bytes::new(bytes));
         }
     }

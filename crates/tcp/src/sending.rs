@@ -56,6 +56,13 @@ impl Sending {
         }
     }
 
+    /// The peer counts marked packets.
+    pub(crate) fn use_counts(&mut self) {
+        if let Sending::Usual(sender) = self {
+            sender.out.marks.use_counts();
+        }
+    }
+
     /// The handshake is over: the peer's window, and what the handshake has shown of the path.
     pub(crate) fn start(&mut self, now: Instant, window: u32, opening: Opening) {
         match self {

@@ -1,6 +1,7 @@
 //! What a configuration must fulfil, and which recoveries and controls mean something together.
 
 use crate::config::Config;
+use units::Ecn;
 
 /// Everything that is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +81,15 @@ pub enum Fault {
         /// The control's name.
         control: &'static str,
     },
+    /// The control answers to counts of marked packets, which are not reported, or not of packets that queues mark early.
+    #[error("control `{control}` answers to early marks, packet by packet: give `ecn` as `ect1` and `accurate_ecn`")]
+    NeedsL4s {
+        /// The control's name.
+        control: &'static str,
+    },
+    /// ns-2's agents send when their windows let them.
+    #[error("the agents of ns-2 have no `pacing`: take the profile `rfc` or `linux`")]
+    PacedNs2,
     /// Careful Resume changes a window that the control would set back.
     #[error(
         "control `{control}` sets the window itself, so Careful Resume cannot: take `reno` or `cubic`, or no `resume`"
@@ -134,8 +144,14 @@ impl Config {
         if self.ecn.is_marked() || self.ecn.is_capable() && (self.bare || self.satpep) {
             faults.push(Fault::Ecn { is_bare: self.bare });
         }
-        if self.control.reads_share_of_marks() && !self.ecn.is_capable() {
+        if self.control.reads_share_of_marks() && !self.control.needs_l4s() && !self.ecn.is_capable() {
             faults.push(Fault::NeedsEcn { control });
+        }
+        if self.control.needs_l4s() && !(self.ecn == Ecn::Ect1 && self.accurate_ecn) {
+            faults.push(Fault::NeedsL4s { control });
+        }
+        if self.pacing && self.ns2_agent().is_some() {
+            faults.push(Fault::PacedNs2);
         }
         if self.control.build(self).governs_window() {
             self.check_governing(control, faults);
@@ -230,7 +246,7 @@ mod tests {
     use crate::kinds::RecoveryKind;
     use crate::profile::Profile;
     use crate::recovery::RECOVERIES;
-    use units::{Bytes, Duration, Ecn, Rate};
+    use units::{Bytes, Duration, Rate};
 
     fn pair(recovery: &str, control: &str) -> Config {
         Config {
@@ -256,7 +272,11 @@ mod tests {
             for control in CONTROLS {
                 let satpep = recovery.name == "nack";
                 let ecn = if satpep { Ecn::NotCapable } else { Ecn::Ect0 };
-                let pair = Config { capacity: Some(capacity), satpep, ecn, ..pair(recovery.name, control.name) };
+                let is_l4s = control.needs_l4s() && !satpep;
+                let ecn = if is_l4s { Ecn::Ect1 } else { ecn };
+                let accurate_ecn = is_l4s;
+                let pair =
+                    Config { capacity: Some(capacity), satpep, ecn, accurate_ecn, ..pair(recovery.name, control.name) };
                 let governs = ["bbr1", "bbr3", "cross-layer", "assigned"].contains(&control.name);
                 let is_refused =
                     governs && ["tahoe", "reno"].contains(&recovery.name) || satpep && control.reads_share_of_marks();

@@ -1,5 +1,6 @@
 //! The integration tests of the crate, as one program.
 
+mod accurate_ecn;
 mod adversity;
 mod conformance;
 mod control_given;
@@ -9,6 +10,7 @@ mod ecn;
 mod network;
 mod ns2;
 mod ns2_means;
+mod pacing;
 mod pairs;
 mod path;
 mod phases;

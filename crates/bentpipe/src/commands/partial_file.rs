@@ -44,7 +44,7 @@ impl PartialFile {
         let size = Bytes::new(metadata.len());
         if !resumes && size > Bytes::ZERO {
             return Err(Failure::usage(format!(
-                "{}: has {size} of an interrupted transfer; --resume goes on with it, removing it begins anew",
+                "{}: has {size} of an interrupted transfer; continue it with --resume, or remove the file to start over",
                 path.display()
             )));
         }

@@ -161,7 +161,7 @@ fn interrupted(error: TransferError, file: Option<PartialFile>) -> Failure {
     };
     match file.keep() {
         // Resuming would be refused again.
-        Some(_) if is_of_other_data => failure.followed_by(format!("removing {path} begins anew")),
+        Some(_) if is_of_other_data => failure.followed_by(format!("to start over, remove {path}")),
         Some(kept) => failure.followed_by(kept),
         None => failure,
     }

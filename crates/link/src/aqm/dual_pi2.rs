@@ -85,7 +85,7 @@ impl<P: Packet> Queue<P> {
         }
         let is_low_latency = matches!(packet.ecn(), Ecn::Ect1 | Ecn::CongestionExperienced);
         let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
-        queue.push(Waiting { arrived: now, size, packet });
+        queue.push(Waiting { arrived: now, size, packet, is_replaceable: false });
     }
 
     /// The packet whose transmission begins at `now`, and when it had arrived; gives those that are dropped to `discard`.

@@ -10,6 +10,8 @@ pub(super) struct Waiting<P> {
     pub(super) arrived: Instant,
     pub(super) size: Bytes,
     pub(super) packet: P,
+    /// It is an acknowledgement whose place a newer one may take.
+    pub(super) is_replaceable: bool,
 }
 
 impl<P: Packet> Waiting<P> {
@@ -41,6 +43,21 @@ impl<P> Fifo<P> {
         self.bytes += waiting.size;
         self.largest = self.largest.max(waiting.size);
         self.packets.push_back(waiting);
+    }
+
+    /// Puts an acknowledgement in the place of the latest packet of its flow, if that is one whose place it may take: so it leaves
+    /// when that would have. Returns what was there, or else the acknowledgement.
+    pub(super) fn replace(&mut self, newer: Waiting<P>) -> Result<P, Waiting<P>>
+    where
+        P: Packet,
+    {
+        let hash = newer.packet.flow_hash();
+        let latest = self.packets.iter_mut().rev().find(|waiting| waiting.packet.flow_hash() == hash);
+        let Some(older) = latest.filter(|latest| latest.is_replaceable) else { return Err(newer) };
+        self.bytes = self.bytes + newer.size - older.size;
+        self.largest = self.largest.max(newer.size);
+        let arrived = older.arrived;
+        Ok(std::mem::replace(older, Waiting { arrived, ..newer }).packet)
     }
 
     pub(super) fn pop(&mut self) -> Option<Waiting<P>> {

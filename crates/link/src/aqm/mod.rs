@@ -8,6 +8,7 @@ mod fifo;
 pub(crate) mod pie;
 pub(crate) mod red;
 
+use crate::acks::{AckPolicy, Acks, Verdict};
 use crate::{Packet, QueueLimit, Tally};
 use fifo::{Fifo, Waiting};
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ pub(crate) enum Overflow {
     Full,
     /// The law found too much delay, or too long a queue.
     Delay,
+    /// A later acknowledgement stands for it.
+    Superseded,
 }
 
 /// What a law has for a packet that arrives.
@@ -49,6 +52,8 @@ pub(crate) enum Law {
 pub(crate) struct ManagedQueue<P> {
     law: Law,
     limit: QueueLimit,
+    /// What becomes of pure acknowledgements, unless they are packets like others.
+    acks: Option<Box<AckPolicy>>,
     quantum: i64,
     /// Whether a full queue drops from the head of the longest flow (RFC 8290, section 4.1) or refuses what comes.
     drops_from_longest: bool,
@@ -96,6 +101,7 @@ impl<P: Packet> ManagedQueue<P> {
         Self {
             law,
             limit,
+            acks: None,
             quantum: signed(fairness.quantum),
             drops_from_longest: true,
             perturbation: fairness.perturbation,
@@ -110,6 +116,11 @@ impl<P: Packet> ManagedQueue<P> {
         }
     }
 
+    /// The same, which does so with pure acknowledgements.
+    pub(crate) fn with_acks(self, acks: Acks) -> Self {
+        Self { acks: acks.policy(), ..self }
+    }
+
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
@@ -122,13 +133,22 @@ impl<P: Packet> ManagedQueue<P> {
     /// (it may be among the dropped all the same).
     pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) -> bool {
         let size = packet.size();
+        let index = (mix(packet.flow_hash() ^ self.perturbation) % self.flows.len() as u64) as usize;
+        let mut waiting = Waiting { arrived: now, size, packet, is_replaceable: false };
+        if self.acks.is_some() {
+            match self.sort_acknowledgement(index, waiting) {
+                Ok(kept) => waiting = kept,
+                Err(superseded) => {
+                    discard(Overflow::Superseded, superseded);
+                    return false;
+                }
+            }
+        }
         let has_room = self.limit.allows(self.packets, self.bytes, size);
         if !has_room && !self.drops_from_longest {
-            discard(Overflow::Full, packet);
+            discard(Overflow::Full, waiting.packet);
             return false;
         }
-        let index = (mix(packet.flow_hash() ^ self.perturbation) % self.flows.len() as u64) as usize;
-        let mut waiting = Waiting { arrived: now, size, packet };
         if let Some(signal) = self.signal(index, now) {
             if matches!(signal, Signal::MarkOrDrop) && waiting.mark() {
                 self.marked += size;
@@ -150,6 +170,26 @@ impl<P: Packet> ManagedQueue<P> {
             self.relieve(discard);
         }
         true
+    }
+
+    /// What is still to be queued of a packet that arrives; or else the acknowledgement that is dropped for it, which may be itself.
+    fn sort_acknowledgement(&mut self, index: usize, mut waiting: Waiting<P>) -> Result<Waiting<P>, P> {
+        let Some(policy) = &mut self.acks else { return Ok(waiting) };
+        match policy.on_arrival(&waiting.packet) {
+            Verdict::Waits => Ok(waiting),
+            Verdict::Dropped => Err(waiting.packet),
+            Verdict::MayReplace => {
+                waiting.is_replaceable = true;
+                let fifo = &mut self.flows[index].fifo;
+                let before = fifo.bytes();
+                let older = match fifo.replace(waiting) {
+                    Ok(older) => older,
+                    Err(alone) => return Ok(alone),
+                };
+                self.bytes = self.bytes + fifo.bytes() - before;
+                Err(older)
+            }
+        }
     }
 
     /// Whether a packet that arrives for a flow is to tell its sender of congestion, and how.

@@ -59,6 +59,9 @@ pub(crate) struct Direction {
     /// Queue discipline: drop-tail, CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), FQ-PIE, RED or DualPI2 (RFC 9332).
     #[schemars(extend("default" = "drop_tail"))]
     discipline: Option<Discipline>,
+    /// What becomes of pure TCP acknowledgements that wait (RFC 3449). Simulated links only; not with dual_pi2.
+    #[schemars(extend("default" = "keep"))]
+    acks: Option<Acks>,
     /// Packet losses: a probability, or a model.
     #[schemars(extend("default" = 0.0))]
     loss: Option<Loss>,
@@ -283,6 +286,19 @@ pub(crate) enum Discipline {
         #[schemars(extend("default" = "100ms"))]
         rtt_max: Option<Interval>,
     },
+}
+
+/// What becomes of pure acknowledgements.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum Acks {
+    /// They wait like other packets.
+    Keep,
+    /// One that arrives takes the place of an older one of its flow.
+    Filter,
+    /// One of so many of a flow passes.
+    Thin(#[schemars(range(min = 2, max = 1_000_000))] u32),
 }
 
 /// Losses.

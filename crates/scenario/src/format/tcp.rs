@@ -53,9 +53,15 @@ pub(crate) struct Tcp {
     #[schemars(extend("default" = true))]
     pub(crate) sack: Option<bool>,
     /// Explicit congestion notification (RFC 3168): the codepoint of data segments, `ect0`, or `ect1` for queues that mark early
-    /// (RFC 9331). Queues mark if their `discipline` says so. Not for ns2.
-    #[schemars(extend("default" = "off"))]
+    /// (RFC 9331). Queues mark if their `discipline` says so. Not for ns2. By default off, for prague `ect1`.
     pub(crate) ecn: Option<EcnName>,
+    /// With `ecn`, receivers count marked packets (AccECN, RFC 9768); a peer that does not falls back to RFC 3168. By default off, for prague
+    /// on.
+    pub(crate) accurate_ecn: Option<bool>,
+    /// Data leave paced, at twice the window in a round trip of slow start and 1.2 times in congestion avoidance, as by Linux's fq. Controls that
+    /// pace by themselves do so in any case. Not for the agents of ns2.
+    #[schemars(extend("default" = false))]
+    pub(crate) pacing: Option<bool>,
     /// D-SACK: duplicate segments are reported (RFC 2883). By default on, for ns2 off.
     pub(crate) dsack: Option<bool>,
     /// Limited transmit: the first two duplicate acknowledgements send new data (RFC 3042).

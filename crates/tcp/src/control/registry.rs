@@ -2,7 +2,8 @@
 
 use super::westwood_plus;
 use super::{
-    Control, assigned, bbr1, bbr3, careful_resume, cross_layer, cubic, dctcp, hybla, reno, tibet, vegas, westwood,
+    Control, assigned, bbr1, bbr3, careful_resume, cross_layer, cubic, dctcp, hybla, ledbat, prague, reno, tibet,
+    vegas, westwood,
 };
 use crate::config::Config;
 use crate::kinds::{ControlId, ControlKind};
@@ -20,6 +21,9 @@ impl ControlKind {
             ControlId::Cubic => Box::new(cubic::Cubic::new(config)),
             ControlId::Bbr1 => Box::new(bbr1::Bbr1::new(config)),
             ControlId::Bbr3 => Box::new(bbr3::Bbr3::new(config)),
+            ControlId::Prague => Box::new(prague::Prague::new(config)),
+            ControlId::Ledbat => Box::new(ledbat::Ledbat::new(config)),
+            ControlId::LedbatPlusPlus => Box::new(ledbat::LedbatPlusPlus::new(config)),
             ControlId::Dctcp => Box::new(dctcp::Dctcp::new(config)),
             ControlId::CrossLayer => Box::new(cross_layer::CrossLayer::new(config)),
             ControlId::Assigned => Box::new(assigned::Assigned),

@@ -292,7 +292,7 @@ impl TcpTransport {
             known.must_ask = true;
         }
         let before = known.responder.replace(at);
-        tracing::info!(peer = known.settings.name, from = %self.tunnels[at].from, "the peer has begun a session");
+        tracing::info!(peer = known.settings.name, from = %self.tunnels[at].from, "the peer has begun a session: its connections are accelerated");
         self.events.push_back(StreamEvent::PeersChanged);
         if let Some(before) = before.filter(|before| *before != at && self.tunnels.contains(*before)) {
             self.keep_former_responder(peer, before);

@@ -1,0 +1,90 @@
+//! Prague and CUBIC over one DualPI2 queue: low delay for one, and about the same rate for both (RFC 9332).
+
+use link::{Discipline, DualPi2, LinkConfig, QueueLimit};
+use sim::{Application, FlowConfig, Network, Record, Settings, Simulation, Start, Stop, Traffic, Transfer};
+use std::sync::Arc;
+use tcp::{Config, ControlKind, Profile, RecoveryKind};
+use units::{Duration, Ecn, Instant, Rate};
+
+const RTT: Duration = Duration::from_millis(20);
+
+fn endpoint(control: &str) -> Arc<Config> {
+    let is_prague = control == "prague";
+    Arc::new(Config {
+        control: ControlKind::by_name(control).expect("known"),
+        recovery: RecoveryKind::by_name("rack").expect("known"),
+        ecn: if is_prague { Ecn::Ect1 } else { Ecn::NotCapable },
+        accurate_ecn: is_prague,
+        ..Config::new(Profile::Linux)
+    })
+}
+
+/// So many flows of each kind over 40 Mbit/s for a minute: the mean rate of a flow of each in its second half, and the mean queueing delay of
+/// each, in ms, by the smoothed round-trip times of its senders.
+fn share(prague: u32, cubic: u32) -> ([f64; 2], [f64; 2]) {
+    let mut network = Network::new();
+    let nodes = ["client", "server"].map(|name| network.add_node(name).expect("new"));
+    let there = LinkConfig {
+        discipline: Discipline::DualPi2(DualPi2::default()),
+        queue: QueueLimit::Packets(2_000),
+        ..LinkConfig::new(Rate::from_bps(40_000_000), RTT / 2)
+    };
+    let back = LinkConfig { discipline: Discipline::DropTail, stream: 1, ..there.clone() };
+    network.add_link("bottleneck", nodes[0], nodes[1], there, back).expect("valid");
+    let kinds = std::iter::repeat_n("prague", prague as usize).chain(std::iter::repeat_n("cubic", cubic as usize));
+    let flows: Vec<_> = kinds
+        .enumerate()
+        .map(|(number, control)| FlowConfig {
+            name: format!("{control}-{number}"),
+            from: nodes[0],
+            to: nodes[1],
+            start: Start { at: Instant::ZERO + Duration::from_millis(100 * number as u64), spread: Duration::ZERO },
+            stop: None,
+            traffic: Traffic::Tcp {
+                client: endpoint(control),
+                server: endpoint(control),
+                application: Application::Bulk { size: None, transfer: Transfer::Upload },
+            },
+            record: true,
+        })
+        .collect();
+    let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(60)), when_complete: false };
+    let record = Record { flow_interval: Some(Duration::from_millis(50)), ..Record::default() };
+    let mut simulation =
+        Simulation::new(network, flows, Settings { stop, record, ..Settings::default() }).expect("valid");
+    simulation.run();
+    let samples = simulation.take_flow_samples();
+    let late = |flow: u32| samples.iter().filter(move |sample| sample.flow == flow && sample.at.as_secs_f64() >= 30.0);
+    let (mut rates, mut delays) = ([0.0; 2], [0.0; 2]);
+    for (kind, numbers) in [0..prague, prague..prague + cubic].into_iter().enumerate() {
+        let count = f64::from(numbers.end - numbers.start);
+        for flow in numbers {
+            let delivered: Vec<_> = late(flow).map(|sample| sample.delivered.as_u64()).collect();
+            rates[kind] += (delivered[delivered.len() - 1] - delivered[0]) as f64 * 8.0 / 30.0 / count;
+            let srtts: Vec<_> = late(flow).filter_map(|sample| sample.srtt).collect();
+            let mean = srtts.iter().map(|srtt| srtt.as_millis_f64()).sum::<f64>() / srtts.len() as f64;
+            delays[kind] += (mean - RTT.as_millis_f64()) / count;
+        }
+    }
+    (rates, delays)
+}
+
+#[test]
+fn prague_alone_waits_for_about_a_millisecond() {
+    let ([rate, _], [delay, _]) = share(2, 0);
+    assert!(delay < 2.0, "{delay:.2} ms");
+    assert!(2.0 * rate > 0.8 * 40e6, "{rate}");
+}
+
+#[test]
+fn prague_and_cubic_share_a_coupled_queue_each_with_its_own_delay() {
+    for (prague, cubic) in [(1, 1), (2, 2), (1, 3), (3, 1)] {
+        let ([low, classic], [low_delay, classic_delay]) = share(prague, cubic);
+        let ratio = low / classic;
+        assert!((0.5..=2.5).contains(&ratio), "{prague} and {cubic}: a ratio of {ratio:.2}");
+        assert!(low_delay < 2.0, "{prague} and {cubic}: {low_delay:.2} ms");
+        assert!((10.0..=25.0).contains(&classic_delay), "{prague} and {cubic}: {classic_delay:.2} ms");
+        let used = (low * f64::from(prague) + classic * f64::from(cubic)) / 40e6;
+        assert!(used > 0.93, "{prague} and {cubic}: {used:.2} of the link");
+    }
+}
