@@ -233,13 +233,23 @@ impl<P: Packet> Link<P> {
     /// while the link is empty.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let next = match &self.queue {
-            Queue::Aqm(queue) if queue.packets() > 0 => self.in_transit.next().min(self.transmitter.free_at()),
-            Queue::Dual(queue) if queue.packets() > 0 => self.in_transit.next().min(self.transmitter.free_at()),
-            Queue::Granted(queue) => self.in_transit.next().min(queue.next_start()),
-            _ => self.in_transit.next(),
-        };
-        Some(next).filter(|at| *at < Instant::FAR_FUTURE)
+        Some(self.next_at()).filter(|at| *at < Instant::FAR_FUTURE)
+    }
+
+    /// [`Link::next_timeout`], with [`Instant::FAR_FUTURE`] for `None`.
+    #[inline]
+    pub fn next_at(&self) -> Instant {
+        if let Queue::DropTail(_) = self.queue { self.in_transit.next() } else { self.next_of_managed() }
+    }
+
+    fn next_of_managed(&self) -> Instant {
+        let next = self.in_transit.next();
+        match &self.queue {
+            Queue::Aqm(queue) if queue.packets() > 0 => next.min(self.transmitter.free_at()),
+            Queue::Dual(queue) if queue.packets() > 0 => next.min(self.transmitter.free_at()),
+            Queue::Granted(queue) => next.min(queue.next_start()),
+            _ => next,
+        }
     }
 
     /// The outcome of every packet so far.

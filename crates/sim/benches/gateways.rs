@@ -62,6 +62,7 @@ fn main() {
         (1, 50, geo, 1e-2, 100),
         (100, 1000, Duration::from_millis(250), 1e-3, 20),
         (1000, 1000, Duration::from_millis(250), 1e-3, 20),
+        (1000, 1000, geo, 0.0, 20),
     ] {
         let mut simulation = simulation(mbit, rtt, loss, flows, seconds);
         let start = processor_seconds();

@@ -46,7 +46,7 @@ impl Agent {
         match &flow.traffic {
             Traffic::Tcp { client, server, application } => {
                 let records_changes = records_changes && flow.record;
-                let configs = [client, server].map(|config| seeded(config, seed));
+                let configs = seeded(client, server, seed);
                 Agent::Tcp(Box::new(Tcp::new(place, configs, application, random, stop, records_changes)))
             }
             Traffic::Udp { rate, packet_size, on_off } => {
@@ -142,7 +142,13 @@ impl Agent {
     }
 }
 
-/// The endpoint with the seed of its connection: of BBR's probes, and of the clock of ns-2's agents.
-fn seeded(config: &Arc<::tcp::Config>, seed: u64) -> Arc<::tcp::Config> {
-    Arc::new(::tcp::Config { seed, ..(**config).clone() })
+/// Client and server with the seed of their connection: of BBR's probes, and of the clock of ns-2's agents. What is one
+/// configuration stays one: thousands of connections that read their own wait for memory.
+fn seeded(client: &Arc<::tcp::Config>, server: &Arc<::tcp::Config>, seed: u64) -> [Arc<::tcp::Config>; 2] {
+    let with_seed = |config: &Arc<::tcp::Config>| {
+        if config.draws() { Arc::new(::tcp::Config { seed, ..(**config).clone() }) } else { config.clone() }
+    };
+    let first = with_seed(client);
+    let second = if Arc::ptr_eq(client, server) { first.clone() } else { with_seed(server) };
+    [first, second]
 }

@@ -1,6 +1,6 @@
 //! Carriers shared on demand: what they need of the links of their terminals.
 
-use crate::event_queue::{EventQueue, NEVER};
+use crate::event_queue::EventQueue;
 use crate::packet::Packet;
 use crate::{CapacitySample, CarrierReport, DirectionId, Network, NetworkError, TerminalReport};
 use link::Link;
@@ -45,7 +45,7 @@ impl Carriers {
     }
 
     /// A carrier does what is due by `now`, with the links of its terminals.
-    pub(crate) fn wake(&mut self, number: u32, now: Instant, links: &mut [Link<Packet>], arrivals: &mut EventQueue) {
+    pub(crate) fn wake(&mut self, number: u32, now: Instant, links: &mut [Link<Packet>], arrivals: &mut EventQueue<4>) {
         let number = number as usize;
         let mut ways = Ways { directions: &self.terminals[number], links, arrivals };
         self.all[number].handle_timeout(now, &mut ways);
@@ -105,7 +105,7 @@ impl Carriers {
 struct Ways<'a> {
     directions: &'a [DirectionId],
     links: &'a mut [Link<Packet>],
-    arrivals: &'a mut EventQueue,
+    arrivals: &'a mut EventQueue<4>,
 }
 
 impl Ways<'_> {
@@ -114,7 +114,7 @@ impl Ways<'_> {
         let direction = self.directions[terminal].index();
         let link = &mut self.links[direction];
         let result = then(link);
-        self.arrivals.set(direction as u32, link.next_timeout().unwrap_or(NEVER));
+        self.arrivals.set(direction as u32, link.next_at());
         result
     }
 }

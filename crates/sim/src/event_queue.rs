@@ -2,13 +2,14 @@
 
 use units::Instant;
 
-/// A tournament over slots 0..n in matches of eight: the winner of each plays in the match above, so that the last one gives
-/// the earliest of all. Changing one slot replays its matches up to the first whose winner stays the same: at most log8(n)
-/// of them. Ties go to the lower slot.
+/// A tournament over slots 0..n in matches of `PLAYERS`, a power of two up to eight: the winner of each plays in the match above, so
+/// that the last one gives the earliest of all. Changing one slot replays its matches up to the first whose winner stays the
+/// same: at most one of each round. Ties go to the lower slot. Matches of four suit few slots of which the earliest keeps
+/// changing, matches of eight many slots that seldom are the earliest.
 #[derive(Debug)]
-pub(crate) struct EventQueue {
+pub(crate) struct EventQueue<const PLAYERS: usize> {
     /// The final first, then round before round; the last round has all slots.
-    matches: Vec<Match>,
+    matches: Vec<Match<PLAYERS>>,
     /// The number of the first match of the last round.
     last_round: usize,
     first: Entry,
@@ -22,28 +23,33 @@ pub(crate) struct Entry {
 }
 
 /// Later than anything that can be entered: after 73 years.
-pub(crate) const NEVER: Instant = Instant::from_nanos((1 << (64 - PLACE_BITS)) - 1);
+pub(crate) const NEVER: Instant = Instant::from_nanos((1 << (64 - MOST_PLACE_BITS)) - 1);
 
-/// Players of a match.
-const PLAYERS: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 3;
-const PLACE: u64 = PLAYERS as u64 - 1;
+/// Bits of a place among eight.
+const MOST_PLACE_BITS: u32 = 3;
 
-/// Eight players. A key is a time and, in its lowest bits, the player's place in the match: the least key is that of the
-/// earliest time, and among equals of the first place.
+/// Players. A key is a time and, in its lowest bits, the player's place in the match: the least key is that of the earliest
+/// time, and among equals of the first place.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Match {
+struct Match<const PLAYERS: usize> {
     keys: [u64; PLAYERS],
     slots: [u32; PLAYERS],
 }
 
-impl Match {
+impl<const PLAYERS: usize> Match<PLAYERS> {
     /// The winner's key.
     #[inline]
     fn winner(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h] = self.keys;
-        a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)))
+        let mut keys = self.keys;
+        let mut players = PLAYERS;
+        while players > 1 {
+            players /= 2;
+            for pair in 0..players {
+                keys[pair] = keys[pair].min(keys[pair + players]);
+            }
+        }
+        keys[0]
     }
 
     /// Enters a player at `place`; returns whether that changes anything.
@@ -56,7 +62,13 @@ impl Match {
     }
 }
 
-impl EventQueue {
+impl<const PLAYERS: usize> EventQueue<PLAYERS> {
+    const PLACE_BITS: u32 = {
+        assert!(PLAYERS.is_power_of_two() && PLAYERS <= 1 << MOST_PLACE_BITS, "a place has so many bits");
+        PLAYERS.trailing_zeros()
+    };
+    const PLACE: u64 = PLAYERS as u64 - 1;
+
     /// With `slots` slots at which nothing ever happens.
     pub(crate) fn new(slots: usize) -> Self {
         let (mut width, mut last_round) = (1, 0);
@@ -64,7 +76,7 @@ impl EventQueue {
             last_round += width;
             width *= PLAYERS;
         }
-        let never = [0, 1, 2, 3, 4, 5, 6, 7].map(|place| NEVER.as_nanos() << PLACE_BITS | place);
+        let never = std::array::from_fn(|place| NEVER.as_nanos() << Self::PLACE_BITS | place as u64);
         let mut matches = vec![Match { keys: never, slots: [0; PLAYERS] }; last_round + width];
         for (slot, place) in matches[last_round..].iter_mut().flat_map(|round| &mut round.slots).enumerate() {
             *place = slot as u32;
@@ -85,27 +97,46 @@ impl EventQueue {
     #[inline]
     pub(crate) fn at(&self, slot: u32) -> Instant {
         let (round, place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
-        Instant::from_nanos(self.matches[round].keys[place] >> PLACE_BITS)
+        Instant::from_nanos(self.matches[round].keys[place] >> Self::PLACE_BITS)
+    }
+
+    /// Gives the [first](Self::first) slot a new time: as [`Self::set`], with every match to be replayed.
+    #[inline]
+    pub(crate) fn set_first(&mut self, at: Instant) {
+        let mut slot = self.first.slot;
+        let (mut i, mut place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
+        let mut at_bits = at.min(NEVER).as_nanos() << Self::PLACE_BITS;
+        loop {
+            let round = &mut self.matches[i];
+            (round.keys[place], round.slots[place]) = (at_bits | place as u64, slot);
+            let winner = round.winner();
+            (at_bits, slot) = (winner & !Self::PLACE, round.slots[(winner & Self::PLACE) as usize]);
+            if i == 0 {
+                break;
+            }
+            (i, place) = ((i - 1) / PLAYERS, (i - 1) % PLAYERS);
+        }
+        self.first = Entry { at: Instant::from_nanos(at_bits >> Self::PLACE_BITS), slot };
     }
 
     /// Gives a slot a new time; what is later than [`NEVER`] becomes that.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, at: Instant) {
         let (mut i, mut place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
-        let (mut at_bits, mut slot) = (at.min(NEVER).as_nanos() << PLACE_BITS, slot);
+        let (mut at_bits, mut slot) = (at.min(NEVER).as_nanos() << Self::PLACE_BITS, slot);
         loop {
             let round = &mut self.matches[i];
             if !round.enter(place, at_bits, slot) {
                 return;
             }
             let winner = round.winner();
-            (at_bits, slot) = (winner & !PLACE, round.slots[(winner & PLACE) as usize]);
+            (at_bits, slot) = (winner & !Self::PLACE, round.slots[(winner & Self::PLACE) as usize]);
             if i == 0 {
                 break;
             }
             (i, place) = ((i - 1) / PLAYERS, (i - 1) % PLAYERS);
         }
-        self.first = Entry { at: Instant::from_nanos(at_bits >> PLACE_BITS), slot };
+        self.first = Entry { at: Instant::from_nanos(at_bits >> Self::PLACE_BITS), slot };
     }
 }
 
@@ -121,16 +152,30 @@ mod tests {
         #[test]
         fn the_first_is_the_least_time_then_the_lowest_slot(
             slots in 1usize..80,
-            changes in prop::collection::vec((0usize..80, 0u64..12), 1..200),
+            changes in prop::collection::vec((prop::option::weighted(0.7, 0usize..80), 0u64..12), 1..200),
         ) {
-            let mut queue = EventQueue::new(slots);
+            let (mut fours, mut eights) = (EventQueue::<4>::new(slots), EventQueue::<8>::new(slots));
             let mut model = vec![NEVER; slots];
             for (slot, nanos) in changes {
-                let (slot, at) = (slot % slots, if nanos == 11 { NEVER } else { Instant::from_nanos(nanos) });
-                queue.set(slot as u32, at);
+                let at = if nanos == 11 { NEVER } else { Instant::from_nanos(nanos) };
+                let slot = match slot {
+                    Some(slot) => {
+                        fours.set((slot % slots) as u32, at);
+                        eights.set((slot % slots) as u32, at);
+                        slot % slots
+                    }
+                    None => {
+                        let first = fours.first().slot as usize;
+                        fours.set_first(at);
+                        eights.set_first(at);
+                        first
+                    }
+                };
                 model[slot] = at;
                 let expected = (0..slots).min_by_key(|&slot| model[slot]).expect("at least one");
-                prop_assert_eq!(queue.first(), Entry { at: model[expected], slot: expected as u32 });
+                let expected = Entry { at: model[expected], slot: expected as u32 };
+                prop_assert_eq!([fours.first(), eights.first()], [expected; 2]);
+                prop_assert_eq!([fours.at(slot as u32), eights.at(slot as u32)], [at; 2]);
             }
         }
     }

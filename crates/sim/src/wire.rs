@@ -46,9 +46,9 @@ pub(crate) struct Wire {
     copied: Vec<Option<ParcelId>>,
     duplicates: Vec<bool>,
     /// When each link has something to say: one pending event for each, however much is on the way.
-    arrivals: EventQueue,
+    arrivals: EventQueue<4>,
     /// When each timer goes off.
-    timers: EventQueue,
+    timers: EventQueue<8>,
     /// The directions of links that packets take, path after path, each ended by `END`.
     paths: Vec<u32>,
     fused_links: FusedLinks,
@@ -60,6 +60,8 @@ pub(crate) struct Wire {
     asks_for_acks: bool,
     /// Whether arrivals concern anyone but whom they are for: the tap, or an allocator.
     is_watched: bool,
+    /// Whether an arrival may take more than to go on: links that duplicate, someone who watches, ns-2's times.
+    has_extras: bool,
     tap: Tap,
     allocators: Allocators,
     ns2_times: Option<Box<Ns2Times>>,
@@ -151,10 +153,12 @@ impl Wire {
             flow_samples: Vec::new(),
             asks_for_acks: directions.iter().any(|direction| direction.config.acks != Acks::Keep),
             is_watched: !watched.is_empty(),
+            has_extras: !watched.is_empty(),
             allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
             ns2_times: None,
             tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new(), pairs },
         };
+        wire.has_extras |= wire.duplicates.contains(&true);
         (0..wire.carriers.count()).for_each(|number| wire.set_carrier_timer(number));
         Ok(wire)
     }
@@ -270,6 +274,7 @@ impl Wire {
     /// From now on carries ns-2's times along.
     pub(crate) fn keep_ns2_times(&mut self, network: &Network) {
         self.ns2_times = Some(Box::new(Ns2Times::new(network)));
+        self.has_extras = true;
     }
 
     /// When the packet came that is being delivered, if ns-2's times are kept.
@@ -388,7 +393,7 @@ impl Wire {
     fn arrive(&mut self, direction: u32) -> Event {
         let link = &mut self.links[direction as usize];
         let outcome = link.poll(self.now);
-        self.arrivals.set(direction, link.next_timeout().unwrap_or(NEVER));
+        self.arrivals.set_first(link.next_at());
         let mut packet = match outcome {
             Some(Outcome::Departure { packet, .. }) => packet,
             Some(Outcome::Drop { packet, reason, .. }) => {
@@ -400,12 +405,8 @@ impl Wire {
             }
             None => return Event::Passage,
         };
-        self.cross(direction, &packet);
-        if self.duplicates[direction as usize] {
-            packet.parcel = self.own(direction, packet.parcel);
-        }
-        if self.is_watched {
-            self.watch(direction, &packet);
+        if self.has_extras {
+            self.take_note(direction, &mut packet);
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
@@ -422,9 +423,6 @@ impl Wire {
     /// A packet is where it was sent.
     #[inline]
     fn deliver(&mut self, packet: &Packet) -> Event {
-        if let Some(times) = &mut self.ns2_times {
-            times.now = times.arrival(packet.parcel).at;
-        }
         if packet.ecn.is_marked() {
             self.parcels.mark(packet.parcel);
         }
@@ -445,7 +443,12 @@ impl Wire {
         packet.hop -= 1;
         let Some(routes) = &mut self.routes else { return Event::Passage };
         match routes.step(destination, node) {
-            Step::Arrived => return self.deliver(&packet),
+            Step::Arrived => {
+                if let Some(times) = &mut self.ns2_times {
+                    times.now = times.arrival(packet.parcel).at;
+                }
+                return self.deliver(&packet);
+            }
             Step::Over(direction) => self.put(direction, self.now, packet),
             Step::Down(direction) => {
                 self.links[direction as usize].refuse(link::Packet::size(&packet));
@@ -457,6 +460,21 @@ impl Wire {
             }
         }
         Event::Passage
+    }
+
+    /// Does what the arrival of a packet takes beside what it does by itself.
+    #[inline(never)]
+    fn take_note(&mut self, direction: u32, packet: &mut Packet) {
+        self.cross(direction, packet);
+        if self.duplicates[direction as usize] {
+            packet.parcel = self.own(direction, packet.parcel);
+        }
+        if self.is_watched {
+            self.watch(direction, packet);
+        }
+        if let Some(times) = self.ns2_times.as_mut().filter(|_| self.paths[packet.hop as usize] == END) {
+            times.now = times.arrival(packet.parcel).at;
+        }
     }
 
     /// A packet has come to the end of a link now, or was lost on it.
@@ -515,11 +533,11 @@ impl Wire {
     #[inline]
     fn put(&mut self, direction: u32, at: Instant, packet: Packet) {
         let link = &mut self.links[direction as usize];
-        let before = link.next_timeout();
+        let before = link.next_at();
         link.enqueue(at, packet);
-        let next = link.next_timeout();
+        let next = link.next_at();
         if next != before {
-            self.arrivals.set(direction, next.unwrap_or(NEVER));
+            self.arrivals.set(direction, next);
         }
     }
 
@@ -589,7 +607,7 @@ impl Wire {
 
     /// What divides this direction of a link: the one there is, or a new one. Returns its number.
     pub(crate) fn divide(&mut self, direction: DirectionId, division: Division) -> u32 {
-        self.is_watched = true;
+        (self.is_watched, self.has_extras) = (true, true);
         let Allocators { all, directions } = &mut self.allocators;
         *directions[direction.index()].get_or_insert_with(|| {
             all.push(Allocator::new(division));

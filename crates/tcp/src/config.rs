@@ -331,6 +331,12 @@ impl Config {
         self.profile.rules()
     }
 
+    /// Whether connections of this configuration draw anything at random, and differ by their [seed](Config::seed).
+    pub fn draws(&self) -> bool {
+        let draws_phase = self.ns2_agent().is_some() && self.tuning.clock_phase.is_none();
+        draws_phase || !self.host.wake.is_zero() || !self.control.is_deterministic()
+    }
+
     /// The agent of ns-2 that sends, if the profile has one for this recovery and this control.
     pub(crate) fn ns2_agent(&self) -> Option<Ns2Agent> {
         if !self.rules().has_ns2_agents || !self.bare {

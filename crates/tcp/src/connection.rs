@@ -359,13 +359,19 @@ impl Connection {
         match self.state {
             State::SynSent if self.sender.sends_syn() => self.sender.next_timeout(),
             State::SynSent | State::SynReceived => self.handshake.timeout,
-            State::Established => match (self.sender.next_timeout(), self.receiver.ack_at()) {
-                (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
-                (sender, receiver) => sender.or(receiver),
-            },
+            State::Established => Some(self.next_at()).filter(|at| *at < Instant::FAR_FUTURE),
             State::Closed => self.receiver.ack_at(),
             State::Listen | State::Failed => None,
         }
+    }
+
+    /// [`Connection::next_timeout`], with [`Instant::FAR_FUTURE`] for `None`.
+    #[inline]
+    pub fn next_at(&self) -> Instant {
+        if self.state != State::Established {
+            return self.next_timeout().unwrap_or(Instant::FAR_FUTURE);
+        }
+        self.sender.next_at().min(self.receiver.ack_at().unwrap_or(Instant::FAR_FUTURE))
     }
 
     /// The next segment to send at `now`.
@@ -396,11 +402,8 @@ impl Connection {
             None if may_acknowledge && self.receiver.is_ack_due(now) => (self.sender.nxt(), 0, Flags::ACK),
             None => return None,
         };
-        let mut segment = Segment { ecn, ..self.segment(now, seq, len, flags) };
-        if let Some(header) = self.sender.data_header().filter(|_| is_data) {
-            segment.header = header;
-        }
-        Some(segment)
+        let data_header = if is_data { self.sender.data_header() } else { None };
+        Some(self.build(now, seq, len, flags, ecn, data_header))
     }
 
     /// The control bits of data.
@@ -478,6 +481,12 @@ impl Connection {
 
     /// A segment with the current acknowledgement.
     fn segment(&mut self, now: Instant, seq: u64, len: u32, flags: Flags) -> Segment {
+        self.build(now, seq, len, flags, Ecn::NotCapable, None)
+    }
+
+    /// A segment with the current acknowledgement, and with these headers if they are not the usual ones.
+    #[inline]
+    fn build(&mut self, now: Instant, seq: u64, len: u32, flags: Flags, ecn: Ecn, headers: Option<u8>) -> Segment {
         let (sack, reported) = self.receiver.blocks(&self.config);
         let mut flags = flags.with(reported);
         let mut header = BARE_HEADER;
@@ -495,8 +504,8 @@ impl Connection {
             timestamps: if self.agreed.timestamps { self.timestamps(now) } else { Timestamps::default() },
             sack,
             flags: flags.with(self.receiver.report_marks(len > 0)),
-            header,
-            ecn: Ecn::NotCapable,
+            header: headers.unwrap_or(header),
+            ecn,
         }
     }
 

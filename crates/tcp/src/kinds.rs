@@ -239,6 +239,15 @@ impl ControlKind {
         self.id == ControlId::Prague
     }
 
+    /// Whether it draws nothing at random.
+    pub(crate) fn is_deterministic(&self) -> bool {
+        use ControlId::{Assigned, CrossLayer, Cubic, Dctcp, Hybla, Reno, Tibet, Vegas, Westwood, WestwoodPlus};
+        matches!(
+            self.id,
+            Reno | Vegas | Westwood | WestwoodPlus | Tibet | Hybla | Cubic | Dctcp | CrossLayer | Assigned
+        )
+    }
+
     /// The control of this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         CONTROLS.iter().find(|kind| kind.name == name)

@@ -223,7 +223,7 @@ impl Receiver {
     /// crumbs is filled with crumbs (RFC 9293, 3.8.6.2.2).
     fn open_window(&mut self) {
         let edge = self.data_end() + self.buffer.window(self.readable());
-        if edge >= self.edge + self.mss.min(self.buffer.window(0) / 2) {
+        if edge > self.edge && edge >= self.edge + self.mss.min(self.buffer.window(0) / 2) {
             self.edge = edge;
         }
     }

@@ -413,21 +413,20 @@ impl Sender {
         self.timeout = (!self.out.board.is_empty()).then(|| now + self.out.rto());
     }
 
-    /// When something is to be done though no segment comes.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let mut next = self.timeout;
-        let mut consider = |at: Instant| next = Some(next.map_or(at, |next| next.min(at)));
+    /// When something is to be done though no segment comes; [`Instant::FAR_FUTURE`] for never.
+    #[inline]
+    pub(crate) fn next_at(&self) -> Instant {
+        let mut next = self.timeout.unwrap_or(Instant::FAR_FUTURE);
         if let Some(persist) = &self.persist {
-            consider(persist.at);
+            next = next.min(persist.at);
         }
         if self.held_until != Instant::ZERO {
-            consider(self.held_until);
+            next = next.min(self.held_until);
         }
         if self.waits_for_pacer {
-            consider(self.pace_at);
+            next = next.min(self.pace_at);
         }
-        self.recovery.next_timeout().map(consider);
-        next
+        next.min(self.recovery.next_timeout().unwrap_or(Instant::FAR_FUTURE))
     }
 
     /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.

@@ -163,11 +163,16 @@ impl Sending {
     }
 
     /// When something is to be done though no segment comes.
-    #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        Some(self.next_at()).filter(|at| *at < Instant::FAR_FUTURE)
+    }
+
+    /// The same, with [`Instant::FAR_FUTURE`] for never.
+    #[inline]
+    pub(crate) fn next_at(&self) -> Instant {
         match self {
-            Sending::Usual(sender) => sender.next_timeout(),
-            Sending::Ns2(sender) => sender.next_timeout(),
+            Sending::Usual(sender) => sender.next_at(),
+            Sending::Ns2(sender) => sender.next_at(),
         }
     }
 

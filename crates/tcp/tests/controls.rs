@@ -320,3 +320,19 @@ fn bbr1_overshoots_and_recovers_as_the_kernel_does() {
         assert!((again / retransmissions - 1.0).abs() < 0.03, "{rate}: {again}, {retransmissions}");
     }
 }
+
+/// A driver shares the configuration of connections that draw nothing: then the seed must make no difference.
+#[test]
+fn connections_that_draw_nothing_do_not_depend_on_the_seed() {
+    for control in tcp::control::CONTROLS {
+        let deterministic = |seed: u64| {
+            let config = Config { seed, ..config(Profile::Linux, control.name) };
+            let is_deterministic = !config.draws();
+            let mut path = path(config, 100, random(5e-3), 0.5);
+            run(&mut path, 20.0);
+            is_deterministic.then(|| (path.now(), path.received(), path.metrics().counters))
+        };
+        assert_eq!(deterministic(1), deterministic(2), "{}", control.name);
+    }
+    assert!(config(Profile::Linux, "bbr1").draws() && !config(Profile::Linux, "cubic").draws());
+}

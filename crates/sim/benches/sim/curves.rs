@@ -17,21 +17,32 @@ const SHARED: u64 = 20_000;
 const RTT: Duration = Duration::from_millis(500);
 const SIZE: u64 = 1500;
 
-/// Prints both curves: nanoseconds of CPU for each data packet, and megabytes at the peak.
+/// Prints both curves: nanoseconds of CPU for each data packet, and megabytes at the peak; and what the packet of many flows costs in
+/// packets of few.
 pub fn print() {
     println!("\ncurves: ns (MB) by loss{:>21}{:>16}{:>16}{:>16}", LOSSES[0], LOSSES[1], LOSSES[2], LOSSES[3]);
     for flows in FLOWS {
         print_row(&format!("{flows} flows, {SHARED} in flight"), flows, SHARED / flows);
     }
+    let [few, many] = [100, 10_000].map(|flows| nanos(flows, SHARED / flows));
+    println!("a packet of 10000 flows costs {:.2} times that of 100 without losses", many / few);
     for in_flight in IN_FLIGHT {
         print_row(&format!("1 flow, {in_flight} in flight"), 1, in_flight);
     }
 }
 
 fn print_row(name: &str, flows: u64, window: u64) {
-    let cell = |loss: &str| process::output_of_self(&[RUN_CELL, &flows.to_string(), &window.to_string(), loss]);
-    let cells: String = LOSSES.map(|loss| format!("{:>16}", cell(loss).trim())).concat();
+    let cells: String = LOSSES.map(|loss| format!("{:>16}", cell(flows, window, loss).trim())).concat();
     println!("{name:30}{cells}");
+}
+
+fn cell(flows: u64, window: u64, loss: &str) -> String {
+    process::output_of_self(&[RUN_CELL, &flows.to_string(), &window.to_string(), loss])
+}
+
+/// Nanoseconds of CPU for each data packet without losses.
+fn nanos(flows: u64, window: u64) -> f64 {
+    cell(flows, window, "none").split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(f64::NAN)
 }
 
 /// Runs one cell and prints it.

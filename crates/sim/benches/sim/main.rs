@@ -26,7 +26,8 @@ const RUN_CELL: &str = "--run-cell";
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [RUN_CASE, name] => print_case(name),
+        [RUN_CASE, name] => print_case(name, None),
+        [RUN_CASE, name, seconds] => print_case(name, Some(seconds.parse().expect("a number of seconds"))),
         [RUN_CELL, flows, window, loss] => curves::print_cell(flows, window, loss),
         _ => print_all(&args),
     }
@@ -54,10 +55,12 @@ fn print_all(args: &[String]) {
     }
 }
 
-/// Runs a case and prints what it took.
-fn print_case(name: &str) {
+/// Runs a case, or its first seconds, and prints what it took.
+fn print_case(name: &str, seconds: Option<u64>) {
     let case = cases::ALL.iter().find(|case| case.name == name).expect("the name of a case");
-    let (report, cpu) = run((case.new)());
+    let case = (case.new)();
+    let length = seconds.map_or(case.length, Duration::from_secs);
+    let (report, cpu) = run(Case { length, ..case });
     let packets = report.data_packets as f64;
     println!(
         "{name:32} {cpu:>7.2} s {:>7.2} M {:>9.2} M {:>8.0} {:>8.1} {:>6} MB  {}",

@@ -202,7 +202,7 @@ impl Tcp {
 
     #[inline]
     fn deadline(&self, port: u32) -> Instant {
-        self.ends[port as usize].next_timeout().unwrap_or(Instant::FAR_FUTURE)
+        self.ends[port as usize].next_at()
     }
 
     fn handle_event(&mut self, wire: &mut Wire, port: u32, event: Event) -> Progress {

@@ -50,6 +50,8 @@ pub(crate) struct Sender {
     is_finished: bool,
     /// The peer takes packets that begin below this.
     edge: u64,
+    /// The agent knows of all packets before this; zero if it is to be told again.
+    supplied_to: u64,
     /// This end sends the SYN.
     opens: bool,
     /// Expiries of the timer since something new was acknowledged.
@@ -78,6 +80,7 @@ impl Sender {
             end: 1,
             is_finished: false,
             edge: 1,
+            supplied_to: 0,
             opens: false,
             expiries: 0,
             persist: None,
@@ -89,6 +92,7 @@ impl Sender {
     /// This end opens the connection: the SYN is its first packet.
     pub(crate) fn open(&mut self) {
         self.opens = true;
+        self.supplied_to = 0;
         self.packets = Packets::new(0, 0);
         if self.kind == Ns2Agent::Vegas {
             // Without a handshake, a window of two after a timeout sends two packets before the first is answered.
@@ -100,6 +104,7 @@ impl Sender {
     /// The handshake is over, and the peer takes `window` bytes.
     pub(crate) fn start(&mut self, window: u32) {
         self.edge = self.edge.max(1 + u64::from(window));
+        self.supplied_to = 0;
         if !self.opens {
             let numbered_from = u64::from(self.kind != Ns2Agent::Vegas);
             self.packets = Packets::new(numbered_from, 1);
@@ -114,6 +119,10 @@ impl Sender {
     fn supply(&mut self) {
         let state = &mut self.agent.state;
         let limit = self.end.min(self.edge);
+        if limit == self.supplied_to {
+            return;
+        }
+        self.supplied_to = limit;
         let available = self.packets.number_after(limit, u64::from(self.config.mss)).max(u64::from(self.opens));
         if available > state.available {
             state.available = available;
@@ -188,7 +197,7 @@ impl Sender {
         }
         let mut sacked = [(0, 0); BLOCKS];
         let mut blocks = 0;
-        if !segment.has(Flags::NACK) {
+        if !segment.sack.is_empty() && !segment.has(Flags::NACK) {
             for (slot, block) in sacked.iter_mut().zip(segment.sack_blocks()) {
                 *slot = (self.packets.number_of(block.start), self.packets.number_of(block.end));
                 blocks += 1;
@@ -208,10 +217,9 @@ impl Sender {
     }
 
     #[inline]
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let timer = self.agent.state.clock.expires();
-        let Some(persist) = &self.persist else { return timer };
-        Some(timer.map_or(persist.at, |timer| timer.min(persist.at)))
+    pub(crate) fn next_at(&self) -> Instant {
+        let timer = self.agent.state.clock.expires().unwrap_or(Instant::FAR_FUTURE);
+        if let Some(persist) = &self.persist { timer.min(persist.at) } else { timer }
     }
 
     /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
