@@ -103,30 +103,23 @@ impl<const PLAYERS: usize> EventQueue<PLAYERS> {
     /// Gives the [first](Self::first) slot a new time: as [`Self::set`], with every match to be replayed.
     #[inline]
     pub(crate) fn set_first(&mut self, at: Instant) {
-        let mut slot = self.first.slot;
-        let (mut i, mut place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
-        let mut at_bits = at.min(NEVER).as_nanos() << Self::PLACE_BITS;
-        loop {
-            let round = &mut self.matches[i];
-            (round.keys[place], round.slots[place]) = (at_bits | place as u64, slot);
-            let winner = round.winner();
-            (at_bits, slot) = (winner & !Self::PLACE, round.slots[(winner & Self::PLACE) as usize]);
-            if i == 0 {
-                break;
-            }
-            (i, place) = ((i - 1) / PLAYERS, (i - 1) % PLAYERS);
-        }
-        self.first = Entry { at: Instant::from_nanos(at_bits >> Self::PLACE_BITS), slot };
+        self.play::<true>(self.first.slot, at);
     }
 
     /// Gives a slot a new time; what is later than [`NEVER`] becomes that.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, at: Instant) {
+        self.play::<false>(slot, at);
+    }
+
+    /// Plays the matches of a slot that has a new time: `ALL`, or up to the first whose winner stays.
+    #[inline]
+    fn play<const ALL: bool>(&mut self, mut slot: u32, at: Instant) {
         let (mut i, mut place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
-        let (mut at_bits, mut slot) = (at.min(NEVER).as_nanos() << Self::PLACE_BITS, slot);
+        let mut at_bits = at.min(NEVER).as_nanos() << Self::PLACE_BITS;
         loop {
             let round = &mut self.matches[i];
-            if !round.enter(place, at_bits, slot) {
+            if !round.enter(place, at_bits, slot) && !ALL {
                 return;
             }
             let winner = round.winner();
