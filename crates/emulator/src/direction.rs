@@ -22,7 +22,7 @@ const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct Direction {
     path: Path<Frame>,
-    /// Who is told apart in the log though all share a link.
+    /// Senders that the log distinguishes though they share a link.
     apart: Option<Apart>,
     memory_limit: Bytes,
     /// Frames that leave with the next call, and when each should have left (exempt frames: never mind).

@@ -43,7 +43,7 @@ pub(super) enum Queue {
     Packets(u64),
 }
 
-/// What the gateway that sends was told of the link's rate.
+/// The prior of the sending gateway for the rate of the link.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Prior {
     /// So many times the rate that it has at first.
@@ -268,7 +268,7 @@ impl Case {
         self.size * self.flows as u64
     }
 
-    /// The rate that the gateway is told, if any.
+    /// The rate that is configured at the gateway, if any.
     pub(super) fn told(&self) -> Option<Rate> {
         match self.prior {
             Prior::Times(times) => Some(self.rate.mul_f64(times)),

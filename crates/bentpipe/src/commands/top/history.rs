@@ -140,7 +140,7 @@ fn key(stream: &Stream) -> StreamKey {
     (stream.peer.clone(), stream.stream, stream.side)
 }
 
-/// What a counter has grown by; it starts anew with a session.
+/// What a counter has grown by; a new session starts it at zero.
 fn growth(old: u64, new: u64) -> f64 {
     new.saturating_sub(old) as f64
 }
