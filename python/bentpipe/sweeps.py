@@ -255,7 +255,7 @@ def grid_points(grid: Grid) -> list[dict[str, Any]]:
 
 def _workers(executor: Executor) -> int:
     """How many workers an executor has, as far as it tells."""
-    for name in ("_max_workers", "workers"):
+    for name in ("_max_workers", "num_workers", "workers"):
         number = getattr(executor, name, None)
         if isinstance(number, int) and number > 0:
             return number

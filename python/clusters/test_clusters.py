@@ -1,7 +1,10 @@
-"""Sweeps on Dask and Ray, with several worker processes; a worker is killed in the middle."""
+"""Sweeps on Dask, Ray and MPI, with several worker processes; a worker of Dask and of Ray is killed in the middle."""
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -67,4 +70,35 @@ def test_ray_does_lost_work_again(scenario, serial, tmp_path):
         found = sweep_and_kill(scenario, RayExecutor(), workers, tmp_path)
     finally:
         ray.shutdown()
+    assert found.to_polars().equals(serial)
+
+
+ON_MPI = f"""
+import sys
+from mpi4py.futures import MPIPoolExecutor
+import bentpipe as bp
+from made import transfer
+
+if __name__ == "__main__":
+    with MPIPoolExecutor() as executor:
+        assert executor.num_workers == 2
+        bp.sweep(transfer("2MB"), {GRID}, seeds={SEEDS}, executor=executor, out=sys.argv[1])
+"""
+
+
+def test_mpi_makes_the_same_sweep(scenario, serial, tmp_path):
+    pytest.importorskip("mpi4py")
+    if not (mpiexec := shutil.which("mpiexec")):
+        pytest.skip("mpiexec is missing")
+    script, out = tmp_path / "on_mpi.py", tmp_path / "out"
+    script.write_text(ON_MPI)
+    # One rank hands out the work, two do it. Open MPI refuses root, and more ranks than processors, unless told otherwise.
+    allowed = dict.fromkeys(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"], "1")
+    environment = os.environ | allowed | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", script, out]
+    subprocess.run(command, env=environment, check=True, timeout=300)
+    made = []
+    # Whatever the workers had not made would be made here.
+    found = bp.sweep(scenario, GRID, seeds=SEEDS, jobs=1, out=out, progress=lambda done, total: made.append(done))
+    assert not made
     assert found.to_polars().equals(serial)

@@ -8,7 +8,9 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Options that every command takes.
 #[derive(Args, Clone)]
@@ -245,16 +247,24 @@ fn is_colour_unwanted() -> bool {
 
 /// Starts logging to stderr at the level that the user asked for.
 pub fn start_logging(options: &Options) {
-    let level = ["info", "debug", "trace"][usize::from(options.verbose.min(2))];
+    let level = [LevelFilter::INFO, LevelFilter::DEBUG, LevelFilter::TRACE][usize::from(options.verbose.min(2))];
     // The painter of pictures warns of dashes that have no length.
-    let usual = || EnvFilter::new(format!("{level},tiny_skia=error"));
-    let filter = EnvFilter::try_from_env("BENTPIPE_LOG").unwrap_or_else(|_| usual());
+    let usual = || Targets::new().with_default(level).with_target("tiny_skia", LevelFilter::ERROR);
+    let wanted = std::env::var("BENTPIPE_LOG").ok().filter(|text| !text.is_empty());
+    let (filter, fault) = match wanted.as_deref().map(str::parse::<Targets>) {
+        None => (usual(), None),
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(fault)) => (usual(), Some(fault)),
+    };
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && !is_colour_unwanted());
     match options.log_format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => builder.finish().with(filter).init(),
+        LogFormat::Json => builder.json().finish().with(filter).init(),
+    }
+    if let Some(fault) = fault {
+        tracing::warn!(%fault, "BENTPIPE_LOG is ignored: it takes a level, or target=level with commas between them");
     }
 }

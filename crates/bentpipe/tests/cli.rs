@@ -1,4 +1,4 @@
-//! docs/cli.md is what `--help` prints.
+//! docs/cli.md is what `--help` prints; what BENTPIPE_LOG takes.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Write;
@@ -60,5 +60,22 @@ fn the_page_of_the_command_line_is_what_help_prints() {
         std::fs::write(&path, format!("{before}<!-- help -->\n{help}<!-- end of the help -->{after}")).unwrap();
     } else {
         assert_eq!(written, help, "BENTPIPE_WRITE_DOCS=1 cargo test -p bentpipe --test cli writes it");
+    }
+}
+
+#[test]
+fn a_filter_of_the_log_that_cannot_be_read_is_said() {
+    let logged = |filter: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+        let output = command.args(["predict", "--size", "5kB"]).env("BENTPIPE_LOG", filter).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for filter in ["loud=very", "info,satpep=9"] {
+        let log = logged(filter);
+        assert!(log.contains("BENTPIPE_LOG is ignored"), "{filter}: {log}");
+    }
+    for filter in ["", "off", "debug", "info,satpep=trace"] {
+        assert_eq!(logged(filter), "", "{filter}");
     }
 }

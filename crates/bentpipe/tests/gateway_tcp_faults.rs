@@ -193,6 +193,21 @@ fn cost_nothing_who_stop_reading(settings: &'static str) {
     }
 }
 
+/// What both gateways say of connections that have not come to their server.
+fn unserved(pair: &Pair, servers: &HashMap<SocketAddr, TcpStream>) -> String {
+    let is_unserved = |stream: &&serde_json::Value| {
+        let client = stream["client"].as_str().and_then(|client| client.parse().ok());
+        client.is_none_or(|client: SocketAddr| !servers.contains_key(&client))
+    };
+    let [terminal, hub] = [End::Terminal, End::Hub].map(|end| {
+        let status = pair.status(end);
+        let streams = status["streams"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let unserved: Vec<_> = streams.iter().filter(is_unserved).take(3).collect();
+        format!("{} streams, unserved {unserved:?}, {}, {}", streams.len(), status["connections"], status["satellite"])
+    });
+    format!("{} arrived; terminal: {terminal}; hub: {hub}", servers.len())
+}
+
 #[test]
 fn two_thousand_connections_are_open_at_once_and_each_has_its_own_bytes() {
     const MANY: usize = 2_000;
@@ -209,7 +224,7 @@ fn two_thousand_connections_are_open_at_once_and_each_has_its_own_bytes() {
     let mut clients: Vec<TcpStream> = pair.client().host.run(connect).unwrap().unwrap();
     let mut servers = HashMap::new();
     for _ in 0..MANY {
-        let stream = accepted.recv_timeout(PATIENCE).unwrap();
+        let stream = accepted.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{}", unserved(&pair, &servers)));
         servers.insert(stream.peer_addr().unwrap(), stream);
     }
     assert_eq!(servers.len(), MANY, "each client has an address of its own at the server");

@@ -167,14 +167,14 @@ impl Sockets {
                 let ip = ip(IpNumber::TCP)?;
                 ip.write(packet).map_err(text)?;
                 let mut tcp = tcp_header(segment, self.options_at(record.node), from, ports)?;
-                let payload = zeros(record, 20 + u64::from(tcp.header_len_u16()));
+                let payload = &zeros(record, 20 + u64::from(tcp.header_len_u16()));
                 tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).map_err(text)?;
                 tcp.write(packet).map_err(text)
             }
             Body::Udp { .. } | Body::Datagram(_) => {
                 let ip = ip(IpNumber::UDP)?;
                 ip.write(packet).map_err(text)?;
-                let udp = UdpHeader::with_ipv4_checksum(ports[0], ports[1], &ip, zeros(record, 28)).map_err(text)?;
+                let udp = UdpHeader::with_ipv4_checksum(ports[0], ports[1], &ip, &zeros(record, 28)).map_err(text)?;
                 udp.write(packet).map_err(text)
             }
             Body::EchoRequest { number, .. } => {
@@ -270,7 +270,7 @@ fn length(option: &TcpOptionElement) -> usize {
 }
 
 fn write_echo(kind: Icmpv4Type, record: &PacketRecord, packet: &mut Vec<u8>) -> Result<(), String> {
-    Icmpv4Header::with_checksum(kind, zeros(record, 28)).write(packet).map_err(text)
+    Icmpv4Header::with_checksum(kind, &zeros(record, 28)).write(packet).map_err(text)
 }
 
 fn text(error: impl ToString) -> String {
@@ -278,7 +278,6 @@ fn text(error: impl ToString) -> String {
 }
 
 /// The payload behind `headers` bytes of headers.
-fn zeros(record: &PacketRecord, headers: u64) -> &'static [u8] {
-    static ZEROS: [u8; 65_536] = [0; 65_536];
-    &ZEROS[..(record.size.as_u64().saturating_sub(headers) as usize).min(ZEROS.len())]
+fn zeros(record: &PacketRecord, headers: u64) -> Vec<u8> {
+    vec![0; record.size.as_u64().saturating_sub(headers).min(65_536) as usize]
 }

@@ -1,8 +1,10 @@
 //! Pictures as files: SVG as it is drawn, PDF and PNG made of it.
 
 use crate::error::Error;
+use flate2::read::DeflateDecoder;
 use resvg::{tiny_skia, usvg};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,10 +67,15 @@ fn failed(problem: impl std::fmt::Display) -> Error {
     Error::Picture(problem.to_string())
 }
 
+/// DejaVu Sans, compressed by the build script.
+static SANS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sans.deflate"));
+
 /// The picture with its text laid out in a font that the program brings: hosts may have none.
 fn tree(svg: &str) -> Result<usvg::Tree, Error> {
+    let mut font = Vec::new();
+    DeflateDecoder::new(SANS).read_to_end(&mut font).map_err(failed)?;
     let mut fonts = usvg::fontdb::Database::new();
-    fonts.load_font_data(dejavu::sans::regular().to_vec());
+    fonts.load_font_data(font);
     fonts.set_sans_serif_family("DejaVu Sans");
     let options = usvg::Options { fontdb: Arc::new(fonts), ..usvg::Options::default() };
     usvg::Tree::from_str(svg, &options).map_err(failed)
