@@ -21,7 +21,7 @@ to-test:
 
 # The tests that move packets need to be root: for a plain user, in a user namespace of their own where that is allowed.
 # Where neither is possible they are skipped, or fail if BENTPIPE_MUST_RUN is set.
-test: test-rust
+test: test-rust test-python
 
 test-rust: to-run
 	$(CARGO) test --workspace $(FLAGS) --no-run
@@ -32,8 +32,8 @@ test-rust: to-run
 	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace $(FLAGS) --no-fail-fast'; \
 	fi
 
-# The Python package, in an environment of its own with what python/requirements.txt pins. Without Python its tests are skipped, or
-# fail if BENTPIPE_MUST_RUN is set. Not part of `make test`: the build of its module takes minutes.
+# The Python package, in an environment of its own with what python/requirements.txt pins. Without Python, or where the pinned packages
+# cannot be fetched, its tests are skipped, or fail if BENTPIPE_MUST_RUN is set.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 PYTHON ?= python3
 VENV = $(TARGET)/venv
@@ -41,9 +41,10 @@ HAS_PYTHON = $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_inf
 NEEDS_PYTHON = the tests of the Python package need Python 3.11 or later with venv (PYTHON=... chooses one)
 
 test-python: to-test
-	@if $(HAS_PYTHON); then $(MAKE) test-python-here; \
-	elif [ -n "$$BENTPIPE_MUST_RUN" ]; then echo "make: $(NEEDS_PYTHON)" >&2; exit 1; \
-	else echo "make: skipped: $(NEEDS_PYTHON)" >&2; fi
+	@if ! $(HAS_PYTHON); then missing="$(NEEDS_PYTHON)"; \
+	elif ! $(MAKE) --no-print-directory $(VENV)/current; then missing="what the tests of the Python package need cannot be installed"; \
+	else exec $(MAKE) --no-print-directory test-python-here; fi; \
+	if [ -n "$$BENTPIPE_MUST_RUN" ]; then echo "make: $$missing" >&2; exit 1; fi; echo "make: skipped: $$missing" >&2
 
 # The command is that of `test-rust`: `cargo build` would choose other features of its dependencies, and compile them again.
 test-python-here: $(VENV)/current
