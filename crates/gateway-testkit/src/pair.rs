@@ -4,7 +4,7 @@ use crate::programs::{PATIENCE, assert_reset, patient};
 use peering::PrivateKey;
 use serde_json::Value;
 use sites::{Family, Site};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -367,6 +367,9 @@ impl<R: Runner, N> Pair<R, N> {
     pub fn serve(&self, family: Family, port: u16, handle: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
         let address = SocketAddr::new(self.server().host_address(family), port);
         let listener = self.server().host.run(|| TcpListener::bind(address)).unwrap().unwrap();
+        // Where the queue of connections to accept overflows for some seconds, Linux forgets connections that their clients take for
+        // established: on a busy machine, the usual 128 are too few.
+        SockRef::from(&listener).listen(4_096).unwrap();
         std::thread::spawn(move || listener.incoming().for_each(|stream| handle(patient(stream.unwrap()))));
         address
     }
