@@ -97,10 +97,10 @@ fn a_burst_waits_to_be_accepted_in_a_queue_as_long_as_the_host_allows() {
     let host = &pair.client().gateway;
     let raised = host.command("cat").arg("/proc/sys/net/core/somaxconn").output().unwrap();
     assert_eq!(String::from_utf8(raised.stdout).unwrap().trim(), "32768");
-    // What an operator changes counts while the gateway runs.
+    // What an operator changes counts while the gateway runs, which looks each second.
     for value in ["4096", "8192"] {
         set_sysctls(host, &[("core/somaxconn", value)]).unwrap();
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(1500));
     }
     pair.signal(End::Terminal, "-STOP");
     let clients = clients(&pair, server, BURST, 100_000);

@@ -145,13 +145,13 @@ fn keys_are_logged_for_their_owner_alone_and_only_where_that_is_asked_for() {
     let text = std::fs::read_to_string(&file).unwrap();
     let keys: Vec<_> = text.lines().map(|line| line.split(' ').take(4).collect::<Vec<_>>().join(" ")).collect();
     assert!(keys.len() >= 2, "one for each direction: {keys:?}");
-    assert!(keys.iter().all(|line| line.starts_with("SATPEP_KEY ") && line.ends_with(" 4 encrypted")), "{keys:?}");
+    assert!(keys.iter().all(|line| line.starts_with("SATPEP_KEY ") && line.ends_with(" 5 encrypted")), "{keys:?}");
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     let others = std::fs::read_dir(pair.directory.path())
         .unwrap()
         .filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     assert_eq!(others.filter(|name| name.contains("keys")).count(), 1, "the terminal logs none");
-    assert_eq!(pair.status(End::Terminal)["peers"][0]["version"], 4);
+    assert_eq!(pair.status(End::Terminal)["peers"][0]["version"], 5);
 }
 
 /// sd_notify(3), with everything reduced: it may still reach systemd's socket.

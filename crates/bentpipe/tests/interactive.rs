@@ -148,6 +148,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         congestion_control: None,
         target_queue: None,
         max_streams: None,
+        repair: true,
     };
     let program = Path::new(env!("CARGO_BIN_EXE_bentpipe"));
     let gateways = Gateways::start(program, &topology, [rate, rate], RTT, &options).unwrap();

@@ -20,6 +20,8 @@ const FAST_TOTAL: Bytes = Bytes::new(1_000_000_000);
 const PACED_TIME: Duration = Duration::from_secs(5);
 const PACED_RATES: [u64; 3] = [10, 50, 200];
 const PACED_RTTS: [u64; 2] = [60, 600];
+/// What a paced transfer meets: losses, and whether there is repair.
+const VARIANTS: [(&str, f64, bool); 3] = [("", 0.0, true), (", no repair", 0.0, false), (", 1e-2 lost", 1e-2, true)];
 /// The connections of the last row.
 const LOAD: Load = Load { open: Some(4_000), per_second: 4_000, seconds: 2 };
 
@@ -35,8 +37,8 @@ struct Case {
 enum Kind {
     /// Gateways wired together.
     Wired { transport: Transport, clear: bool, single: bool },
-    /// Across a link of this rate, round-trip time and share of losses.
-    Paced(Rate, Duration, f64),
+    /// Across a link of this rate, round-trip time and share of losses, with repair or without.
+    Paced { rate: Rate, rtt: Duration, loss: f64, repair: bool },
     /// Connections that are open, and new ones.
     Connections,
 }
@@ -107,14 +109,15 @@ fn cases() -> Vec<Case> {
         wired("tcp, TLS", Transport::Tcp, false, false),
         wired("tcp, clear", Transport::Tcp, true, false),
     ];
-    for (mbps, rtt, loss) in PACED_RATES
+    for (mbps, rtt, variant) in PACED_RATES
         .into_iter()
         .flat_map(|mbps| PACED_RTTS.map(|rtt| (mbps, rtt)))
-        .flat_map(|(mbps, rtt)| [0.0, 1e-2].map(|loss| (mbps, rtt, loss)))
+        .flat_map(|(mbps, rtt)| VARIANTS.map(|variant| (mbps, rtt, variant)))
     {
-        let lost = if loss > 0.0 { ", 1e-2 lost" } else { "" };
-        let kind = Kind::Paced(Rate::from_bps(mbps * 1_000_000), Duration::from_millis(rtt), loss);
-        cases.push(Case { name: format!("{mbps}Mbit/s, {rtt}ms{lost}"), kind });
+        let (name, loss, repair) = variant;
+        let kind =
+            Kind::Paced { rate: Rate::from_bps(mbps * 1_000_000), rtt: Duration::from_millis(rtt), loss, repair };
+        cases.push(Case { name: format!("{mbps}Mbit/s, {rtt}ms{name}"), kind });
     }
     cases.push(Case { name: "connections".to_owned(), kind: Kind::Connections });
     cases
@@ -175,12 +178,13 @@ fn row(case: &str, program: &'static str, samples: &[Sample]) -> Row {
 fn measure(setup: &Setup, kind: &Kind) -> Result<Sample, Error> {
     match *kind {
         Kind::Wired { transport, clear, single } => measure_wired(setup, transport, clear, single),
-        Kind::Paced(rate, rtt, share) => {
+        Kind::Paced { rate, rtt, loss: share, repair } => {
             let base = setup.experiment()?;
             let size = rate.bytes_in(PACED_TIME);
             let workload = Workload { size, checksum: Checksum::LengthOnly, ..base.workload };
             let link = LinkParameters { rate, rtt, loss: loss(share)?, ..base.link };
-            let experiment = Experiment { link, workload, ..base };
+            let gateways = GatewayOptions { repair, ..base.gateways.clone() };
+            let experiment = Experiment { link, workload, gateways, ..base };
             let stage = experiment.start(&Path::Bentpipe)?;
             let Stage { topology, gateways: Some(gateways) } = &stage else {
                 return Err(Error::failed("there are no gateways"));

@@ -93,6 +93,8 @@ struct Daemon<T: SatelliteTransport> {
     timer_set_to: Option<Instant>,
     listeners: Vec<Socket>,
     accepting: bool,
+    /// Listeners may have clients that could not be accepted for want of room. Nothing reports when there is some again.
+    clients_wait: bool,
     /// Whether SYNs may wait in the queue.
     syns_wait: bool,
     relays: Relays<T>,
@@ -265,6 +267,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             timer_set_to: None,
             listeners,
             accepting: false,
+            clients_wait: false,
             syns_wait: false,
             relays,
             steering,
@@ -397,12 +400,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.next_tick = now + PERIOD;
         self.relays.engine.sweep(now);
         self.relays.engine.look_at_limits(now);
-        // A listener that ran out of descriptors tries again.
-        self.accepting |= !self.listeners.is_empty();
-        for listener in &self.listeners {
-            // It goes on with the backlog that it has.
-            let _ = transparent::follow_somaxconn(listener);
-        }
+        self.accepting |= self.clients_wait;
         self.relays.transport_mut().tick(now);
         if self.relays.connection_log.is_some() {
             self.count_bypassed(now, LOGGED_COUNT_PERIOD);
@@ -411,6 +409,10 @@ impl<T: SatelliteTransport> Daemon<T> {
             self.next_look = now + LOOK_PERIOD;
             self.look_at_peers(now);
             self.sample_delays(now);
+            for listener in &self.listeners {
+                // It goes on with the backlog that it has.
+                let _ = transparent::follow_somaxconn(listener);
+            }
         }
         self.look_at_other_process(now);
     }
@@ -449,10 +451,12 @@ impl<T: SatelliteTransport> Daemon<T> {
             return;
         }
         let accepts = self.relays.engine.intake(ACCEPTS);
+        self.clients_wait = false;
         for listener in &self.listeners {
             for _ in 0..accepts {
                 // The others wait to be accepted.
                 if !self.relays.engine.has_place() {
+                    self.clients_wait = true;
                     return;
                 }
                 match transparent::accept(listener) {
@@ -461,6 +465,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                     Err(error) if is_out_of_descriptors(&error) => {
                         tracing::debug!(%error, "clients wait for a free descriptor");
                         self.relays.engine.out_of_room();
+                        self.clients_wait = true;
                         return;
                     }
                     // The client had gone before it was accepted.

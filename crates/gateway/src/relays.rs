@@ -214,3 +214,15 @@ fn of_engine(peer: &Peer) -> PeerSettings {
         is_direct: peer.public_key.is_none(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relayed_connection_is_small() {
+        // The table has up to twice as many places as connections: `crates/relay/tests/idle.rs` counts what comes on top.
+        let size = size_of::<engine::Relayed<satpep::StreamId, HostSockets>>();
+        assert!(size <= 400, "{size} bytes");
+    }
+}

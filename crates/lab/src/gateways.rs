@@ -56,6 +56,8 @@ pub struct GatewayOptions {
     pub target_queue: Option<Duration>,
     /// How many connections there may be with each peer; `None` leaves it to the gateway.
     pub max_streams: Option<u32>,
+    /// Whether they send repair, where the transport has it.
+    pub repair: bool,
 }
 
 /// Running gateways; they end when this is dropped.
@@ -313,6 +315,7 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
         receive_rate: Some(PositiveRate(receives)),
         capacity: (!is_tcp).then_some(options.capacity),
         max_streams: options.max_streams,
+        repair: (!is_tcp && !options.repair).then_some(false),
         ..format::Link::new(Some(PositiveRate(sends)), Interval(rtt))
     };
     let control = options.congestion_control.as_ref().filter(|_| is_tcp);

@@ -13,7 +13,7 @@ pub struct Versions {
 
 impl Versions {
     /// The versions of `satpep` that this build speaks.
-    pub const SPOKEN: Self = Self { oldest: 4, newest: 4 };
+    pub const SPOKEN: Self = Self { oldest: 4, newest: 5 };
 
     /// From `oldest` to `newest`; `None` if `newest` is the older, or a version is 0, which is none.
     pub const fn new(oldest: u8, newest: u8) -> Option<Self> {

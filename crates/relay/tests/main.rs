@@ -6,5 +6,6 @@ mod changes;
 mod conservation;
 mod ended;
 mod engine;
+mod idle;
 mod script;
 mod vectors;

@@ -8,6 +8,7 @@ mod congestion;
 mod elided;
 mod hostile;
 mod hub;
+mod idle;
 mod lifecycle;
 mod liveness;
 mod marking;

@@ -294,6 +294,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         congestion_control: None,
         target_queue: None,
         max_streams: None,
+        repair: true,
     }
 }
 

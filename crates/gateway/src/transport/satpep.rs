@@ -65,6 +65,8 @@ pub(crate) struct Satpep {
     readable: bool,
     /// When it is read.
     steps: Steps,
+    /// When several datagrams have left at once last.
+    burst: Instant,
     writable: bool,
     mtu: u16,
     dscp: DscpPolicy,
@@ -158,6 +160,7 @@ impl Satpep {
             watched: Directions { reading: true, writing: true },
             readable: true,
             steps: Steps::new(),
+            burst: Instant::ZERO,
             writable: true,
             mtu: settings.link.mtu,
             dscp: settings.link.dscp,
@@ -350,7 +353,7 @@ impl Satpep {
         if self.readable || (datagrams == 0 && self.steps.next().is_none()) {
             return;
         }
-        self.steps.on_read(now, self.streams.endpoint.reading_step(), datagrams);
+        self.steps.on_read(now, self.streams.endpoint.reading_step(), datagrams, self.burst);
         self.watch_socket();
     }
 
@@ -376,6 +379,9 @@ impl Satpep {
             let buffer = &mut self.send_buffer[..size];
             let next = self.unsent.take().or_else(|| self.streams.endpoint.poll_transmit(now, buffer));
             let Some(transmit) = next else { return };
+            if transmit.size > transmit.segment_size {
+                self.burst = now;
+            }
             let contents = &self.send_buffer[..transmit.size];
             let head = Head { to: transmit.to, segment_size: transmit.segment_size, dscp: self.dscp.of(transmit.dscp) };
             let sent = if self.unsent_from > 0 || self.singly.contains(&transmit.to) {

@@ -87,6 +87,7 @@ impl Pair {
             congestion_control: Some(self.congestion_control.clone()),
             target_queue: self.target_queue,
             max_streams: None,
+            repair: true,
         };
         Gateways::start(&program, topology, self.rates, self.rtt, &options)
     }

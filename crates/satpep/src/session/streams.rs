@@ -203,13 +203,12 @@ impl Session<Stored> {
         let buffer = stream.send.space(&mut self.pool);
         let lent = buffer.len().min(space);
         let length = read(&mut buffer[..lent]).map(|length| length.min(lent));
-        match length {
-            Ok(length) if length > 0 => {
-                stream.send.written(length);
-                self.credit.on_written(length as u64);
-                self.activate(key);
-            }
-            _ => stream.send.trim(&mut self.pool),
+        let written = *length.as_ref().unwrap_or(&0);
+        stream.send.written(written);
+        stream.send.trim(&mut self.pool);
+        if written > 0 {
+            self.credit.on_written(written as u64);
+            self.activate(key);
         }
         length
     }

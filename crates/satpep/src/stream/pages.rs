@@ -3,41 +3,83 @@
 use super::offset::StreamOffset;
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Range;
 
 /// Bytes of a page: what one read from a socket may bring.
 pub(crate) const PAGE: usize = 32 * 1024;
 
-type Page = Box<[u8; PAGE]>;
+/// What is kept of a page takes up one of these. Most streams are idle most of the time, with a request or a few keys that nobody has
+/// acknowledged or read.
+const SIZES: [usize; 3] = [256, 2048, PAGE];
 
-/// Pages to use again, so that the steady state neither allocates nor clears memory.
+/// The least size for so many bytes of a page.
+fn size_for(length: usize) -> usize {
+    SIZES.into_iter().find(|size| *size >= length).unwrap_or(PAGE)
+}
+
+/// Whole pages to use again, so that the steady state neither allocates nor clears memory.
 #[derive(Default)]
 pub struct PagePool {
-    free: Vec<Page>,
+    free: Vec<Box<[u8]>>,
 }
 
 impl PagePool {
     /// Pages kept for later; more are given back to the system.
     const KEEP: usize = 64;
 
-    fn take(&mut self) -> Page {
-        self.free.pop().unwrap_or_else(|| {
-            vec![0; PAGE].into_boxed_slice().try_into().expect("the vector was made with a page's length")
-        })
+    fn take(&mut self, size: usize) -> Box<[u8]> {
+        let free = if size == PAGE { self.free.pop() } else { None };
+        free.unwrap_or_else(|| vec![0; size].into_boxed_slice())
     }
 
-    fn give(&mut self, page: Page) {
-        if self.free.len() < Self::KEEP {
-            self.free.push(page);
+    fn give(&mut self, bytes: Box<[u8]>) {
+        if bytes.len() == PAGE && self.free.len() < Self::KEEP {
+            self.free.push(bytes);
         }
     }
 }
 
-/// The bytes of one direction of a stream that are still needed, in pages: pages that hold none of them do not exist.
+/// What is kept of a page: its bytes from a place on.
+struct Part {
+    from: usize,
+    bytes: Box<[u8]>,
+}
+
+impl Part {
+    fn new(pool: &mut PagePool, range: &Range<usize>) -> Self {
+        let bytes = pool.take(size_for(range.len()));
+        Self { from: range.start.min(PAGE - bytes.len()), bytes }
+    }
+
+    /// The part of the page that there is.
+    fn range(&self) -> Range<usize> {
+        self.from..self.from + self.bytes.len()
+    }
+
+    fn get(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range.start - self.from..range.end - self.from]
+    }
+
+    fn get_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self.bytes[range.start - self.from..range.end - self.from]
+    }
+
+    /// The same bytes of `range` in a part with room for `room`, which holds `range`.
+    fn moved(self, pool: &mut PagePool, room: &Range<usize>, range: Range<usize>) -> Self {
+        let mut moved = Self::new(pool, room);
+        moved.get_mut(range.clone()).copy_from_slice(self.get(range));
+        pool.give(self.bytes);
+        moved
+    }
+}
+
+/// The bytes of one direction of a stream that are still needed, in pages: pages that hold none of them do not exist, and of one that
+/// holds few there is a part.
 #[derive(Default)]
 pub struct Stored {
     /// Index (offset / PAGE) of the first entry.
     first: u64,
-    pages: VecDeque<Option<Page>>,
+    pages: VecDeque<Option<Part>>,
 }
 
 impl Stored {
@@ -45,7 +87,8 @@ impl Stored {
         (offset.get() / PAGE as u64, (offset.get() % PAGE as u64) as usize)
     }
 
-    fn page_mut(&mut self, pool: &mut PagePool, index: u64) -> &mut Page {
+    /// The place of a page, which may be new.
+    fn place(&mut self, index: u64) -> &mut Option<Part> {
         if self.pages.is_empty() {
             self.first = index;
         }
@@ -57,10 +100,27 @@ impl Stored {
         if self.pages.len() <= at {
             self.pages.resize_with(at + 1, || None);
         }
-        self.pages[at].get_or_insert_with(|| pool.take())
+        &mut self.pages[at]
     }
 
-    fn page(&self, index: u64) -> Option<&Page> {
+    /// The part of a page that is `range`, to be written.
+    fn part(&mut self, pool: &mut PagePool, index: u64, range: Range<usize>) -> &mut [u8] {
+        let place = self.place(index);
+        let part = match place.take() {
+            None => Part::new(pool, &range),
+            Some(part) => {
+                let there = part.range();
+                if there.start <= range.start && range.end <= there.end {
+                    part
+                } else {
+                    part.moved(pool, &(there.start.min(range.start)..there.end.max(range.end)), there)
+                }
+            }
+        };
+        place.insert(part).get_mut(range)
+    }
+
+    fn page(&self, index: u64) -> Option<&Part> {
         self.pages.get(usize::try_from(index.checked_sub(self.first)?).ok()?)?.as_ref()
     }
 
@@ -70,16 +130,16 @@ impl Stored {
             let (index, within) = Self::locate(offset);
             let length = data.len().min(PAGE - within);
             let (now, later) = data.split_at(length);
-            self.page_mut(pool, index)[within..within + length].copy_from_slice(now);
+            self.part(pool, index, within..within + length).copy_from_slice(now);
             offset += length as u64;
             data = later;
         }
     }
 
-    /// The space from `offset` to the end of its page.
+    /// The space from `offset` to the end of its page. [`Stored::release`] gives back what is not used of it.
     pub(crate) fn space(&mut self, pool: &mut PagePool, offset: StreamOffset) -> &mut [u8] {
         let (index, within) = Self::locate(offset);
-        &mut self.page_mut(pool, index)[within..]
+        self.part(pool, index, within..PAGE)
     }
 
     /// Copies stored bytes from `offset` into `out`.
@@ -89,7 +149,7 @@ impl Stored {
             let length = out.len().min(PAGE - within);
             let (now, later) = out.split_at_mut(length);
             let page = self.page(index).expect("what is read was written and not released");
-            now.copy_from_slice(&page[within..within + length]);
+            now.copy_from_slice(page.get(within..within + length));
             offset += length as u64;
             out = later;
         }
@@ -102,22 +162,23 @@ impl Stored {
             let (index, within) = Self::locate(from);
             let length = ((to - from) as usize).min(PAGE - within);
             let page = self.page(index).expect("what is read was written and not released");
-            slices[filled] = IoSlice::new(&page[within..within + length]);
+            slices[filled] = IoSlice::new(page.get(within..within + length));
             filled += 1;
             from += length as u64;
         }
         filled
     }
 
-    /// Forgets bytes before `offset`; with `offset` at the `end` of what was written, every page.
+    /// Forgets bytes before `offset`; with `offset` at the `end` of what was written, every page. Where few bytes are left, they take
+    /// up no more than they need.
     pub(crate) fn release(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
         let keep_from = if offset >= end { u64::MAX } else { offset.get() / PAGE as u64 };
         while self.first < keep_from {
             match self.pages.pop_front() {
-                Some(page) => {
+                Some(part) => {
                     self.first += 1;
-                    if let Some(page) = page {
-                        pool.give(page);
+                    if let Some(part) = part {
+                        pool.give(part.bytes);
                     }
                 }
                 None => break,
@@ -125,6 +186,121 @@ impl Stored {
         }
         if self.pages.is_empty() {
             self.pages = VecDeque::new();
+        } else if end.saturating_since(offset) <= Self::FEW {
+            self.shrink(pool, offset.get()..end.get());
+        }
+    }
+
+    /// Bytes that are worth moving to a part of their size.
+    const FEW: u64 = SIZES[1] as u64;
+
+    /// Keeps no more of each page than `bytes`, counted from the beginning of the stream, take up.
+    fn shrink(&mut self, pool: &mut PagePool, bytes: Range<u64>) {
+        for (index, place) in (self.first..).zip(&mut self.pages) {
+            let start = index * PAGE as u64;
+            let within = |at: u64| at.saturating_sub(start).min(PAGE as u64) as usize;
+            let needed = within(bytes.start)..within(bytes.end);
+            let Some(part) = place.take_if(|part| size_for(needed.len()) < part.bytes.len()) else { continue };
+            let there = part.range();
+            let kept = needed.start.max(there.start)..needed.end.min(there.end);
+            if kept.is_empty() {
+                pool.give(part.bytes);
+            } else {
+                *place = Some(part.moved(pool, &needed, kept));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bytes of the pages, and their number.
+    fn kept(stored: &Stored) -> (usize, usize) {
+        let parts = stored.pages.iter().flatten();
+        parts.fold((0, 0), |(bytes, count), part| (bytes + part.bytes.len(), count + 1))
+    }
+
+    fn at(offset: u64) -> StreamOffset {
+        StreamOffset::new(offset)
+    }
+
+    #[test]
+    fn few_bytes_take_up_little_wherever_they_are() {
+        let mut pool = PagePool::default();
+        for offset in [0, 1, 30_000, PAGE as u64 - 1, 5 * PAGE as u64 + 77] {
+            let mut stored = Stored::default();
+            stored.write(&mut pool, at(offset), b"k");
+            assert_eq!(kept(&stored), (SIZES[0], 1));
+            let mut read = [0];
+            stored.read(at(offset), &mut read);
+            assert_eq!(&read, b"k");
+            stored.release(&mut pool, at(offset + 1), at(offset + 1));
+            assert_eq!(kept(&stored), (0, 0));
+        }
+    }
+
+    #[test]
+    fn what_a_read_did_not_fill_is_given_back() {
+        let mut pool = PagePool::default();
+        let mut stored = Stored::default();
+        assert_eq!(stored.space(&mut pool, at(0)).len(), PAGE);
+        stored.space(&mut pool, at(0))[..3].copy_from_slice(b"abc");
+        assert_eq!(kept(&stored).0, PAGE);
+        stored.release(&mut pool, at(0), at(3));
+        assert_eq!((kept(&stored).0, pool.free.len()), (SIZES[0], 1));
+        stored.space(&mut pool, at(3))[..2].copy_from_slice(b"de");
+        stored.release(&mut pool, at(1), at(5));
+        let mut read = [0; 4];
+        stored.read(at(1), &mut read);
+        assert_eq!((&read, kept(&stored).0), (b"bcde", SIZES[0]));
+    }
+
+    #[test]
+    fn the_last_bytes_of_much_take_up_little() {
+        let mut pool = PagePool::default();
+        let mut stored = Stored::default();
+        let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
+        stored.write(&mut pool, at(0), &bytes);
+        assert_eq!(kept(&stored), (3 * PAGE + SIZES[1], 4));
+        // Across the end of a page, too.
+        for end in [3 * PAGE + 10, bytes.len()] {
+            stored.release(&mut pool, at(end as u64 - 100), at(end as u64));
+            let mut read = [0; 100];
+            stored.read(at(end as u64 - 100), &mut read);
+            assert_eq!(read[..], bytes[end - 100..end]);
+            assert!(kept(&stored).0 <= 2 * SIZES[0], "{:?}", kept(&stored));
+            stored.write(&mut pool, at(end as u64), &bytes[end..]);
+        }
+    }
+
+    proptest! {
+        /// Bytes come in order, by copy or by a read that fills a part of what it was lent, and are released behind.
+        #[test]
+        fn what_is_kept_is_what_was_written(steps in proptest::collection::vec((0usize..40_000, any::<bool>(), 0u64..40_000), 1..60)) {
+            let mut pool = PagePool::default();
+            let (mut stored, mut written, mut released) = (Stored::default(), Vec::<u8>::new(), 0);
+            for (length, is_lent, release) in steps {
+                let end = written.len();
+                let data: Vec<u8> = (end..end + length).map(|at| ((at * 31) >> 3) as u8).collect();
+                let space = if is_lent { Some(stored.space(&mut pool, at(end as u64))) } else { None };
+                let taken = space.as_ref().map_or(length, |space| length.min(space.len()));
+                match space {
+                    Some(space) => space[..taken].copy_from_slice(&data[..taken]),
+                    None => stored.write(&mut pool, at(end as u64), &data),
+                }
+                written.extend_from_slice(&data[..taken]);
+                released = (released + release).min(written.len() as u64);
+                stored.release(&mut pool, at(released), at(written.len() as u64));
+                let left = &written[released as usize..];
+                let mut read = vec![0; left.len()];
+                stored.read(at(released), &mut read);
+                prop_assert_eq!(&read[..], left);
+                let most = if left.len() <= SIZES[1] { 2 * SIZES[1] } else { left.len() + 2 * PAGE };
+                prop_assert!(kept(&stored).0 <= most, "{} bytes take up {:?}", left.len(), kept(&stored));
+            }
         }
     }
 }

@@ -241,7 +241,7 @@ impl SendHalf<Stored> {
         self.bytes.space(pool, self.end)
     }
 
-    /// Gives back the page that [`SendHalf::space`] took if nothing came of it.
+    /// Gives back what nothing came of of the page that [`SendHalf::space`] lent.
     pub(crate) fn trim(&mut self, pool: &mut PagePool) {
         self.bytes.release(pool, self.acked_to, self.end);
     }

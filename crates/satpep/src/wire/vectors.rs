@@ -225,6 +225,7 @@ fn handshakes() -> Value {
         handshake("in clear", clear, [range(4, 4); 2], None),
         handshake("padded, after a clock challenge", encrypted, [range(4, 4); 2], Some(300)),
         handshake("of two versions", encrypted, [range(4, 5), range(4, 4)], None),
+        handshake("of version 5, in clear", (Mode::Clear, Cipher::Aes128Gcm), [range(4, 5); 2], None),
     ])
 }
 
@@ -251,32 +252,30 @@ fn replies() -> Value {
     })
 }
 
-/// Packets of each mode and cipher.
+/// Packets of each version, mode and cipher.
 fn packets() -> Value {
-    let mut packets = Vec::new();
-    for (mode, cipher) in [
-        (Mode::Encrypted, Cipher::Aes128Gcm),
-        (Mode::Encrypted, Cipher::ChaCha20Poly1305),
-        (Mode::Clear, Cipher::Aes128Gcm),
-        (Mode::Clear, Cipher::ChaCha20Poly1305),
-    ] {
-        let suite = Suite { version: 4, mode, cipher };
-        let (secret, number) = ([5; 32], (7u64 << 32) + 258);
-        let frames = written(|writer| {
-            assert!(writer.ping());
-            writer.stream::<Stored>(StreamNumber::new(6), StreamOffset::new(0), 5, true).copy_from_slice(b"hello");
-        });
-        let mut packet = vec![0; DATA_HEADER + frames.len() + TAG];
-        DataHeader { receiver: 0x2222_0005, number_low: number as u32 }.write(&mut packet);
-        packet[DATA_HEADER..DATA_HEADER + frames.len()].copy_from_slice(&frames);
-        DataKey::derive(&secret, suite).seal(PacketNumber::new(number), &mut packet, 0);
-        packets.push(json!({
-            "mode": mode_name(mode), "cipher": cipher_name(cipher), "version": 4, "secret": hex(&secret),
-            "key": hex(&suite.key(&secret)), "receiver": 0x2222_0005, "number": number, "frames": hex(&frames),
-            "packet": hex(&packet),
-        }));
-    }
-    json!(packets)
+    let both = |mode| [Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305].map(|cipher| (mode, cipher));
+    let suites = [both(Mode::Encrypted), both(Mode::Clear)].concat();
+    let versions = Versions::SPOKEN.oldest()..=Versions::SPOKEN.newest();
+    let of_version = |version| suites.iter().map(move |&(mode, cipher)| packet(Suite { version, mode, cipher }));
+    versions.flat_map(of_version).collect()
+}
+
+fn packet(suite: Suite) -> Value {
+    let (secret, number) = ([5; 32], (7u64 << 32) + 258);
+    let frames = written(|writer| {
+        assert!(writer.ping());
+        writer.stream::<Stored>(StreamNumber::new(6), StreamOffset::new(0), 5, true).copy_from_slice(b"hello");
+    });
+    let mut packet = vec![0; DATA_HEADER + frames.len() + TAG];
+    DataHeader { receiver: 0x2222_0005, number_low: number as u32 }.write(&mut packet);
+    packet[DATA_HEADER..DATA_HEADER + frames.len()].copy_from_slice(&frames);
+    DataKey::derive(&secret, suite).seal(PacketNumber::new(number), &mut packet, 0);
+    json!({
+        "mode": mode_name(suite.mode), "cipher": cipher_name(suite.cipher), "version": suite.version, "secret": hex(&secret),
+        "key": hex(&suite.key(&secret)), "receiver": 0x2222_0005, "number": number, "frames": hex(&frames),
+        "packet": hex(&packet),
+    })
 }
 
 /// All that the code says.
@@ -336,7 +335,8 @@ fn vectors_of_packets_open_and_name_their_frames() {
         let mode = if vector["mode"] == "clear" { Mode::Clear } else { Mode::Encrypted };
         let cipher = if vector["cipher"] == "aes-128-gcm" { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 };
         let secret: [u8; 32] = bytes(&vector["secret"]).try_into().expect("32 bytes");
-        let key = DataKey::derive(&secret, Suite { version: 4, mode, cipher });
+        let version = vector["version"].as_u64().expect("a version") as u8;
+        let key = DataKey::derive(&secret, Suite { version, mode, cipher });
         let (mut packet, number) = (bytes(&vector["packet"]), vector["number"].as_u64().expect("a number"));
         let header = DataHeader::read(&packet, packet.len()).expect("a header");
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use super::net::{Datagram, Net, address, elsewhere, key};
 use crate::event::{Event, PeerState};
-use crate::seal::Sealing as _;
+use crate::seal::{Mode, Sealing as _};
 use crate::trouble::StrangerFault;
 use crate::wire::packet::{COOKIE, DATA_HEADER, DataHeader, INIT, NOTICE, TAG};
 use crate::{Capabilities, PeerId, Trouble, Versions, Violation};
@@ -14,10 +14,17 @@ fn range(oldest: u8, newest: u8) -> Versions {
     Versions::new(oldest, newest).expect("a range")
 }
 
+const MODES: [Mode; 2] = [Mode::Encrypted, Mode::Clear];
+
 /// A hub and a terminal that speak these versions.
 fn pair(hub: Versions, terminal: Versions) -> Net {
+    pair_in(Mode::Encrypted, hub, terminal)
+}
+
+fn pair_in(mode: Mode, hub: Versions, terminal: Versions) -> Net {
     let mut net = Net::new(1, 1, DELAY);
     net.versions = vec![hub, terminal];
+    net.modes = vec![mode; 2];
     net.restart(0, 0);
     net.restart(1, 0);
     net
@@ -33,13 +40,19 @@ fn trouble(net: &Net, side: usize) -> Option<Trouble> {
 
 #[test]
 fn two_versions_work_at_the_highest_that_both_speak() {
-    for (hub, terminal, used) in [
+    let spoken = Versions::SPOKEN;
+    let ranges = [
         (range(3, 4), range(3, 3), 3),
         (range(3, 3), range(3, 4), 3),
         (range(3, 4), range(3, 4), 4),
         (range(2, 4), range(4, 9), 4),
-    ] {
-        let mut net = pair(hub, terminal);
+        (spoken, range(4, 4), 4),
+        (range(4, 4), spoken, 4),
+        (spoken, spoken, 5),
+    ];
+    // In clear, the tags of the versions differ.
+    for ((hub, terminal, used), mode) in ranges.into_iter().flat_map(|case| MODES.map(|mode| (case, mode))) {
+        let mut net = pair_in(mode, hub, terminal);
         assert!(net.run_until(Duration::from_secs(2), |net| net.agree(1)), "{hub} and {terminal}");
         assert_eq!((version(&net, 0), version(&net, 1)), (Some(used), Some(used)));
         let id = net.sides[1].endpoint.open(net.time.now(), PeerId(0)).expect("a stream");
