@@ -180,28 +180,23 @@ enum Cost {
 }
 
 #[test]
-fn each_part_of_the_estimator_brings_what_it_is_there_for() {
+fn parts_of_the_estimator_bring_what_they_are_there_for() {
     use super::parts::EstimatorPart::{
-        Drain, Experiments, Growth, Losses, Noise, Pushes, QueueTest, Silence, StandingQueue, StartLimit, Trains,
-        Trials,
+        Drain, Experiments, Growth, Losses, Pushes, Silence, StartLimit, Trains, Trials,
     };
     let policer =
         |prior: f64| Path { prior: configured(prior), steps: vec![(0.0, 4e6)], policer: Some(30e3), ..base() };
-    let longer = |now: f64| if now < 4.0 { 0.04 } else { 0.55 };
     let fade = vec![(0.0, 6e6), (4.0, 1.8e6), (14.0, 6e6)];
     let cases = [
         (Trains, Path { prior: Prior::None, ..base() }, Cost::Share(0.1)),
         (Trials, policer(3e6), Cost::Overhead(0.01)),
         (Pushes, Path { prior: configured(5.7e6), ..base() }, Cost::Share(0.005)),
         (Growth, Path { steps: fade.clone(), ..base() }, Cost::Queue(0.1)),
-        (StandingQueue, Path { prior: configured(6.6e6), ..base() }, Cost::Queue(0.005)),
         (Drain, Path { steps: fade, ..base() }, Cost::Queue(0.1)),
-        (QueueTest, Path { rtt: longer, queue: 14.0, ..base() }, Cost::Share(0.02)),
         (Losses, policer(6e6), Cost::Overhead(0.05)),
         (Experiments, policer(6e6), Cost::Overhead(0.05)),
         (Silence, Path { outage: Some((4.0, 9.0)), ..base() }, Cost::Overhead(0.1)),
         (StartLimit, Path { prior: configured(60e6), ..base() }, Cost::Overhead(0.02)),
-        (Noise, Path { stalls: 0.003, ..base() }, Cost::Share(0.01)),
     ];
     let mut missed = Vec::new();
     for (part, path, cost) in cases {
