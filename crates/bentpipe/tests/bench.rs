@@ -117,5 +117,34 @@ fn the_capacity_s_estimate_is_measured_in_virtual_time_without_privileges() {
         assert!((0.9..=1.0).contains(&figure("share")) && figure("least_share") <= figure("share"), "{row}");
         assert!((1.03..1.2).contains(&figure("overhead")) && figure("queue_p95_s") < 0.1, "{row}");
         assert!(row["real"].is_null() && figure("target") > 0.9, "{row}");
+        assert!(row["without"].is_null(), "{row}");
     }
+}
+
+#[test]
+fn a_part_of_the_estimator_is_left_out_and_the_row_says_which() {
+    let plot = tempfile::tempdir().unwrap();
+    let directory = plot.path().join("pictures");
+    let further = ["--cases", "1 MB, no prior", "--seeds", "1", "--without", "trains", "--plot"];
+    let further = [&further[..], &[directory.to_str().unwrap()]].concat();
+    let Some(without) = rows("capacity", &further) else { return };
+    let Some(with) = rows("capacity", &further[..4]) else { return };
+    for (without, with) in without.as_array().unwrap().iter().zip(with.as_array().unwrap()) {
+        assert_eq!((&without["without"], &with["without"]), (&"trains".into(), &Value::Null));
+        let share = |row: &Value| row["share"].as_f64().unwrap();
+        assert!(share(without) < share(with) - 0.05, "{without} {with}");
+    }
+    for file in ["1-mb-no-prior-up.svg", "1-mb-no-prior-down.svg"] {
+        let picture = std::fs::read_to_string(directory.join(file)).unwrap();
+        assert!(picture.starts_with("<svg") && picture.contains("estimate"), "{file}");
+    }
+}
+
+#[test]
+fn an_unknown_part_of_the_estimator_is_refused_and_the_known_are_named() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    let output = command.args(["bench", "capacity", "--without", "luck"]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("luck") && message.contains("queue-test") && message.contains("estimation"), "{message}");
 }

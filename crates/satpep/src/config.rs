@@ -1,6 +1,6 @@
 //! The configuration of an endpoint.
 
-use crate::capacity::Prior;
+use crate::capacity::{EstimatorParts, Prior};
 use crate::epoch::Run;
 use crate::{Capabilities, Cipher, Mode, PrivateKey, PublicKey, Versions};
 use schemars::JsonSchema;
@@ -61,6 +61,8 @@ pub struct EndpointConfig {
     /// Whether `capacity`, or what is reported instead of it, is used by force, whatever the link carries. Default false: it is where
     /// the estimate begins.
     pub capacity_is_fixed: bool,
+    /// The parts of the estimator that are in use. Default: all; experiments leave one out to show what it brings.
+    pub estimator_parts: EstimatorParts,
     /// What this run of the gateway has found of the one before. Default: nothing.
     pub run: Run,
     /// The versions that are offered to peers and taken from them. Default: all that this build speaks. Others than those are
@@ -151,6 +153,7 @@ impl EndpointConfig {
             prior: None,
             ceiling: None,
             capacity_is_fixed: false,
+            estimator_parts: EstimatorParts::ALL,
             run: Run::default(),
             versions: Versions::SPOKEN,
             capabilities: Capabilities::NONE,

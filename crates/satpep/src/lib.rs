@@ -126,7 +126,7 @@ mod trace;
 mod trouble;
 mod wire;
 
-pub use capacity::{Estimate, EstimateSource, EstimatorState, Mark, Prior};
+pub use capacity::{Estimate, EstimateSource, EstimatorPart, EstimatorParts, EstimatorState, Mark, Prior};
 pub use config::{CapacityMode, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig, RateConfidence};
 pub use endpoint::{Arrival, Endpoint, Transmit};
 pub use epoch::Run;

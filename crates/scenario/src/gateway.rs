@@ -1,7 +1,7 @@
 //! Pairs of gateways that split the TCP connections whose way passes both, as data.
 
 use crate::{FlowConfig, Network, NodeId, Satpep2003, Traffic};
-use satpep::{CapacityMode, Class, CrossTrafficPolicy, RateConfidence};
+use satpep::{CapacityMode, Class, CrossTrafficPolicy, EstimatorParts, RateConfidence};
 use std::sync::Arc;
 use units::{Bytes, Duration, Rate};
 
@@ -74,6 +74,8 @@ pub struct SatpepSettings {
     /// The longest of the times at random for which each gateway does nothing, its processor being busy with something else: a third of
     /// all time. Zero is never.
     pub longest_stall: Duration,
+    /// The parts of the capacity's estimator that are in use: all but in experiments that show what one brings.
+    pub estimator_parts: EstimatorParts,
 }
 
 /// Flows that are of one class.
@@ -106,6 +108,7 @@ impl Default for SatpepSettings {
             report_transitions: false,
             max_connections: None,
             longest_stall: Duration::ZERO,
+            estimator_parts: EstimatorParts::ALL,
         }
     }
 }

@@ -297,6 +297,12 @@ impl Simulation {
         self.wire.take_records()
     }
 
+    /// What the gateways of the pair `pair`, a number among those given, believe of the link's capacity: the one at the first node,
+    /// and the one at the second. `None` if the pair does not speak the satellite transport.
+    pub fn capacity_estimates(&self, pair: usize) -> Option<[satpep::Estimate; 2]> {
+        self.pairs.get(pair)?.capacity_estimates(self.wire.now)
+    }
+
     /// What was found so far.
     pub fn report(&self) -> Report {
         let name = |node: NodeId| self.network.node_name(node).to_owned();

@@ -4,8 +4,8 @@ use super::targets::Targets;
 use link::Policer;
 use units::{Bytes, Duration, Instant, Rate};
 
-/// When the transfers begin.
-pub(super) const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
+/// When simulated transfers begin.
+const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
 /// How long after that what is to happen to the link happens.
 const SETTLED: Duration = Duration::from_secs(4);
 /// Payload of a full packet over its length.
@@ -31,6 +31,8 @@ pub(super) struct Case {
     pub(super) beside: Beside,
     /// Whether both gateways stall for up to 10 ms at random.
     pub(super) stalls: bool,
+    /// When the transfers begin.
+    pub(super) begin: Instant,
     /// The most seeds that are simulated: runs of hours are few.
     pub(super) most_seeds: u16,
 }
@@ -101,7 +103,7 @@ pub(super) enum Beside {
 
 /// All cases, in the order in which they are measured.
 pub(super) fn all() -> Vec<Case> {
-    [priors(), short(), many(), changes(), ways(), hosts(), neighbours(), recorded()].concat()
+    [priors(), short(), many(), changes(), paths(), hosts(), neighbours(), recorded()].concat()
 }
 
 const MB: u64 = 1_000_000;
@@ -121,6 +123,7 @@ fn case(name: impl Into<String>, targets: Targets) -> Case {
         link: Nature::Plain,
         beside: Beside::Nothing,
         stalls: false,
+        begin: BEGIN,
         most_seeds: u16::MAX,
     }
 }
@@ -184,7 +187,7 @@ fn changes() -> Vec<Case> {
     ]
 }
 
-fn ways() -> Vec<Case> {
+fn paths() -> Vec<Case> {
     let late = |name: &str, probability, millis, share| {
         let link = Nature::Reordering { probability, late: Duration::from_millis(millis) };
         Case { link, ..case(name, Targets::share(share)) }
@@ -261,7 +264,7 @@ impl Case {
 
     /// When what happens to the link happens.
     pub(super) fn changes(&self) -> Instant {
-        BEGIN + SETTLED
+        self.begin + SETTLED
     }
 
     pub(super) fn payload(&self) -> u64 {
@@ -269,7 +272,7 @@ impl Case {
     }
 
     /// The rate that is configured at the gateway, if any.
-    pub(super) fn told(&self) -> Option<Rate> {
+    pub(super) fn configured(&self) -> Option<Rate> {
         match self.prior {
             Prior::Times(times) => Some(self.rate.mul_f64(times)),
             Prior::Nothing => None,

@@ -1,10 +1,11 @@
-//! A hub and its terminals in virtual time: one forward carrier, a way of its own to each terminal, and clocks that differ.
+//! A hub and its terminals in virtual time: one forward carrier, a path of its own to each terminal, and clocks that differ.
 
 mod clock;
 mod world;
 
 use super::figures::Figures;
 use super::targets::Targets;
+use super::without::Without;
 use crate::Error;
 use units::{Duration, Rate};
 use world::{Tally, World};
@@ -22,9 +23,9 @@ pub(super) struct HubCase {
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Trouble {
     Nothing,
-    /// The way to the first terminal carries this share of its part of the carrier.
+    /// The path to the first terminal carries this share of its part of the carrier.
     OneFades(f64),
-    /// The ways to all do.
+    /// The paths to all do.
     AllFade(f64),
     /// The clock of the first terminal shows delays that are not there.
     OneLies,
@@ -58,7 +59,7 @@ pub(super) fn all() -> Vec<HubCase> {
 }
 
 impl HubCase {
-    /// What the way to a terminal carries while there is trouble.
+    /// What the path to a terminal carries while there is trouble.
     fn own_rate(&self, terminal: usize) -> Rate {
         let part = Rate::from_bps(RATE.as_bps() / self.terminals as u64);
         match self.trouble {
@@ -70,13 +71,13 @@ impl HubCase {
 
     /// What all terminals can be sent, in trouble or not.
     fn limit(&self, in_trouble: bool) -> Rate {
-        let ways: u64 = (0..self.terminals).map(|terminal| self.own_rate(terminal).as_bps()).sum();
-        if in_trouble { RATE.min(Rate::from_bps(ways)) } else { RATE }
+        let paths: u64 = (0..self.terminals).map(|terminal| self.own_rate(terminal).as_bps()).sum();
+        if in_trouble { RATE.min(Rate::from_bps(paths)) } else { RATE }
     }
 
     /// Runs it once.
-    pub(super) fn run(&self, fixed: bool, seed: u64) -> Result<Figures, Error> {
-        let mut world = World::new(self, fixed, seed)?;
+    pub(super) fn run(&self, without: Option<Without>, seed: u64) -> Result<Figures, Error> {
+        let mut world = World::new(self, without, seed)?;
         let starts = [BEGIN, BEGIN + PHASE, BEGIN + PHASE * 2];
         let mut shares = Vec::new();
         let mut fairness = 1.0f64;
@@ -87,7 +88,7 @@ impl HubCase {
                 after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect();
             let limit = self.limit(phase == 1);
             shares.push(share(carried.iter().sum(), limit, PHASE.saturating_sub(SETTLES)));
-            // Who has a way of its own that is narrow has less by that; who lies has what it has.
+            // Who has a path of its own that is narrow has less by that; who lies has what it has.
             let is_apart = matches!(self.trouble, Trouble::OneFades(_) | Trouble::OneLies);
             let others = if phase == 1 && is_apart { &carried[1..] } else { &carried[..] };
             let others: Vec<_> = others.iter().map(|bytes| *bytes as f64).collect();

@@ -1,6 +1,6 @@
 //! The links of a case, and the least time in which they carry its data.
 
-use super::cases::{BEGIN, Beside, Case, Nature, PAYLOAD, Queue, UDP_PART};
+use super::cases::{Beside, Case, Nature, PAYLOAD, Queue, UDP_PART};
 use super::starlink;
 use crate::setup::loss;
 use crate::{Error, setup};
@@ -101,9 +101,9 @@ impl Links {
         };
         let bytes = payload as f64 / PAYLOAD / (1.0 - case.loss);
         let mut link = Link::new(self.ideal.clone()).map_err(Error::failed)?;
-        link.enqueue(BEGIN + asks, Block(bytes as u64));
+        link.enqueue(case.begin + asks, Block(bytes as u64));
         let arrives = link.next_timeout().ok_or_else(|| Error::failed("an ideal link that carries nothing"))?;
-        Ok(arrives.since(BEGIN))
+        Ok(arrives.since(case.begin))
     }
 }
 
@@ -128,6 +128,16 @@ impl Packet for Block {
 }
 
 impl Case {
+    /// The rate that is to be had at `at`: none in an outage, and that of a policer.
+    pub(super) fn rate_to_be_had_at(&self, at: Instant) -> Rate {
+        let is_bad = self.bad_times().is_some_and(|[from, to]| (from..to).contains(&at));
+        match self.link {
+            Nature::Outage { .. } if is_bad => Rate::ZERO,
+            Nature::Policed(policer) => self.rate.min(policer.rate),
+            _ => self.rate_at(at),
+        }
+    }
+
     /// The rate that the link has at `at`: of one that leaves at recorded opportunities, over a tenth of a second.
     pub(super) fn rate_at(&self, at: Instant) -> Rate {
         match self.link {

@@ -5,6 +5,8 @@
 //! | `cases.rs`, `targets.rs` | what is measured, and what is claimed of it |
 //! | `links.rs`, `starlink.rs` | the links of a case, and the least time in which they carry its data |
 //! | `simulated.rs`, `watch.rs`, `figures.rs` | one run, and what is seen of it |
+//! | `without.rs` | what the gateways of a simulation may lack |
+//! | `trace.rs` | the estimate of one run beside the truth |
 //! | `hub/` | a hub and its terminals |
 
 mod cases;
@@ -14,10 +16,14 @@ mod links;
 mod simulated;
 mod starlink;
 mod targets;
+mod trace;
 mod watch;
+mod without;
 
 pub use figures::Figures;
 pub use targets::Targets;
+pub use trace::{Trace, TracePoint};
+pub use without::Without;
 
 use crate::{Error, Setup};
 use cases::Case;
@@ -35,8 +41,8 @@ pub const CLAIM: &str =
 pub struct Runs {
     /// How many seeds are simulated.
     pub seeds: u16,
-    /// Whether the configured rate is kept by force, without the estimator.
-    pub fixed: bool,
+    /// What the simulated gateways lack, if anything.
+    pub without: Option<Without>,
 }
 
 /// The result of one row.
@@ -48,6 +54,8 @@ pub struct Row {
     pub direction: Direction,
     /// How many seeds were simulated.
     pub seeds: u16,
+    /// What the gateways lacked; null if nothing.
+    pub without: Option<&'static str>,
     /// The least that is claimed of the share.
     pub target: f64,
     /// The means over the seeds.
@@ -63,6 +71,8 @@ pub struct Row {
     pub real: Option<Figures>,
 }
 
+const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
+
 /// What is run for a row.
 enum Subject {
     Path(Box<Case>, Direction),
@@ -75,7 +85,7 @@ pub fn names() -> impl Iterator<Item = String> {
     paths.chain(hub::all().into_iter().map(|case| case.name))
 }
 
-/// Measures each case whose name contains `only`, both ways, on all of the pool's jobs.
+/// Measures each case whose name contains `only`, in both directions, on all of the pool's jobs.
 ///
 /// # Errors
 /// If a simulation cannot be.
@@ -87,26 +97,37 @@ pub fn run(setup: &Setup, runs: &Runs, only: &str, pool: &Pool) -> Result<Vec<Ro
         let (row, seed) = all[number];
         let subject = &subjects[row];
         let figures = match subject {
-            Subject::Path(case, direction) => simulated::run(case, *direction, runs.fixed, seed),
-            Subject::Hub(case) => case.run(runs.fixed, seed),
+            Subject::Path(case, direction) => simulated::run(case, *direction, runs.without, seed),
+            Subject::Hub(case) => case.run(runs.without, seed),
         };
         figures.map_err(|error| Error::failed(format!("{}, simulated with seed {seed}: {error}", subject.name())))
     })?;
     let mut figures = figures.into_iter();
     let rows = subjects.iter().map(|subject| {
-        let seeds = subject.seeds(runs);
-        let of_seeds: Vec<_> = figures.by_ref().take(usize::from(seeds)).collect();
-        row(subject, seeds, &of_seeds)
+        let of_seeds: Vec<_> = figures.by_ref().take(usize::from(subject.seeds(runs))).collect();
+        row(subject, runs, &of_seeds)
     });
     Ok(rows.collect())
+}
+
+/// The estimate beside the truth, of one run with the setup's seed of each case whose name contains `only`, in both directions. Hubs
+/// have none.
+///
+/// # Errors
+/// If a simulation cannot be.
+pub fn traces(setup: &Setup, runs: &Runs, only: &str) -> Result<Vec<Trace>, Error> {
+    let traces = subjects(runs, only).into_iter().filter_map(|subject| match subject {
+        Subject::Path(case, direction) => Some(simulated::trace(&case, direction, runs.without, setup.seed)),
+        Subject::Hub(_) => None,
+    });
+    traces.collect()
 }
 
 fn subjects(runs: &Runs, only: &str) -> Vec<Subject> {
     let cases = cases::all().into_iter().filter(|case| case.name.contains(only));
     // A rate that is kept by force has to be there.
-    let cases = cases.filter(|case| !runs.fixed || case.told().is_some());
-    let paths =
-        cases.flat_map(|case| [Direction::Up, Direction::Down].map(|way| Subject::Path(Box::new(case.clone()), way)));
+    let cases = cases.filter(|case| runs.without != Some(Without::Estimation) || case.configured().is_some());
+    let paths = cases.flat_map(|case| DIRECTIONS.map(|direction| Subject::Path(Box::new(case.clone()), direction)));
     let hubs = hub::all().into_iter().filter(|case| case.name.contains(only)).map(Subject::Hub);
     paths.chain(hubs).collect()
 }
@@ -127,7 +148,7 @@ impl Subject {
     }
 }
 
-fn row(subject: &Subject, seeds: u16, figures: &[Figures]) -> Row {
+fn row(subject: &Subject, runs: &Runs, figures: &[Figures]) -> Row {
     let simulated = Figures::over(figures, |values| values.iter().sum::<f64>() / values.len() as f64);
     let (targets, direction) = match subject {
         Subject::Path(case, direction) => (case.targets, *direction),
@@ -136,7 +157,8 @@ fn row(subject: &Subject, seeds: u16, figures: &[Figures]) -> Row {
     Row {
         case: subject.name().to_owned(),
         direction,
-        seeds,
+        seeds: subject.seeds(runs),
+        without: runs.without.map(Without::name),
         target: targets.share,
         simulated,
         least_share: figures.iter().map(|run| run.share).fold(f64::INFINITY, f64::min),

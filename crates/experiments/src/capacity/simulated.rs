@@ -1,9 +1,11 @@
 //! A case in virtual time: the transport that gateways run, over simulated links, between simulated hosts.
 
-use super::cases::{BEGIN, Beside, Case, Nature, UDP_PART};
+use super::cases::{Beside, Case, Nature, UDP_PART};
 use super::figures::Figures;
 use super::links::Links;
+use super::trace::Trace;
 use super::watch::Watch;
+use super::without::Without;
 use crate::Error;
 use crate::hosts::linux;
 use lab::Direction;
@@ -23,16 +25,16 @@ const REQUEST: Bytes = Bytes::new(100);
 const RESPONSE: Bytes = Bytes::new(20_000);
 /// Requests on an idle link, to compare with.
 const IDLE_REQUESTS: u64 = 30;
+/// More often than the queue the estimate is not looked at: some packets pass between two looks.
+const EVENTS_BETWEEN_LOOKS: u64 = 32;
 /// The longest stall of a gateway that stalls.
 const STALL: Duration = Duration::from_millis(10);
 
-/// Runs `case` once. With `fixed`, the configured rate is kept by force.
-pub(super) fn run(case: &Case, direction: Direction, fixed: bool, seed: u64) -> Result<Figures, Error> {
-    let world = World::new(case, direction, fixed, seed)?;
-    let limit = world.links.limit(case, direction, case.payload())?;
-    let end = BEGIN + Duration::from_nanos(limit.as_nanos().saturating_mul(PATIENCE.0)) + PATIENCE.1;
-    let flows = world.flows(true);
-    let (report, watch) = world.simulate(flows, end)?;
+/// Runs `case` once; `without` says what its gateways lack, if anything.
+pub(super) fn run(case: &Case, direction: Direction, without: Option<Without>, seed: u64) -> Result<Figures, Error> {
+    let world = World::new(case, direction, without, seed)?;
+    let end = world.end()?;
+    let (report, watch) = world.simulate(world.flows(true), end)?;
     let own = &report.flows[..case.flows];
     let carried = report.flows[..world.relayed()].iter().map(|flow| flow.bytes).sum::<u64>();
     let finish = own.iter().filter_map(|flow| flow.end_s).fold(0.0, f64::max);
@@ -66,12 +68,32 @@ pub(super) fn run(case: &Case, direction: Direction, fixed: bool, seed: u64) -> 
     })
 }
 
+/// Runs `case` once, and looks at the estimate every [`Watch::INTERVAL`].
+pub(super) fn trace(case: &Case, direction: Direction, without: Option<Without>, seed: u64) -> Result<Trace, Error> {
+    let world = World::new(case, direction, without, seed)?;
+    let mut simulation = world.simulation(world.flows(true), world.end()?)?;
+    let link = world.data_direction(&simulation)?;
+    let (mut watch, mut estimates) = (Watch::default(), Vec::new());
+    loop {
+        let stopped = simulation.run_for(EVENTS_BETWEEN_LOOKS);
+        let now = simulation.now();
+        if estimates.last().is_none_or(|(at, _)| now >= *at + Watch::INTERVAL) {
+            let both = simulation.capacity_estimates(0).ok_or_else(|| Error::failed("there is no estimate"))?;
+            estimates.push((now, both[usize::from(direction == Direction::Down)].rate));
+        }
+        watch.take(case, simulation.take_queue_samples().iter().filter(|one| one.direction.index() == link));
+        if stopped.is_some() {
+            return Ok(Trace::new(case, direction, &watch, &estimates));
+        }
+    }
+}
+
 /// A network with a pair of gateways.
 struct World<'c> {
     case: &'c Case,
     direction: Direction,
     links: Links,
-    fixed: bool,
+    without: Option<Without>,
     seed: u64,
     network: Network,
     /// The client, the gateway on its side, the other gateway and the server.
@@ -80,7 +102,7 @@ struct World<'c> {
 }
 
 impl<'c> World<'c> {
-    fn new(case: &'c Case, direction: Direction, fixed: bool, seed: u64) -> Result<Self, Error> {
+    fn new(case: &'c Case, direction: Direction, without: Option<Without>, seed: u64) -> Result<Self, Error> {
         let links = Links::of(case, seed)?;
         let mut network = Network::new();
         let mut node = |name: &str| network.add_node(name).map_err(Error::failed);
@@ -96,7 +118,13 @@ impl<'c> World<'c> {
         network.add_link("client's", client, near, lan.clone(), lan.clone()).map_err(Error::failed)?;
         network.add_link("satellite", near, far, there, back).map_err(Error::failed)?;
         network.add_link("server's", far, server, lan.clone(), lan).map_err(Error::failed)?;
-        Ok(Self { case, direction, links, fixed, seed, network, nodes, host: Arc::new(linux()?) })
+        Ok(Self { case, direction, links, without, seed, network, nodes, host: Arc::new(linux()?) })
+    }
+
+    /// What has not ended by then has failed.
+    fn end(&self) -> Result<Instant, Error> {
+        let limit = self.links.limit(self.case, self.direction, self.case.payload())?;
+        Ok(self.case.begin + Duration::from_nanos(limit.as_nanos().saturating_mul(PATIENCE.0)) + PATIENCE.1)
     }
 
     /// Flows that pass the gateways: those of the case first.
@@ -134,7 +162,7 @@ impl<'c> World<'c> {
             Direction::Down => Transfer::Download { request: REQUEST },
         };
         let application = Application::Bulk { size: Some(Bytes::new(self.case.size)), transfer };
-        self.flow(format!("flow {number}"), [client, server], BEGIN, self.tcp(application))
+        self.flow(format!("flow {number}"), [client, server], self.case.begin, self.tcp(application))
     }
 
     fn tcp(&self, application: Application) -> Traffic {
@@ -162,7 +190,7 @@ impl<'c> World<'c> {
                 };
                 // Responses go the way of the data.
                 let ends = if self.direction == Direction::Up { [server, client] } else { [client, server] };
-                (ends, BEGIN, self.tcp(application))
+                (ends, self.case.begin, self.tcp(application))
             }
             Beside::Tcp(control) => {
                 let control = tcp::ControlKind::by_name(control).expect("a control of the case's table");
@@ -181,11 +209,15 @@ impl<'c> World<'c> {
     }
 
     fn gateways(&self) -> GatewayConfig {
-        let told = [self.case.told(), Some(self.case.rate)];
+        let configured = [self.case.configured(), Some(self.case.rate)];
         let transport = SatpepSettings {
-            rate: if self.direction == Direction::Up { told } else { [told[1], told[0]] },
-            rate_confidence: if self.case.told().is_some() { RateConfidence::Sure } else { RateConfidence::None },
-            capacity: if self.fixed { CapacityMode::Fixed } else { CapacityMode::Estimated },
+            rate: if self.direction == Direction::Up { configured } else { [configured[1], configured[0]] },
+            rate_confidence: if self.case.configured().is_some() { RateConfidence::Sure } else { RateConfidence::None },
+            capacity: match self.without {
+                Some(Without::Estimation) => CapacityMode::Fixed,
+                _ => CapacityMode::Estimated,
+            },
+            estimator_parts: Without::rest(self.without),
             cross_traffic: match self.case.beside {
                 Beside::Nothing | Beside::Requests => CrossTrafficPolicy::Subtract,
                 Beside::Tcp(_) | Beside::Udp => CrossTrafficPolicy::Fair,
@@ -196,8 +228,15 @@ impl<'c> World<'c> {
         GatewayConfig::new("pair", [self.nodes[1], self.nodes[2]], Transport::Satpep(transport))
     }
 
-    /// Runs `flows` until they are complete, at most until `end`.
-    fn simulate(&self, flows: Vec<FlowConfig>, end: Instant) -> Result<(Report, Watch), Error> {
+    /// The number of the link's direction that the data enter.
+    fn data_direction(&self, simulation: &Simulation) -> Result<usize, Error> {
+        let links = simulation.report().links;
+        let link = links.iter().position(|link| link.name == "satellite" && link.from == self.sender());
+        link.ok_or_else(|| Error::failed("there is no satellite link"))
+    }
+
+    /// `flows`, to run until they are complete, at most until `end`.
+    fn simulation(&self, flows: Vec<FlowConfig>, end: Instant) -> Result<Simulation, Error> {
         let settings = Settings {
             seed: self.seed,
             stop: Stop { at: Some(end), when_complete: true },
@@ -205,11 +244,13 @@ impl<'c> World<'c> {
             ..Settings::default()
         };
         let network = self.network.clone();
-        let simulation = Simulation::with_gateways(network, flows, vec![self.gateways()], settings);
-        let mut simulation = simulation.map_err(Error::failed)?;
-        let links = simulation.report().links;
-        let link = links.iter().position(|link| link.name == "satellite" && link.from == self.sender());
-        let link = link.ok_or_else(|| Error::failed("there is no satellite link"))?;
+        Simulation::with_gateways(network, flows, vec![self.gateways()], settings).map_err(Error::failed)
+    }
+
+    /// Runs `flows` until they are complete, at most until `end`.
+    fn simulate(&self, flows: Vec<FlowConfig>, end: Instant) -> Result<(Report, Watch), Error> {
+        let mut simulation = self.simulation(flows, end)?;
+        let link = self.data_direction(&simulation)?;
         let mut watch = Watch::default();
         loop {
             let stopped = simulation.run_for(u64::MAX);

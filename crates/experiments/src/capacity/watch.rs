@@ -2,7 +2,7 @@
 
 use super::cases::Case;
 use sim::QueueSample;
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// Samples of the link that the data enter.
 #[derive(Default)]
@@ -37,6 +37,17 @@ impl Watch {
         let mut queues: Vec<_> = self.samples.iter().filter(is_within).map(|sample| sample.queue).collect();
         queues.sort_unstable();
         queues.get(queues.len() * 95 / 100).map_or(0.0, |queue| queue.as_secs_f64())
+    }
+
+    /// The times of all samples, and the queues then.
+    pub(super) fn queues(&self) -> impl Iterator<Item = (Instant, Duration)> {
+        self.samples.iter().map(|sample| (sample.at, sample.queue))
+    }
+
+    /// The rate at which the link was given bytes in the `span` until `at`.
+    pub(super) fn offered_rate(&self, at: Instant, span: Duration) -> Rate {
+        let before = self.offered_by(at.before(span));
+        Rate::from_transfer(self.offered_by(at) - before, span)
     }
 
     /// What the link was given until `at`.

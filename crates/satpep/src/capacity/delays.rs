@@ -1,6 +1,6 @@
 //! One peer's stamps: for how long packets queued, by that peer's clock alone.
 //!
-//! The difference of a stamp and the time of sending holds the clocks' offset, the way and the queue. Lateness of hosts, of frames of
+//! The difference of a stamp and the time of sending holds the clocks' offset, the path and the queue. Lateness of hosts, of frames of
 //! the air interface and of reordering only adds to it, so that of a few packets the least delayed counts: a point. What a point has
 //! beyond the least of the last half minute is its queueing delay.
 
@@ -145,7 +145,7 @@ impl Delays {
         Some(Point { sent, position, own, queue, counts })
     }
 
-    /// What seemed to be a queue of `seconds` is the way, or a clock that was set.
+    /// What seemed to be a queue of `seconds` is the path, or a clock that was set.
     pub(super) fn shift(&mut self, seconds: f64) {
         self.least.iter_mut().flatten().for_each(|(_, least)| *least += seconds);
         self.previous = Some(0.0);

@@ -7,6 +7,7 @@
 use super::delays::{Counts, Point};
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
+use super::parts::{EstimatorPart, EstimatorParts};
 use super::prior::Belief;
 use super::probing::Probing;
 use super::queue_test::QueueTest;
@@ -25,6 +26,8 @@ pub(super) const PACKET: f64 = 1500.0;
 /// The estimate, and what it is based on.
 #[derive(Debug)]
 pub(super) struct Learner {
+    /// What is in use of what follows.
+    pub(super) parts: EstimatorParts,
     pub(super) belief: Belief,
     /// Bytes per second: the estimate.
     pub(super) rate: f64,
@@ -42,7 +45,7 @@ pub(super) struct Learner {
     /// Bytes that have entered the link.
     pub(super) position: f64,
     pub(super) noise: f64,
-    /// Several peers are sent to, so that what a train finds may be its peer's own way.
+    /// Several peers are sent to, so that what a train finds may be its peer's own path.
     pub(super) is_shared: bool,
     /// How many peers there are.
     pub(super) peers: usize,
@@ -128,11 +131,11 @@ impl Learner {
     const TRAIN_PACKETS: f64 = 12.0;
     const TRAIN_TIME: f64 = 0.016;
     const LONGEST_TRAIN_TIME: f64 = 0.04;
-    /// A way that trains find below this share of the link is narrower. Trains on it have so many packets, and are this much rarer.
+    /// A path that trains find below this share of the link is narrower. Trains on it have so many packets, and are this much rarer.
     const NARROW: f64 = 0.9;
     const NARROW_PACKETS: f64 = 6.0;
     const SELDOM: f64 = 2.0;
-    /// Packets to several peers do not leave evenly, so that more than one of a way's is waited for.
+    /// Packets to several peers do not leave evenly, so that more than one of a path's is waited for.
     const UNEVEN: f64 = 1.6;
     /// Below this rate (20 Mbit/s) no more than so many packets, which are what an acknowledgement path of that rate can report.
     const SLOW: f64 = 2.5e6;
@@ -157,6 +160,7 @@ impl Learner {
     pub(super) fn new(belief: Belief, rtt: Duration) -> Self {
         let rtt = rtt.as_secs_f64();
         Self {
+            parts: EstimatorParts::ALL,
             belief,
             rate: belief.rate,
             why: EstimateSource::Prior,
@@ -186,6 +190,11 @@ impl Learner {
             grown_at: f64::NEG_INFINITY,
             lowered_at: f64::NEG_INFINITY,
         }
+    }
+
+    /// This one with these parts alone in use.
+    pub(super) fn with(self, parts: EstimatorParts) -> Self {
+        Self { parts, ..self }
     }
 
     /// Somebody who should know, `why` says who, says what the capacity is.
@@ -237,12 +246,22 @@ impl Learner {
         (newest.queue + (self.position - newest.position) / rate - (now - newest.sent)).max(0.0)
     }
 
+    /// Whether reports are overdue by so much that the link is taken for cut.
+    pub(super) fn is_silent(&self, now: f64) -> bool {
+        self.parts.has(EstimatorPart::Silence) && self.silence.is_silent(now, &self.rtt)
+    }
+
+    /// Whether reports are overdue.
+    fn is_quiet(&self, now: f64) -> bool {
+        self.parts.has(EstimatorPart::Silence) && self.silence.is_quiet(now, &self.rtt)
+    }
+
     pub(super) fn state(&self, now: f64) -> EstimatorState {
-        if self.silence.is_silent(now, &self.rtt) {
+        if self.is_silent(now) {
             EstimatorState::Silent
         } else if self.is_guess {
             EstimatorState::Guess
-        } else if self.silence.is_quiet(now, &self.rtt) {
+        } else if self.is_quiet(now) {
             EstimatorState::Quiet
         } else {
             self.probing.state()
@@ -251,7 +270,7 @@ impl Learner {
 
     /// Bytes per second to send now, a train that is leaving left out of account.
     pub(super) fn pace(&self, now: f64) -> f64 {
-        if self.silence.is_silent(now, &self.rtt) {
+        if self.is_silent(now) {
             return (self.rate * Silence::SILENT_PACE).max(PACKET / self.silence.probe_interval(&self.rtt));
         }
         if let Some(rate) = self.probing.experiment_rate() {
@@ -261,10 +280,11 @@ impl Learner {
             let most = Self::UNPROVEN.max(self.belief.rate * self.rtt.smoothed * Self::UNPROVEN_ROUNDS);
             let pace = self.rate * self.belief.confidence;
             let unproven = self.position - self.silence.reported();
-            let limit = if unproven > most { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
+            let is_limited = unproven > most && self.parts.has(EstimatorPart::StartLimit);
+            let limit = if is_limited { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
             return pace.min(limit) * 0.99;
         }
-        if self.silence.is_quiet(now, &self.rtt) {
+        if self.is_quiet(now) {
             return self.rate * Silence::QUIET_PACE;
         }
         if let Some(rate) = self.probing.trial_rate() {
@@ -273,16 +293,22 @@ impl Learner {
         if self.test.as_ref().is_some_and(|test| now < test.until) {
             return self.rate * QueueTest::PACE;
         }
-        if self.push.is_on && !self.probing.is_limited && self.predicted_queue(now) < self.busy() {
+        if self.pushes() && !self.probing.is_limited && self.predicted_queue(now) < self.busy() {
             return self.rate * (1.0 + self.push.share);
         }
         self.rate * Self::FOLLOW
     }
 
+    /// Whether more than the estimate is sent while no queue forms.
+    pub(super) fn pushes(&self) -> bool {
+        self.push.is_on && self.parts.has(EstimatorPart::Pushes)
+    }
+
     /// The train to begin now, if it is time for one.
     fn plan_train(&self, now: f64) -> Option<Plan> {
         let is_free = self.trains.leaving_at().is_none() && now >= self.next_train;
-        if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.silence.is_silent(now, &self.rtt) {
+        let is_free = is_free && self.parts.has(EstimatorPart::Trains);
+        if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.is_silent(now) {
             return None;
         }
         if self.predicted_queue(now) > (0.004f64).max(self.packets(3.0)) {
@@ -296,7 +322,7 @@ impl Learner {
             let most = if self.rate < Self::SLOW { Self::SLOW_PACKETS } else { 512.0 };
             let fair = (self.rate * Self::TURN / PACKET / self.peers as f64).max(Self::OWED);
             let count = (self.rate * time / PACKET).max(Self::TRAIN_PACKETS).min(most).min(longest).min(fair).max(4.0);
-            // On a way that is narrower than the link a train waits for longer than the pace makes up for.
+            // On a path that is narrower than the link a train waits for longer than the pace makes up for.
             if self.narrowest().is_some() { count.min(Self::NARROW_PACKETS) } else { count }
         };
         let multiple = if self.is_guess { Self::FIRST_TRAIN } else { Self::TRAIN };
@@ -330,8 +356,8 @@ impl Learner {
         self.next_train = now + if self.narrowest().is_some() { Self::SELDOM * interval } else { interval };
     }
 
-    /// What trains find of several peers' ways, if these are narrower than the link. They tell nothing of the link then, but that a
-    /// way has become wide again.
+    /// What trains find of several peers' paths, if these are narrower than the link. They tell nothing of the link then, but that a
+    /// path has become wide again.
     fn narrowest(&self) -> Option<f64> {
         let found = if self.is_shared { self.trains_find() } else { None };
         found.filter(|found| *found < Self::NARROW * self.rate)
@@ -360,10 +386,13 @@ impl Learner {
         }
         let mut judgement = Judgement::default();
         if let Some(point) = news.point {
-            self.noise = news.noise;
+            if self.parts.has(EstimatorPart::Noise) {
+                self.noise = news.noise;
+            }
             judgement.shift = self.on_point(now, point);
         }
-        news.lost.iter().for_each(|lost| self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size)));
+        let lost = if self.parts.has(EstimatorPart::Losses) { news.lost } else { &[] };
+        lost.iter().for_each(|lost| self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size)));
         self.counts = news.counts;
         self.on_round(now, sent, position);
         if news.point.is_some() {

@@ -2,20 +2,21 @@
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `mod.rs` | the pace, of the link and of each way over it |
+//! | `mod.rs` | the pace, of the link and of each path over it |
 //! | `report.rs` | what an acknowledgement says of arrivals |
 //! | `arrival_log.rs` | the receiver's side: what was accepted, and the arrivals that are stamped |
-//! | `path.rs`, `delays.rs` | one peer's reports: queueing delays on its clock alone |
-//! | `ways.rs` | what of a delay is the link's queue, and what a way's own |
+//! | `path_reports.rs`, `delays.rs` | one peer's reports: queueing delays on its clock alone |
+//! | `paths.rs` | what of a delay is the link's queue, and what a path's own |
 //! | `learner.rs` | the estimator |
 //! | `prior.rs` | what is believed before anything is measured |
 //! | `trains.rs` | packets sent faster than the link |
 //! | `stretches.rs` | a queue that grows, or stays |
 //! | `losses.rs` | where packets were lost |
 //! | `probing.rs` | rates that are tried |
-//! | `queue_test.rs` | a queue told from a longer way |
+//! | `queue_test.rs` | a queue told from a longer path |
 //! | `silence.rs` | reports that do not come |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
+//! | `parts.rs` | what experiments may leave out |
 //! | `estimate.rs` | what is said of it outside |
 //! | `model.rs`, `table.rs` | a packet model, and how the estimator fares on it |
 
@@ -29,7 +30,9 @@ mod learner;
 mod losses;
 #[cfg(test)]
 mod model;
-mod path;
+mod parts;
+mod path_reports;
+mod paths;
 mod prior;
 mod probing;
 mod queue_test;
@@ -39,11 +42,11 @@ mod stretches;
 #[cfg(test)]
 mod table;
 mod trains;
-mod ways;
 
 pub use arrival_log::Mark;
 pub(crate) use arrival_log::{AcceptedPacket, ArrivalLog, Detail};
 pub use estimate::{Estimate, EstimateSource, EstimatorState};
+pub use parts::{EstimatorPart, EstimatorParts};
 pub use prior::Prior;
 
 use crate::config::{CrossTrafficPolicy, EndpointConfig};
@@ -51,9 +54,9 @@ use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
 use learner::{Learner, News};
+use paths::{Paths, Shared};
 use report::Report;
 use units::{Bytes, Duration, Instant, Rate};
-use ways::Ways;
 
 /// The link's capacity, what others take of it, and what follows for the pace.
 pub(crate) struct Capacity {
@@ -66,7 +69,7 @@ pub(crate) struct Capacity {
     /// What was reported last.
     reported: Option<Rate>,
     learner: Learner,
-    ways: Ways,
+    paths: Paths,
     cross_traffic: CrossTraffic,
     policy: CrossTrafficPolicy,
     /// Bytes of cross traffic so far, up to `cross_traffic_at`.
@@ -110,8 +113,8 @@ impl Capacity {
             rtt: config.rtt,
             prior,
             reported: None,
-            learner: Learner::new(belief, config.rtt),
-            ways: Ways::default(),
+            learner: Learner::new(belief, config.rtt).with(config.estimator_parts),
+            paths: Paths::default(),
             cross_traffic: CrossTraffic::new(config.rtt),
             policy: config.cross_traffic,
             cross_traffic_bytes: 0,
@@ -188,7 +191,7 @@ impl Capacity {
     pub(crate) fn pace(&self, now: Instant) -> Rate {
         let Some(fixed) = self.fixed else {
             let now = now.as_secs_f64();
-            if let Some(train) = self.learner.trains.leaving_at().or(self.ways.train_leaving_at()) {
+            if let Some(train) = self.learner.trains.leaving_at().or(self.paths.train_leaving_at()) {
                 return rate(train);
             }
             return self.free_of(rate(self.learner.pace(now)));
@@ -206,9 +209,9 @@ impl Capacity {
         }
     }
 
-    /// The pace to one peer, where its own way is narrower than the link.
+    /// The pace to one peer, where its own path is narrower than the link.
     pub(crate) fn peer_pace(&self, now: Instant, peer: PeerId) -> Option<Rate> {
-        self.ways.pace(now.as_secs_f64(), peer).map(rate)
+        self.paths.pace(now.as_secs_f64(), peer).map(rate)
     }
 
     /// Packet `number` of `peer` is about to leave. Whether it is one of a train; `has_waiting` says whether so many bytes wait
@@ -224,8 +227,8 @@ impl Capacity {
             return false;
         }
         let now = now.as_secs_f64();
-        let is_leaving = self.learner.trains.leaving_at().or(self.ways.train_leaving_at()).is_some();
-        let learner = self.ways.narrow(peer).unwrap_or(&mut self.learner);
+        let is_leaving = self.learner.trains.leaving_at().or(self.paths.train_leaving_at()).is_some();
+        let learner = self.paths.narrow(peer).unwrap_or(&mut self.learner);
         if !is_leaving {
             learner.begin_train_if_due(now, peer, number, has_waiting);
         }
@@ -239,12 +242,14 @@ impl Capacity {
         let bytes = Bytes::new(u64::from(Self::START_PROBE) * 1500);
         let is_doubted = self.learner.belief.confidence < 1.0 || self.learner.is_long();
         let is_guess = self.fixed.is_none() && self.learner.is_guess;
-        is_guess && is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
+        let parts = self.learner.parts;
+        let is_in_use = parts.has(EstimatorPart::StartProbe) && parts.has(EstimatorPart::Trains);
+        is_in_use && is_guess && is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
     }
 
     /// Which peer a train is leaving to.
     pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.learner.trains.leaving_to().or_else(|| self.ways.train_leaves_to())
+        self.learner.trains.leaving_to().or_else(|| self.paths.train_leaves_to())
     }
 
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.
@@ -254,19 +259,19 @@ impl Capacity {
             let position = self.position(now) as f64;
             let now = now.as_secs_f64();
             self.learner.on_sent(now, ip_bytes, position);
-            self.ways.on_sent(now, peer, ip_bytes);
+            self.paths.on_sent(now, peer, ip_bytes);
         }
     }
 
     /// Whether a train has ended that the pace has yet to make up for.
     pub(crate) fn has_train_ended(&self) -> bool {
-        self.learner.trains.is_ahead() || self.ways.is_ahead()
+        self.learner.trains.is_ahead() || self.paths.is_ahead()
     }
 
-    /// Bytes that a train which ended lately sent ahead of the pace of a peer's narrow way, and of the link's.
+    /// Bytes that a train which ended lately sent ahead of the pace of a peer's narrow path, and of the link's.
     pub(crate) fn take_peer_ahead(&mut self, now: Instant, peer: PeerId) -> [Bytes; 2] {
         let pace = self.learner.pace(now.as_secs_f64());
-        let Some(learner) = self.ways.narrow(peer) else { return [Bytes::ZERO; 2] };
+        let Some(learner) = self.paths.narrow(peer) else { return [Bytes::ZERO; 2] };
         let ahead = learner.trains.take_ahead();
         let share = 1.0 - pace / (Learner::TRAIN * learner.rate);
         [ahead, ahead * share.max(0.0)].map(|bytes| Bytes::new(bytes as u64))
@@ -275,7 +280,7 @@ impl Capacity {
     /// There is nothing more to send now: a train that is leaving is as long as it is.
     pub(crate) fn on_idle(&mut self) {
         self.learner.trains.end();
-        self.ways.on_idle();
+        self.paths.on_idle();
     }
 
     /// Bytes that a train which ended lately sent ahead of the pace. More than a quarter of a round trip is not made up for.
@@ -291,42 +296,47 @@ impl Capacity {
             return Holds::default();
         }
         let seconds = now.as_secs_f64();
-        if self.learner.silence.is_silent(seconds, &self.learner.rtt) {
+        if self.learner.is_silent(seconds) {
             self.learner.begin_anew(seconds);
-            self.ways.begin_anew(seconds);
+            self.paths.begin_anew(seconds);
         }
-        let Some((reading, noise)) = self.ways.read(seconds, peer, report, &mut self.learner) else {
+        let Some((reading, noise)) = self.paths.read(seconds, peer, report, &mut self.learner) else {
             return Holds::default();
         };
-        let shared = self.ways.share_out(peer, &reading, self.learner.packets(1.0));
+        let tells_paths_apart = self.learner.parts.has(EstimatorPart::Paths);
+        let shared = if tells_paths_apart {
+            self.paths.share_out(peer, &reading, self.learner.packets(1.0))
+        } else {
+            Shared { link: reading.point, own: None, has_others: self.paths.len() > 1 }
+        };
         if reading.point.is_some() {
             self.learner.is_shared = shared.has_others;
         }
-        self.learner.peers = self.ways.len();
-        self.learner.is_alone = self.ways.len() == 1;
+        self.learner.peers = self.paths.len();
+        self.learner.is_alone = self.paths.len() == 1;
         self.learner.is_crowded = self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.has_others(self.rate());
-        let counts = self.ways.counts();
-        let is_own_loss = self.ways.loses_alone(peer);
+        let counts = self.paths.counts();
+        let is_own_loss = tells_paths_apart && self.paths.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
         let (newest, largest) = (reading.newest, report.largest);
         let news = News { newest, largest, lost, point: shared.link, noise, counts };
         let judgement = self.learner.on_report(seconds, peer, &news);
         if let Some(shift) = judgement.shift {
-            self.ways.shift_all(peer, shift);
+            self.paths.shift_all(peer, shift);
         }
         // A queue that others keep full is not ours to drain: they would have what we gave up.
         let link = judgement.hold_until.filter(|_| !self.learner.is_crowded).map(instant);
-        let own = self.ways.learn(seconds, peer, report, &reading, shared.own, self.learner.rate);
+        let own = self.paths.learn(seconds, peer, report, &reading, shared.own, self.learner.rate);
         Holds { link, peer: own.map(instant) }
     }
 
     /// The session with a peer is over.
     pub(crate) fn forget(&mut self, peer: PeerId) {
-        self.ways.forget(peer);
+        self.paths.forget(peer);
     }
 
     /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.
     pub(crate) fn on_implausible(&mut self, peer: PeerId) {
-        self.ways.forget(peer);
+        self.paths.forget(peer);
     }
 }

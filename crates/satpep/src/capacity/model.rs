@@ -3,6 +3,7 @@
 
 use super::delays::Counts;
 use super::learner::{Learner, News};
+use super::parts::{EstimatorPart, EstimatorParts};
 use super::prior::Prior;
 use super::report::{LostPacket, Report, Stamp};
 use crate::event::PeerId;
@@ -48,6 +49,8 @@ pub(super) struct Path {
     pub(super) frame: f64,
     /// Poisson traffic of others.
     pub(super) cross: f64,
+    /// A part of the estimator that is left out.
+    pub(super) without: Option<EstimatorPart>,
     /// What the application writes per second.
     pub(super) app: Option<f64>,
     pub(super) seed: u64,
@@ -73,6 +76,7 @@ impl Default for Path {
             outage: None,
             frame: 0.0,
             cross: 0.0,
+            without: None,
             app: None,
             seed: 1,
         }
@@ -155,7 +159,7 @@ type Sent = (Vec<(usize, f64)>, u64, u64);
 
 struct Sender {
     learner: Learner,
-    path: super::path::Path,
+    path: super::path_reports::PathReports,
     totals: Counts,
     new: usize,
     again: VecDeque<usize>,
@@ -200,6 +204,7 @@ impl Model {
         let bdp = path.steps[0].1 * rtt / 8.0;
         let pieces = (path.bytes / DATA).ceil() as usize;
         let belief = path.prior.belief(Duration::from_secs_f64(rtt), None);
+        let parts = path.without.map_or(EstimatorParts::ALL, |part| EstimatorParts::ALL.without(part));
         Self {
             events: BinaryHeap::new(),
             order: 0,
@@ -213,8 +218,8 @@ impl Model {
             finished: None,
             receiver: Receiver::default(),
             sender: Sender {
-                learner: Learner::new(belief, Duration::from_secs_f64(rtt)),
-                path: super::path::Path::default(),
+                learner: Learner::new(belief, Duration::from_secs_f64(rtt)).with(parts),
+                path: super::path_reports::PathReports::default(),
                 totals: Counts::default(),
                 new: 0,
                 again: VecDeque::new(),

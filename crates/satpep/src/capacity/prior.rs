@@ -43,18 +43,18 @@ impl Prior {
     pub(super) const UNKNOWN_CEILING: Rate = Rate::from_bps(10_000_000_000);
     /// How long a measured rate is as good as one of this session, and how far the round-trip time may be from what it was.
     const FRESH: Duration = Duration::from_secs(3600);
-    const SAME_WAY: f64 = 0.25;
+    const SAME_PATH: f64 = 0.25;
     /// How far a guess is trusted: a guess twice too high does no harm then.
     const DOUBT: f64 = 0.5;
 
-    /// The belief that follows, on a way with the round-trip time `rtt`.
+    /// The belief that follows, on a path with the round-trip time `rtt`.
     pub(super) fn belief(self, rtt: Duration, ceiling: Option<Rate>) -> Belief {
         let (rate, confidence) = match self {
             Self::Configured(rate) => (rate, 1.0),
             Self::Guess(rate) => (rate, Self::DOUBT),
             Self::Remembered { rate, rtt: before, age } => {
                 let ratio = rtt.as_secs_f64() / before.as_secs_f64().max(1e-6);
-                let is_same = age < Self::FRESH && (ratio - 1.0).abs() <= Self::SAME_WAY;
+                let is_same = age < Self::FRESH && (ratio - 1.0).abs() <= Self::SAME_PATH;
                 (rate, if is_same { 1.0 } else { Self::DOUBT })
             }
             Self::None => (Self::UNKNOWN, Self::DOUBT),

@@ -5,6 +5,7 @@ use super::delays::Counts;
 use super::estimate::{EstimateSource, EstimatorState};
 use super::learner::{Learner, PACKET};
 use super::losses::{Losses, Lossiness};
+use super::parts::EstimatorPart;
 use super::queue_test::Doubt;
 use super::trains::median;
 use smallvec::SmallVec;
@@ -312,7 +313,8 @@ impl Learner {
     /// Trains say that the link carries `rate`: `found` if they were spaced out, more otherwise.
     fn raise_to(&mut self, now: f64, rate: f64, found: Option<f64>) {
         let rate = rate.min(self.belief.ceiling);
-        if rate <= Self::AT_ONCE * self.rate || rate <= 1.02 * self.probing.carried {
+        let is_tried = self.parts.has(EstimatorPart::Trials);
+        if !is_tried || rate <= Self::AT_ONCE * self.rate || rate <= 1.02 * self.probing.carried {
             self.raised_by = found.filter(|_| rate > self.rate);
             self.set(rate, EstimateSource::Trains);
         } else if now >= self.probing.next_trial {
@@ -512,7 +514,8 @@ impl Learner {
         if is_more && is_empty && !self.is_guess {
             self.probing.excesses += 1;
             let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
-            if now >= self.probing.next_experiment && is_sure {
+            let may = self.parts.has(EstimatorPart::Experiments);
+            if may && now >= self.probing.next_experiment && is_sure {
                 let is_serial = self.trains_find().is_some();
                 let rate = arrived * if lossiness.median > Probing::MANY { 0.95 } else { 0.98 };
                 let rate = rate.max(self.rate * Probing::LEAST_RATE);

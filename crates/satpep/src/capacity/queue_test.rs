@@ -1,7 +1,8 @@
-//! A delay that stays: whether a pause in sending makes it shorter tells a queue from a longer way and from a clock that was set.
+//! A delay that stays: whether a pause in sending makes it shorter tells a queue from a longer path and from a clock that was set.
 
 use super::delays::Point;
 use super::learner::Learner;
+use super::parts::EstimatorPart;
 use super::probing::Probing;
 
 /// A pause in sending, and what is expected of it.
@@ -61,9 +62,12 @@ impl Learner {
             return None;
         }
         if now - self.grown_at < self.rtt.smoothed + self.queue + 0.3 {
-            return Some(now + (queue - high / 3.0).min(self.rtt.smoothed + QueueTest::LONGEST_DRAIN));
+            return self
+                .parts
+                .has(EstimatorPart::Drain)
+                .then_some(now + (queue - high / 3.0).min(self.rtt.smoothed + QueueTest::LONGEST_DRAIN));
         }
-        if self.test.is_some() {
+        if !self.may_test() {
             return None;
         }
         let least = QueueTest::SHORTEST.max(self.packets(QueueTest::PACKETS)).max(QueueTest::NOISE * self.noise);
@@ -73,6 +77,11 @@ impl Learner {
         let pause = (queue - high / 3.0).min(QueueTest::LONGEST).min(longest);
         self.begin_test(now, pause);
         Some(now + pause)
+    }
+
+    /// Whether a pause may begin.
+    pub(super) fn may_test(&self) -> bool {
+        self.test.is_none() && self.parts.has(EstimatorPart::QueueTest)
     }
 
     pub(super) fn begin_test(&mut self, now: f64, pause: f64) {

@@ -97,7 +97,7 @@ impl Silence {
         self.reported
     }
 
-    /// Since when a report could have come, if the way takes `rtt`.
+    /// Since when a report could have come, if the path takes `rtt`.
     fn due(&self, rtt: f64) -> f64 {
         let front = self.unreported.front().filter(|_| self.sent - self.reported > Self::FEW);
         front.map_or(f64::INFINITY, |(sent, _)| (sent + rtt).max(self.latest))

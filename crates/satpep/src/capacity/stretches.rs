@@ -4,6 +4,7 @@
 use super::delays::Point;
 use super::estimate::EstimateSource;
 use super::learner::Learner;
+use super::parts::EstimatorPart;
 use super::trains::median;
 use smallvec::SmallVec;
 
@@ -51,7 +52,7 @@ struct Busy {
 }
 
 impl Learner {
-    /// A queue is one if it grows over two adjacent stretches of this many seconds: a step of the way grows in one.
+    /// A queue is one if it grows over two adjacent stretches of this many seconds: a step of the path grows in one.
     const STRETCH: f64 = 0.03;
     const STRETCH_PACKETS: f64 = 8.0;
     const STRETCH_NOISE: f64 = 12.0;
@@ -95,7 +96,7 @@ impl Learner {
         if self.probing.suspects_policer(now) {
             self.push.share = self.push.share.min(Push::LEAST);
         }
-        let pushes = self.push.is_on
+        let pushes = self.pushes()
             && !self.is_crowded
             && !self.probing.is_limited
             && !self.probing.is_busy()
@@ -105,7 +106,9 @@ impl Learner {
         if !pushes {
             self.push.since = None;
             if point.queue > self.busy() {
-                let may_recover = self.is_alone && now - self.push.fell_at < Push::FALLEN_FOR;
+                let may_recover = self.is_alone
+                    && self.parts.has(EstimatorPart::Recovery)
+                    && now - self.push.fell_at < Push::FALLEN_FOR;
                 self.push.share = if may_recover { Push::FALLEN } else { Push::LEAST };
             }
             return;
@@ -134,6 +137,9 @@ impl Learner {
     }
 
     fn growth(&self, point: &Point) -> Option<Growth> {
+        if !self.parts.has(EstimatorPart::Growth) {
+            return None;
+        }
         let stretch = Self::STRETCH.max(self.packets(Self::STRETCH_PACKETS)).max(Self::STRETCH_NOISE * self.noise);
         let end = self.points.len().checked_sub(1)?;
         let middle = (0..end).rev().find(|k| point.arrived_since(&self.points[*k]) >= stretch)?;
@@ -177,7 +183,7 @@ impl Learner {
 
     fn busy_stretch(&self, point: &Point) -> Option<Busy> {
         let wanted = Self::BUSY.max(self.packets(Self::BUSY_PACKETS)).max(Self::BUSY_NOISE * self.noise);
-        if point.queue <= self.busy() {
+        if point.queue <= self.busy() || !self.parts.has(EstimatorPart::StandingQueue) {
             return None;
         }
         let mut least = point.queue;
@@ -201,6 +207,7 @@ impl Learner {
         let (before, after) = (&busy.from.counts, &point.counts);
         let (lost, received) = (after.lost - before.lost, after.received - before.received);
         let lost = lost / (lost + received).max(1.0);
+        let lost = if self.parts.has(EstimatorPart::Losses) { lost } else { 0.0 };
         let is_full = busy.least >= Self::FULL * self.high();
         let mut carried = point.rate_since(&busy.from) * (1.0 - self.probing.excess);
         if lost > self.probing.usual + if is_full { Self::OVERFLOW } else { Self::BURST } {
@@ -220,8 +227,8 @@ impl Learner {
         // Of a delay that is none of ours, what is sent below the estimate says nothing.
         let is_loaded = point.sent_since(&busy.from) > Self::LOADED * self.rate;
         let is_steady = (carried / point.sent_since(&busy.from) - 1.0).abs() < 0.02;
-        if trains_find.is_some_and(|found| carried < 0.97 * found) && is_steady && self.test.is_none() {
-            // The delay stays though we send less than trains find: a queue or a longer way? A pause tells.
+        if trains_find.is_some_and(|found| carried < 0.97 * found) && is_steady && self.may_test() {
+            // The delay stays though we send less than trains find: a queue or a longer path? A pause tells.
             self.begin_test(now, (self.queue / 2.0).clamp(0.01, 0.1));
         } else if (carried / self.rate - 1.0).abs() > 0.003
             && (carried > self.rate || (is_loaded && point.queue - busy.from.queue > (0.001f64).max(self.noise)))

@@ -104,8 +104,8 @@ fn what_changes_is_followed() {
     check(&[
         ("30 % for 10 s", Path { steps: fade, ..base() }, 0.94, 0.10, 1000.0),
         ("6 and 3 Mbit/s", Path { bytes: 40e6, steps: turns(6e6, 3e6, 15.0), ..base() }, 0.96, 0.01, 50.0),
-        ("longer way", Path { rtt: longer, queue: 14.0, ..base() }, 0.96, 0.01, 50.0),
-        ("shorter way", Path { rtt: shorter, ..base() }, 0.96, 0.02, 50.0),
+        ("longer path", Path { rtt: longer, queue: 14.0, ..base() }, 0.96, 0.01, 50.0),
+        ("shorter path", Path { rtt: shorter, ..base() }, 0.96, 0.02, 50.0),
         ("satellites in turns", Path { rtt: by_turns, queue: 10.0, ..base() }, 0.96, 0.01, 50.0),
         ("outage", Path { outage: Some((4.0, 9.0)), ..base() }, 0.95, 0.05, 50.0),
     ]);
@@ -167,4 +167,48 @@ fn slow_and_fast_links_are_found_alike() {
         ("6 Mbit/s, LEO, x 0.5", path(6e6, leo, 5e6, 0.5), 0.95, 0.02, 50.0),
         ("6 Mbit/s, LEO, x 0.1", path(6e6, leo, 5e6, 0.1), 0.80, 0.02, 50.0),
     ]);
+}
+
+/// What leaving out a part costs on the path that needs it.
+enum Cost {
+    /// At least so much of the share.
+    Share(f64),
+    /// At least so much more is sent, over the data.
+    Overhead(f64),
+    /// The queue's 95th percentile is longer by so many seconds.
+    Queue(f64),
+}
+
+#[test]
+fn parts_of_the_estimator_bring_what_they_are_there_for() {
+    use super::parts::EstimatorPart::{
+        Drain, Experiments, Growth, Losses, Pushes, Silence, StartLimit, Trains, Trials,
+    };
+    let policer =
+        |prior: f64| Path { prior: configured(prior), steps: vec![(0.0, 4e6)], policer: Some(30e3), ..base() };
+    let fade = vec![(0.0, 6e6), (4.0, 1.8e6), (14.0, 6e6)];
+    let cases = [
+        (Trains, Path { prior: Prior::None, ..base() }, Cost::Share(0.1)),
+        (Trials, policer(3e6), Cost::Overhead(0.01)),
+        (Pushes, Path { prior: configured(5.7e6), ..base() }, Cost::Share(0.005)),
+        (Growth, Path { steps: fade.clone(), ..base() }, Cost::Queue(0.1)),
+        (Drain, Path { steps: fade, ..base() }, Cost::Queue(0.1)),
+        (Losses, policer(6e6), Cost::Overhead(0.05)),
+        (Experiments, policer(6e6), Cost::Overhead(0.05)),
+        (Silence, Path { outage: Some((4.0, 9.0)), ..base() }, Cost::Overhead(0.1)),
+        (StartLimit, Path { prior: configured(60e6), ..base() }, Cost::Overhead(0.02)),
+    ];
+    let mut missed = Vec::new();
+    for (part, path, cost) in cases {
+        let (with, without) = (mean(&path), mean(&Path { without: Some(part), ..path }));
+        let is_shown = match cost {
+            Cost::Share(least) => with.share - without.share >= least,
+            Cost::Overhead(least) => without.overhead - with.overhead >= least,
+            Cost::Queue(least) => without.queue - with.queue >= least,
+        };
+        if !is_shown {
+            missed.push(format!("{}: {with:?}, without it {without:?}", part.name()));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
 }

@@ -34,6 +34,7 @@ use crate::{FlowConfig, GatewayConfig, GatewayError, GatewayReport, StreamReport
 use assigned::Assigned;
 use relays::Relays;
 use splices::Splices;
+use units::Instant;
 
 /// A pair at work.
 #[derive(Debug)]
@@ -91,6 +92,13 @@ impl Gateway {
             Gateway::Relays(relays) => relays.memory(),
             Gateway::Assigned(pair) => pair.memory(),
             Gateway::Splices(splices) => splices.memory(),
+        }
+    }
+
+    pub(crate) fn capacity_estimates(&self, now: Instant) -> Option<[satpep::Estimate; 2]> {
+        match self {
+            Gateway::Relays(relays) => Some(relays.capacity_estimates(now)),
+            Gateway::Assigned(_) | Gateway::Splices(_) => None,
         }
     }
 

@@ -1,13 +1,15 @@
 //! `bentpipe bench`: experiments whose figures stand in the documentation, each with the claim that it checks.
 
+mod plot;
 mod program;
 mod tables;
+mod without;
 
 use super::demo::{gateway_options, start_in_private, this_program};
+use crate::destination::PictureArg;
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use clap::{Args as ClapArgs, ValueEnum};
-use experiments::limit::Mechanism;
 use experiments::{Setup, capacity, connections, cost, echo, hub, limit, proxies, relay, stalled, throughput};
 use replicas::{Interrupt, Jobs, Pool};
 use results::listing::Listing;
@@ -15,6 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use without::Without;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +28,9 @@ Examples:
   bentpipe bench relay --pepsal ./pepsal    also for a PEPsal binary (IPv4)
   bentpipe bench limit --only '1 MB'        shares of the physical limit, simulated with 50 seeds and measured
   bentpipe bench capacity --cases 'prior' --seeds 10    the capacity's estimate, simulated on all processors
+  bentpipe bench capacity --without trains              the same without a part of the estimator
   bentpipe bench capacity --without estimation          the same with the configured rate by force
+  bentpipe bench capacity --cases outage --seeds 1 --plot out    estimate, truth and queue over time
   bentpipe bench connections                up to 19,000 open connections, then 5,000 new ones a second
   bentpipe bench cost --only 200Mbit/s      processor time of each gateway, paced at 200 Mbit/s
   bentpipe bench cost --beside ./bentpipe   the same for another build of the program, in turns with this one
@@ -56,6 +61,12 @@ pub struct Args {
     /// capacity, limit: simulate without this mechanism, to show its contribution
     #[arg(long, value_name = "MECHANISM")]
     without: Option<Without>,
+    /// capacity: draw the estimate, the link's rate and the queue of the first seed into this directory, a file for each row
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+    /// Format of pictures
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, requires = "plot")]
+    pictures: PictureArg,
     /// capacity, limit, connections, cost: only rows whose names contain this text
     #[arg(long, visible_alias = "cases", value_name = "TEXT", default_value = "")]
     only: String,
@@ -116,27 +127,6 @@ enum Name {
     Cost,
 }
 
-/// A mechanism of the transport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Without {
-    /// FEC repair symbols
-    Repair,
-    /// What repair takes of a full link beyond the losses
-    RepairOverhead,
-    /// Following a capacity that varies
-    Estimation,
-}
-
-impl From<Without> for Mechanism {
-    fn from(without: Without) -> Self {
-        match without {
-            Without::Repair => Self::Repair,
-            Without::RepairOverhead => Self::RepairOverhead,
-            Without::Estimation => Self::Estimation,
-        }
-    }
-}
-
 /// Runs the experiments one after the other and prints their results.
 ///
 /// # Errors
@@ -156,7 +146,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         rows: Vec::new(),
     };
     for name in &args.names {
-        report.benches.push(name.run(args, &setup, output)?);
+        let bench = name.run(args, &setup, output)?;
+        report.benches.push(Bench { without: args.without.map(Without::name), ..bench });
         tracing::info!(bench = name.text(), "done");
     }
     report.rows = report.benches.iter().filter_map(|bench| bench.rows.as_array()).flatten().cloned().collect();
@@ -197,7 +188,7 @@ impl Name {
     ) -> Result<Bench, Failure> {
         let json = serde_json::to_value(rows);
         let json = json.map_err(|error| Failure::failed(format!("the result as JSON: {error}")))?;
-        Ok(Bench { name: self.text(), claim, rows: json, table: table(rows) })
+        Ok(Bench { name: self.text(), claim, rows: json, table: table(rows), without: None })
     }
 }
 
@@ -212,16 +203,13 @@ impl Args {
             return Err(Failure::usage("--without needs --simulate-only: gateways run with all of the transport"));
         }
         self.check_only(limit::names())?;
-        let (simulated, real, without) = (self.seeds, !self.simulate_only, self.without.map(Mechanism::from));
+        let without = self.without.map(Without::of_limit).transpose()?;
+        let (simulated, real) = (self.seeds, !self.simulate_only);
         Ok(limit::run(setup, &limit::Runs { simulated, real, without }, &self.only)?)
     }
 
     fn capacity(&self, setup: &Setup, output: &Output) -> Result<Vec<capacity::Row>, Failure> {
-        let fixed = match self.without {
-            None => false,
-            Some(Without::Estimation) => true,
-            Some(_) => return Err(Failure::usage("capacity takes no --without but estimation")),
-        };
+        let without = self.without.map(Without::of_capacity).transpose()?;
         if self.seeds == 0 {
             return Err(Failure::usage("--seeds 0: capacity simulates at least one"));
         }
@@ -230,7 +218,14 @@ impl Args {
         let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let interrupt = Interrupt::default();
         let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
-        Ok(capacity::run(setup, &capacity::Runs { seeds: self.seeds, fixed }, &self.only, &pool)?)
+        let runs = capacity::Runs { seeds: self.seeds, without };
+        let rows = capacity::run(setup, &runs, &self.only, &pool)?;
+        if let Some(directory) = &self.plot {
+            let traces = capacity::traces(setup, &runs, &self.only)?;
+            let files = plot::write(directory, &traces, self.pictures.into())?;
+            output.wrote(&files.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+        }
+        Ok(rows)
     }
 
     fn connections(&self, setup: &Setup) -> Result<Vec<connections::Row>, Failure> {
@@ -283,6 +278,9 @@ struct Bench {
     rows: Value,
     #[serde(skip)]
     table: Listing,
+    /// What the simulations lacked; rows say so, too.
+    #[serde(skip)]
+    without: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -315,7 +313,8 @@ impl Report {
             self.repeats, self.seed
         ));
         for bench in &self.benches {
-            text.blank().lines(format!("{}: {}", bench.name, bench.claim)).blank().listing(&bench.table);
+            let without = bench.without.map_or_else(String::new, |name| format!(", without {name}"));
+            text.blank().lines(format!("{}{without}: {}", bench.name, bench.claim)).blank().listing(&bench.table);
         }
         text
     }

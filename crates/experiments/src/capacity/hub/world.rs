@@ -1,5 +1,6 @@
 //! The run: endpoints of the transport, and the links between them.
 
+use super::super::without::Without;
 use super::clock::Clock;
 use super::{BEGIN, HubCase, LOSS, PHASE, RATE, RTT, Trouble};
 use crate::Error;
@@ -64,7 +65,7 @@ pub(super) struct World {
     nodes: Vec<Node>,
     carrier: Link<Datagram>,
     /// To each terminal, behind the carrier, and back from it.
-    ways: Vec<Link<Datagram>>,
+    paths: Vec<Link<Datagram>>,
     returns: Vec<Link<Datagram>>,
     streams: Vec<StreamId>,
     buffer: Vec<u8>,
@@ -76,13 +77,13 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(case: &HubCase, fixed: bool, seed: u64) -> Result<Self, Error> {
+    pub(super) fn new(case: &HubCase, without: Option<Without>, seed: u64) -> Result<Self, Error> {
         let link = |rate: Rate, delay, stream| LinkConfig { seed, stream, ..LinkConfig::new(rate, delay) };
         let make = |config| Link::new(config).map_err(Error::failed);
         let lossy = |config| Ok::<_, Error>(LinkConfig { loss: LossModel::Bernoulli(loss(LOSS)?), ..config });
         let queue = QueueLimit::bandwidth_delay_product(RATE, RTT);
         let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
-        let way = |terminal: usize| {
+        let path = |terminal: usize| {
             let (bad, good) = (case.own_rate(terminal), RATE.mul_f64(2.0));
             let steps = Steps::new(vec![(BEGIN + PHASE, bad), (BEGIN + PHASE * 2, good)]);
             let plain = link(good, Duration::ZERO, 1000 + terminal as u64);
@@ -91,9 +92,9 @@ impl World {
         let of_return = |terminal: usize| make(lossy(link(back, RTT / 2, 1 + terminal as u64))?);
         Ok(Self {
             now: Instant::ZERO,
-            nodes: nodes(case, fixed, seed)?,
+            nodes: nodes(case, without, seed)?,
             carrier: make(lossy(link(RATE, RTT / 2, 0))?)?,
-            ways: (0..case.terminals).map(way).collect::<Result<_, _>>()?,
+            paths: (0..case.terminals).map(path).collect::<Result<_, _>>()?,
             returns: (0..case.terminals).map(of_return).collect::<Result<_, _>>()?,
             streams: Vec::new(),
             buffer: vec![0; BUFFER],
@@ -134,7 +135,7 @@ impl World {
     }
 
     fn next(&self) -> Instant {
-        let links = std::iter::once(&self.carrier).chain(&self.ways).chain(&self.returns);
+        let links = std::iter::once(&self.carrier).chain(&self.paths).chain(&self.returns);
         let links = links.filter_map(Link::next_timeout);
         // A clock that was read a nanosecond too early is read again.
         let soon = self.now + Duration::from_nanos(1000);
@@ -164,10 +165,10 @@ impl World {
         let now = self.now;
         while let Some(outcome) = self.carrier.poll(now) {
             if let Outcome::Departure { packet, .. } = outcome {
-                self.ways[packet.to - 1].enqueue(now, packet);
+                self.paths[packet.to - 1].enqueue(now, packet);
             }
         }
-        for link in self.ways.iter_mut().chain(&mut self.returns) {
+        for link in self.paths.iter_mut().chain(&mut self.returns) {
             while let Some(outcome) = link.poll(now) {
                 let Outcome::Departure { mut packet, .. } = outcome else { continue };
                 let node = &mut self.nodes[packet.to];
@@ -213,7 +214,7 @@ impl World {
     }
 }
 
-fn nodes(case: &HubCase, fixed: bool, seed: u64) -> Result<Vec<Node>, Error> {
+fn nodes(case: &HubCase, without: Option<Without>, seed: u64) -> Result<Vec<Node>, Error> {
     let random = CounterRandom::new(seed, 1 << 60);
     let key = |number: usize| PrivateKey::from_random([number as u8 + 1; 32]);
     let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
@@ -226,7 +227,8 @@ fn nodes(case: &HubCase, fixed: bool, seed: u64) -> Result<Vec<Node>, Error> {
         };
         let [out, into] = if number == 0 { [RATE, back] } else { [back, RATE] };
         let mut config = EndpointConfig::new(key(number), out, into, RTT);
-        config.capacity_is_fixed = fixed;
+        config.capacity_is_fixed = without == Some(Without::Estimation);
+        config.estimator_parts = Without::rest(without);
         let start = clock.read(Instant::ZERO);
         let mut endpoint = Endpoint::simulated(config, start, seed.wrapping_mul(64) ^ number as u64);
         let others = if number == 0 { 1..case.terminals + 1 } else { 0..1 };

@@ -166,6 +166,10 @@ impl Relays {
     pub(crate) fn sessions(&self) -> Vec<SessionReport> {
         self.sides.iter().map(Side::session).collect()
     }
+
+    pub(crate) fn capacity_estimates(&self, now: Instant) -> [satpep::Estimate; 2] {
+        [&self.sides[0], &self.sides[1]].map(|side| side.capacity_estimate(now))
+    }
 }
 
 /// A session over the path between the two nodes.
@@ -200,6 +204,7 @@ fn connect(
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
         (endpoint.repair, endpoint.repair_overhead) = (transport.repair, transport.repair_overhead);
         endpoint.capacity_is_fixed = transport.capacity == CapacityMode::Fixed;
+        endpoint.estimator_parts = transport.estimator_parts;
         endpoint.prior = Some(transport.rate_confidence.prior(endpoint.capacity));
         endpoint.cross_traffic = transport.cross_traffic;
         endpoint.max_streams = transport.max_streams.unwrap_or(endpoint.max_streams);

@@ -387,6 +387,11 @@ impl Side {
         }
     }
 
+    /// What the gateway believes of the link's capacity at `now`.
+    pub(super) fn capacity_estimate(&self, now: Instant) -> satpep::Estimate {
+        self.engine.transport.streams.endpoint.capacity_estimate(now + self.place.ahead)
+    }
+
     /// Lengths cost no memory: what is kept of a datagram in flight is a few dozen bytes.
     pub(super) fn memory(&self) -> usize {
         self.engine.hosts.memory() + BUFFER

@@ -5,14 +5,14 @@ use super::learner::Sent;
 use super::report::Report;
 use std::collections::VecDeque;
 
-/// What is known of the way to a peer.
+/// What is known of the path to a peer.
 #[derive(Debug, Default)]
-pub(super) struct Path {
+pub(super) struct PathReports {
     pub(super) delays: Delays,
-    /// Bytes that the peer has received, and that were lost on the way to it.
+    /// Bytes that the peer has received, and that were lost on the path to it.
     received: u64,
     lost: u64,
-    /// The share of bytes that is lost on the way, of late.
+    /// The share of bytes that is lost on the path, of late.
     loss: f64,
     /// The newest packet whose arrival was reported, and how many bytes had been sent to this peer with it.
     newest: Option<(Sent, f64)>,
@@ -29,7 +29,7 @@ pub(super) struct Reading {
     pub(super) point: Option<Point>,
 }
 
-impl Path {
+impl PathReports {
     /// Points that are remembered: a peer with a queue of its own reports a second later than others what was sent at the same time.
     const SEEN: usize = 64;
     /// Bytes that the share of losses remembers.
@@ -90,7 +90,7 @@ impl Path {
         ((nearest.0 - sent).abs() <= apart).then_some(nearest.1)
     }
 
-    /// The share of bytes that is lost on the way, of late.
+    /// The share of bytes that is lost on the path, of late.
     pub(super) fn loss(&self) -> f64 {
         self.loss
     }

@@ -1,4 +1,4 @@
-//! Several peers on one link: what of a delay is the queue of the link that they share, and what is one way's own.
+//! Several peers on one link: what of a delay is the queue of the link that they share, and what is one path's own.
 //!
 //! Points hold delays on one clock each and our own times, so that points of different peers compare. What most of the peers that are
 //! sent to see at the same time is the link's queue; what one has beyond that is its own: a terminal in the rain, or with a host that
@@ -7,7 +7,7 @@
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
 use super::learner::{Learner, News};
-use super::path::{Path, Reading};
+use super::path_reports::{PathReports, Reading};
 use super::prior::Belief;
 use super::report::Report;
 use super::trains::median;
@@ -16,11 +16,11 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use units::Duration;
 
-/// A peer's way over the link.
+/// A peer's path over the link.
 #[derive(Debug)]
-struct Way {
-    path: Path,
-    /// What its own queue tells; it counts while the way is narrow.
+struct PeerPath {
+    reports: PathReports,
+    /// What its own queue tells; it counts while the path is narrow.
     learner: Learner,
     is_narrow: bool,
     /// Bytes sent to the peer.
@@ -28,16 +28,16 @@ struct Way {
     latest_report: f64,
 }
 
-/// The ways to all peers.
+/// The paths to all peers.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
-    ways: BTreeMap<usize, Way>,
+pub(super) struct Paths {
+    paths: BTreeMap<usize, PeerPath>,
     totals: Counts,
     /// When the latest point of the link was sent.
     latest: f64,
 }
 
-/// A report's point as the link has it, and as the way has it.
+/// A report's point as the link has it, and as the path has it.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) link: Option<Point>,
@@ -46,7 +46,7 @@ pub(super) struct Shared {
     pub(super) has_others: bool,
 }
 
-impl Ways {
+impl Paths {
     /// Points that were sent at most this far apart saw the same queue.
     const TOGETHER: f64 = 0.08;
     /// Packets of a point; and what was sent this far apart was sent to peers that share the link.
@@ -54,11 +54,11 @@ impl Ways {
     const RECENTLY: f64 = 1.0;
     /// Who was sent something this long ago still shares the link, though a queue drains meanwhile.
     const AT_ALL: f64 = 3.0;
-    /// A peer that loses so much more than twice what others do loses it on its own way, or says so.
+    /// A peer that loses so much more than twice what others do loses it on its own path, or says so.
     const MUCH_LOSS: f64 = 0.1;
-    /// A way that carries this share of the link is not narrow any more.
+    /// A path that carries this share of the link is not narrow any more.
     const AS_WIDE: f64 = 0.95;
-    /// Without a report for so long, what a way was is forgotten.
+    /// Without a report for so long, what a path was is forgotten.
     const STALE: f64 = 30.0;
     /// Over this long it is seen how much a peer is sent.
     const SHARE: f64 = 0.2;
@@ -71,17 +71,17 @@ impl Ways {
         report: &Report,
         link: &mut Learner,
     ) -> Option<(Reading, f64)> {
-        let Self { ways, totals, .. } = self;
-        let way = ways.entry(peer.index()).or_insert_with(|| Way::new(link));
+        let Self { paths, totals, .. } = self;
+        let path = paths.entry(peer.index()).or_insert_with(|| PeerPath::new(link));
         let how = (link.point_length(), link.is_steady(now));
-        let learner = &mut way.learner;
-        let reading = way.path.read(report, (totals, peer.index()), how, |stamp| {
+        let learner = &mut path.learner;
+        let reading = path.reports.read(report, (totals, peer.index()), how, |stamp| {
             let arrived = stamp.arrived.as_secs_f64();
             link.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
                 || learner.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
         })?;
-        way.latest_report = now;
-        Some((reading, way.path.delays.noise()))
+        path.latest_report = now;
+        Some((reading, path.reports.delays.noise()))
     }
 
     /// What has arrived at all peers.
@@ -93,12 +93,12 @@ impl Ways {
     pub(super) fn share_out(&mut self, peer: PeerId, reading: &Reading, packet: f64) -> Shared {
         let Some(point) = reading.point else { return Shared::default() };
         // Where many share a slow link, each has a point seldom.
-        let apart = (packet * Self::POINT_PACKETS * self.ways.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
-        let others = self.ways.iter().filter(|(index, way)| **index != peer.index() && !way.is_narrow);
-        let together = others.filter_map(|(_, way)| way.path.queue_at(point.sent, apart));
+        let apart = (packet * Self::POINT_PACKETS * self.paths.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
+        let others = self.paths.iter().filter(|(index, path)| **index != peer.index() && !path.is_narrow);
+        let together = others.filter_map(|(_, path)| path.reports.queue_at(point.sent, apart));
         let mut queues: SmallVec<[f64; 16]> = together.collect();
         let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
-        let is_narrow = self.ways.get(&peer.index()).is_some_and(|way| way.is_narrow);
+        let is_narrow = self.paths.get(&peer.index()).is_some_and(|path| path.is_narrow);
         if queues.is_empty() {
             // Who is sent to alone has all of the delay to itself.
             let link = (!is_narrow).then_some(point);
@@ -120,25 +120,25 @@ impl Ways {
 
     /// Whether others than `peer` were sent to at about `sent`.
     fn has_others(&self, peer: PeerId, sent: f64) -> bool {
-        let mut others = self.ways.iter().filter(|(index, _)| **index != peer.index());
-        others.any(|(_, way)| way.path.queue_at(sent, Self::AT_ALL).is_some())
+        let mut others = self.paths.iter().filter(|(index, _)| **index != peer.index());
+        others.any(|(_, path)| path.reports.queue_at(sent, Self::AT_ALL).is_some())
     }
 
     /// How many peers there are.
     pub(super) fn len(&self) -> usize {
-        self.ways.len()
+        self.paths.len()
     }
 
     /// Whether a peer loses more than others do: what it loses is no concern of the link.
     pub(super) fn loses_alone(&self, peer: PeerId) -> bool {
-        let loss = |way: &Way| way.path.loss();
+        let loss = |path: &PeerPath| path.reports.loss();
         let mut others: SmallVec<[f64; 16]> =
-            self.ways.iter().filter(|(index, _)| **index != peer.index()).map(|(_, way)| loss(way)).collect();
-        let own = self.ways.get(&peer.index()).map_or(0.0, loss);
+            self.paths.iter().filter(|(index, _)| **index != peer.index()).map(|(_, path)| loss(path)).collect();
+        let own = self.paths.get(&peer.index()).map_or(0.0, loss);
         !others.is_empty() && own > Self::MUCH_LOSS + 2.0 * median(&mut others)
     }
 
-    /// Updates what is known of a peer's way. Returns until when to hold its data back.
+    /// Updates what is known of a peer's path. Returns until when to hold its data back.
     pub(super) fn learn(
         &mut self,
         now: f64,
@@ -148,106 +148,107 @@ impl Ways {
         point: Option<Point>,
         link: f64,
     ) -> Option<f64> {
-        let way = self.ways.get_mut(&peer.index())?;
-        if !way.is_narrow {
+        let path = self.paths.get_mut(&peer.index())?;
+        if !path.is_narrow {
             point?;
-            way.follow(link);
+            path.follow(link);
         }
         let newest = super::learner::Sent { position: reading.newest_own, ..reading.newest };
-        let noise = way.path.delays.noise();
+        let noise = path.reports.delays.noise();
         let news = News { newest, largest: report.largest, lost: &[], point, noise, counts: self.totals };
-        let before = way.learner.grown_at;
-        let judgement = way.learner.on_report(now, peer, &news);
+        let before = path.learner.grown_at;
+        let judgement = path.learner.on_report(now, peer, &news);
         if let Some(shift) = judgement.shift {
-            way.path.delays.shift(shift);
+            path.reports.delays.shift(shift);
         }
-        if way.learner.grown_at > before && !way.is_narrow {
-            way.is_narrow = true;
-        } else if way.is_narrow && way.learner.rate >= Self::AS_WIDE * link {
-            way.is_narrow = false;
-            way.learner.trains.end();
+        if path.learner.grown_at > before && !path.is_narrow {
+            path.is_narrow = true;
+        } else if path.is_narrow && path.learner.rate >= Self::AS_WIDE * link {
+            path.is_narrow = false;
+            path.learner.trains.end();
         }
         judgement.hold_until
     }
 
     /// What of a delay turned out to be no queue: of `seconds` for `peer`, and of as much as they have for the others.
     pub(super) fn shift_all(&mut self, peer: PeerId, seconds: f64) {
-        for (index, way) in &mut self.ways {
-            let queue = way.path.queue();
+        for (index, path) in &mut self.paths {
+            let queue = path.reports.queue();
             let shift = if *index == peer.index() { queue.max(seconds) } else { queue };
-            way.path.shift(shift);
+            path.reports.shift(shift);
         }
     }
 
-    /// The learner of a way that is narrow.
+    /// The learner of a path that is narrow.
     pub(super) fn narrow(&mut self, peer: PeerId) -> Option<&mut Learner> {
-        self.ways.get_mut(&peer.index()).filter(|way| way.is_narrow).map(|way| &mut way.learner)
+        self.paths.get_mut(&peer.index()).filter(|path| path.is_narrow).map(|path| &mut path.learner)
     }
 
-    /// Bytes per second of the train that is leaving on a narrow way.
+    /// Bytes per second of the train that is leaving on a narrow path.
     pub(super) fn train_leaving_at(&self) -> Option<f64> {
-        self.ways.values().find_map(|way| way.learner.trains.leaving_at())
+        self.paths.values().find_map(|path| path.learner.trains.leaving_at())
     }
 
-    /// To which peer a train is leaving on a narrow way.
+    /// To which peer a train is leaving on a narrow path.
     pub(super) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.ways.values().find_map(|way| way.learner.trains.leaving_to())
+        self.paths.values().find_map(|path| path.learner.trains.leaving_to())
     }
 
-    /// Whether a train on a narrow way has ended that sent ahead of its pace.
+    /// Whether a train on a narrow path has ended that sent ahead of its pace.
     pub(super) fn is_ahead(&self) -> bool {
-        self.ways.values().any(|way| way.is_narrow && way.learner.trains.is_ahead())
+        self.paths.values().any(|path| path.is_narrow && path.learner.trains.is_ahead())
     }
 
-    /// The pace to a peer whose way is narrow.
+    /// The pace to a peer whose path is narrow.
     pub(super) fn pace(&self, now: f64, peer: PeerId) -> Option<f64> {
-        let way = self.ways.get(&peer.index()).filter(|way| way.is_narrow && now - way.latest_report < Self::STALE)?;
-        Some(way.learner.trains.leaving_at().unwrap_or(way.learner.pace(now)))
+        let path =
+            self.paths.get(&peer.index()).filter(|path| path.is_narrow && now - path.latest_report < Self::STALE)?;
+        Some(path.learner.trains.leaving_at().unwrap_or(path.learner.pace(now)))
     }
 
     pub(super) fn on_sent(&mut self, now: f64, peer: PeerId, ip_bytes: usize) {
-        if let Some(way) = self.ways.get_mut(&peer.index()) {
-            way.own_bytes += ip_bytes as u64;
-            way.learner.on_sent(now, ip_bytes, way.own_bytes as f64);
+        if let Some(path) = self.paths.get_mut(&peer.index()) {
+            path.own_bytes += ip_bytes as u64;
+            path.learner.on_sent(now, ip_bytes, path.own_bytes as f64);
         }
     }
 
     pub(super) fn on_idle(&mut self) {
-        self.ways.values_mut().filter(|way| way.is_narrow).for_each(|way| way.learner.trains.end());
+        self.paths.values_mut().filter(|path| path.is_narrow).for_each(|path| path.learner.trains.end());
     }
 
     /// After an outage.
     pub(super) fn begin_anew(&mut self, now: f64) {
-        for way in self.ways.values_mut() {
-            way.path.interrupt();
-            way.learner.begin_anew(now);
+        for path in self.paths.values_mut() {
+            path.reports.interrupt();
+            path.learner.begin_anew(now);
         }
     }
 
     pub(super) fn forget(&mut self, peer: PeerId) {
-        self.ways.remove(&peer.index());
+        self.paths.remove(&peer.index());
     }
 }
 
-impl Way {
+impl PeerPath {
     /// Packets to one of many peers leave unevenly.
     const SLACK: f64 = 2.0;
 
     fn new(link: &Learner) -> Self {
         let belief = Belief { confidence: 1.0, ..link.belief };
-        let mut learner = Learner::new(belief, Duration::from_secs_f64(link.rtt.smoothed));
+        let mut learner = Learner::new(belief, Duration::from_secs_f64(link.rtt.smoothed)).with(link.parts);
         learner.end_guess();
         learner.slack = Self::SLACK;
         learner.is_alone = false;
-        Self { path: Path::default(), learner, is_narrow: false, own_bytes: 0, latest_report: 0.0 }
+        Self { reports: PathReports::default(), learner, is_narrow: false, own_bytes: 0, latest_report: 0.0 }
     }
 
-    /// As long as the way is no narrower than what the peer is sent, that is what is known of it.
+    /// As long as the path is no narrower than what the peer is sent, that is what is known of it.
     fn follow(&mut self, link: f64) {
         let learner = &mut self.learner;
         let ends = learner.points.front().zip(learner.points.back());
         let sent = ends
-            .filter(|(first, last)| last.sent - first.sent >= Ways::SHARE)
+            .filter(|(first, last)| last.sent - first.sent >= Paths::SHARE)
             .map(|(first, last)| last.sent_since(first));
         learner.set(sent.unwrap_or(link).min(link), EstimateSource::Queue);
     }
@@ -265,12 +266,12 @@ mod tests {
     const PEERS: usize = 4;
 
     /// Half a minute of packets to all peers in turn at `pace` times the link's rate; what the first one's stamps are late by at a time.
-    /// Returns the estimate of the link, and the pace of each way that is narrow.
+    /// Returns the estimate of the link, and the pace of each path that is narrow.
     fn run(pace: f64, late: impl Fn(f64) -> f64) -> (f64, Vec<Option<f64>>) {
         let belief = Prior::Configured(Rate::from_bps((RATE * 8.0) as u64)).belief(Duration::from_millis(550), None);
         let mut link = Learner::new(belief, Duration::from_millis(550));
         link.end_guess();
-        let (mut ways, mut free, mut now) = (Ways::default(), 0.0f64, 0.0);
+        let (mut paths, mut free, mut now) = (Paths::default(), 0.0f64, 0.0);
         for k in 0..15_000u64 {
             let sent = k as f64 * 1500.0 / (RATE * pace);
             free = free.max(sent) + 1500.0 / RATE;
@@ -293,16 +294,16 @@ mod tests {
                 ..Report::default()
             };
             now = free + 0.55;
-            ways.on_sent(now, peer, 1500);
+            paths.on_sent(now, peer, 1500);
             link.on_sent(now, 1500, position as f64);
-            let Some((reading, noise)) = ways.read(now, peer, &report, &mut link) else { continue };
-            let shared = ways.share_out(peer, &reading, link.packets(1.0));
-            link.peers = ways.len();
-            let (newest, largest, counts) = (reading.newest, report.largest, ways.counts());
+            let Some((reading, noise)) = paths.read(now, peer, &report, &mut link) else { continue };
+            let shared = paths.share_out(peer, &reading, link.packets(1.0));
+            link.peers = paths.len();
+            let (newest, largest, counts) = (reading.newest, report.largest, paths.counts());
             link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts });
-            ways.learn(now, peer, &report, &reading, shared.own, link.rate);
+            paths.learn(now, peer, &report, &reading, shared.own, link.rate);
         }
-        (link.rate, (0..PEERS).map(|index| ways.pace(now, PeerId(index as u32))).collect())
+        (link.rate, (0..PEERS).map(|index| paths.pace(now, PeerId(index as u32))).collect())
     }
 
     #[test]
