@@ -65,7 +65,9 @@ pub const MAX_DATAGRAM_OVERHEAD: u16 = (HEADERS + PROTECTION + STREAM_HEADER) as
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// The control takes its window from a layer below that QUIC does not hear.
-    #[error("control `{control}` takes its window from the layer below, which QUIC does not hear: take another control")]
+    #[error(
+        "control `{control}` takes its window from the layer below, which QUIC does not hear: take another control"
+    )]
     NeedsCapacity {
         /// The control's name.
         control: &'static str,

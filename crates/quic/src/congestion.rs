@@ -86,8 +86,11 @@ impl Congestion {
         let ack = Ack { state: self.state(), ..*ack };
         if self.control.governs_window() {
             self.control.on_ack(&ack, &mut self.window);
-        } else if after_reduction > 0 && ack.marked == 0 && ack.is_window_limited {
-            self.control.grow(&Ack { acked: after_reduction, ..ack }, &mut self.window);
+        } else if after_reduction > ack.marked
+            && ack.is_window_limited
+            && (ack.marked == 0 || self.control.grows_beside_marks())
+        {
+            self.control.grow(&Ack { acked: after_reduction - ack.marked, ..ack }, &mut self.window);
         }
     }
 

@@ -279,7 +279,10 @@ impl Connection {
         self.handshake.probe();
         oldest.iter().filter_map(|content| content.message).for_each(|message| self.handshake.send_again(message));
         if !self.outgoing.has_work() || !self.handshake.may_send() {
-            oldest.iter().filter_map(|content| content.stream.clone()).for_each(|range| self.outgoing.send_again(range));
+            oldest
+                .iter()
+                .filter_map(|content| content.stream.clone())
+                .for_each(|range| self.outgoing.send_again(range));
         }
         self.is_ping_due = true;
     }
@@ -368,8 +371,8 @@ impl Connection {
             return None;
         }
         let mut packet = self.empty(now);
-        let frames = packet.ack.as_ref().map_or(0, crate::AckFrame::size)
-            + if self.incoming.is_due() { LIMITS } else { 0 };
+        let frames =
+            packet.ack.as_ref().map_or(0, crate::AckFrame::size) + if self.incoming.is_due() { LIMITS } else { 0 };
         let room = self.config.max_datagram_size().saturating_sub(PROTECTION + STREAM_HEADER + frames);
         if has_stream && !self.may_leave(now) {
             if !self.incoming.is_due() {

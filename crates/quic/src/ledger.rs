@@ -225,13 +225,7 @@ impl Ledger {
         arrivals
     }
 
-    fn arrive(
-        &mut self,
-        number: u64,
-        reduced_at: u64,
-        arrivals: &mut Arrivals,
-        tell: &mut dyn FnMut(Fate, &Content),
-    ) {
+    fn arrive(&mut self, number: u64, reduced_at: u64, arrivals: &mut Arrivals, tell: &mut dyn FnMut(Fate, &Content)) {
         let record = &mut self.records[(number - self.base) as usize];
         let (size, snapshot) = (u64::from(record.size), record.snapshot);
         match std::mem::replace(&mut record.state, State::Acked) {
@@ -286,12 +280,7 @@ impl Ledger {
     }
 
     /// Finds what is lost now (DetectAndRemoveLostPackets). Calls `tell` for each.
-    pub(crate) fn find_losses(
-        &mut self,
-        now: Instant,
-        rule: LossRule,
-        tell: &mut dyn FnMut(Fate, &Content),
-    ) -> Losses {
+    pub(crate) fn find_losses(&mut self, now: Instant, rule: LossRule, tell: &mut dyn FnMut(Fate, &Content)) -> Losses {
         let mut losses = Losses::default();
         let Some(largest) = self.largest_acked else { return losses };
         let mut from = self.base;

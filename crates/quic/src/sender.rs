@@ -98,7 +98,13 @@ impl Sender {
     }
 
     fn facts(&self, now: Instant) -> Facts {
-        Facts { now, sent: self.ledger.sent(), next: self.ledger.next_number(), srtt: self.rtt.measured(), min_rtt: self.rtt.min() }
+        Facts {
+            now,
+            sent: self.ledger.sent(),
+            next: self.ledger.next_number(),
+            srtt: self.rtt.measured(),
+            min_rtt: self.rtt.min(),
+        }
     }
 
     /// An acknowledgement. Calls `tell` for each packet that arrived or was lost. Ignores one of what was never sent.
@@ -150,11 +156,8 @@ impl Sender {
         let lost = self.find_losses(ack.now, tell);
         // What has arrived was sent before a reduction that comes with its acknowledgement.
         let after_reduction = if self.counters.recoveries == before { arrivals.after_reduction } else { 0 };
-        let rate = ack.rate.map(|rate| tcp::RateSample {
-            total_lost: rate.total_lost + lost,
-            lost: rate.lost + lost,
-            ..rate
-        });
+        let rate =
+            ack.rate.map(|rate| tcp::RateSample { total_lost: rate.total_lost + lost, lost: rate.lost + lost, ..rate });
         let ack = Ack { rate, lost, in_flight: self.ledger.in_flight(), ..*ack };
         self.congestion.on_ack(&ack, after_reduction);
     }

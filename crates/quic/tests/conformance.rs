@@ -65,7 +65,10 @@ impl Client {
         let sent: Vec<_> = std::iter::from_fn(|| self.connection.poll_transmit(self.now)).collect();
         self.log.extend(sent.clone());
         let numbers: Vec<_> = self.log.iter().map(|packet| packet.number).collect();
-        assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "no number is left out or used twice: {numbers:?}");
+        assert!(
+            numbers.iter().copied().eq(0..numbers.len() as u64),
+            "no number is left out or used twice: {numbers:?}"
+        );
         sent
     }
 
@@ -173,7 +176,11 @@ fn a_packet_is_lost_nine_eighths_of_a_round_trip_after_it_left() {
     assert!(client.drain().is_empty());
     assert!((client.run_timer() - 12.5).abs() < 0.01, "{:?}", client.now);
     assert_eq!(client.drain().len(), 1);
-    assert_eq!(client.connection.metrics().counters.lost, 1, "the third left later than the second: nothing is known of it");
+    assert_eq!(
+        client.connection.metrics().counters.lost,
+        1,
+        "the third left later than the second: nothing is known of it"
+    );
 }
 
 #[test]

@@ -137,7 +137,8 @@ fn over_tcp(there: LinkConfig, bytes: u64) -> f64 {
             }
         }
         let arrivals = links.iter().filter_map(link::Link::next_timeout);
-        now = ends.iter().filter_map(tcp::Connection::next_timeout).chain(arrivals).min().expect("something is to come");
+        now =
+            ends.iter().filter_map(tcp::Connection::next_timeout).chain(arrivals).min().expect("something is to come");
         for (from, link) in links.iter_mut().enumerate() {
             while let Some(outcome) = link.poll(now) {
                 if let link::Outcome::Departure { packet, .. } = outcome {
