@@ -77,6 +77,8 @@ struct Losses {
     bytes: u64,
     /// Bytes, ever.
     total: u64,
+    /// The latest transmission found lost that was none of a segment's first.
+    again: Option<u64>,
     /// Losses not yet reported; kept only for a control that follows losses.
     #[expect(clippy::box_collection, reason = "a connection whose control does not ask stays small")]
     untold: Option<Box<Vec<LostSegment>>>,
@@ -84,7 +86,7 @@ struct Losses {
 
 impl Losses {
     fn new() -> Self {
-        Self { ranges: RangeSet::new(), bytes: 0, total: 0, untold: None }
+        Self { ranges: RangeSet::new(), bytes: 0, total: 0, again: None, untold: None }
     }
 
     /// Takes the segment of `record`, which is in flight.
@@ -93,6 +95,9 @@ impl Losses {
         self.ranges.insert(record.seq..record.end());
         self.bytes += span;
         self.total += span;
+        if record.is_retransmitted {
+            self.again = self.again.max(Some(record.transmission));
+        }
         if let Some(untold) = &mut self.untold {
             untold.push(LostSegment {
                 seq: record.seq,
@@ -278,6 +283,16 @@ impl Scoreboard {
     /// Bytes found lost in all.
     pub fn total_lost(&self) -> u64 {
         self.lost.total
+    }
+
+    /// How many transmissions there were.
+    pub fn transmissions(&self) -> u64 {
+        self.transmissions
+    }
+
+    /// The number of the latest retransmission that was itself found lost.
+    pub fn lost_again(&self) -> Option<u64> {
+        self.lost.again
     }
 
     /// Segments found lost are kept from now on until [`Scoreboard::take_losses`].
