@@ -640,7 +640,8 @@ fn faults_of_quic_name_the_key_and_what_is_known() {
     assert!(one(&["flow.file.quic=cubik"]).contains("cubic"));
     assert!(one(&["flow.file.quic=cubic", "flow.file.tcp=cubic"]).contains("the flow has `tcp`, too"));
     assert!(one(&["flow.voice.quic=cubic"]).contains("flow.voice.quic: udp has no QUIC"));
-    assert!(one(&["quic.x.packet_size=1000B"]).contains("quic.x.packet_size: 1000B is not from 1228B to 65535B"));
+    let small = one(&["quic.x.packet_size=1000B"]);
+    assert!(small.contains("quic.x.packet_size: ") && small.contains("is not from 1228B to 65535B"), "{small}");
     assert!(one(&["quic.x={ stream_window = \"1MB\", stream_window_max = \"1kB\" }"]).contains("quic.x.stream_window"));
     assert!(one(&["quic.x={ control = \"dctcp\", ecn = \"off\" }"]).contains("quic.x.ecn: control `dctcp`"));
     assert!(one(&["quic.cubic.control=newreno"]).contains("newreno is not what cubic is"));
