@@ -21,6 +21,8 @@ pub(super) struct Rack {
     recovery_point: u64,
     /// Transmissions until the window was last lowered: a later one that is lost tells of congestion since.
     lowered_at: u64,
+    /// The latest retransmission that detection has found lost.
+    lost_again: Option<u64>,
     is_due: bool,
     wants_proportional: bool,
     proportional: Option<RateReduction>,
@@ -69,6 +71,7 @@ impl Rack {
             state: LossState::Open,
             recovery_point: 0,
             lowered_at: 0,
+            lost_again: None,
             is_due: false,
             wants_proportional: config.proportional_rate_reduction,
             proportional: None,
@@ -118,9 +121,9 @@ impl Rack {
     fn detect(&mut self, now: Instant, out: &mut Outstanding) -> u64 {
         let Some(newest) = self.newest else { return 0 };
         let wait = self.rtt + self.reordering_window(out);
-        let (found, due) = out.board.mark_lost_by_time(now, newest, wait);
-        self.reorder_timer = due;
-        found
+        let overdue = out.board.mark_lost_by_time(now, newest, wait);
+        (self.reorder_timer, self.lost_again) = (overdue.rest_at, overdue.lost_again);
+        overdue.lost
     }
 
     fn begin(&mut self, now: Instant, out: &mut Outstanding) {
@@ -151,7 +154,7 @@ impl Rack {
     /// Retransmissions were lost. Where one of them left after the window was lowered, that was not enough: it is lowered again, from what it
     /// was lowered to. `found` bytes were found lost.
     fn lower_again(&mut self, now: Instant, found: u64, out: &mut Outstanding) {
-        let is_news = out.board.lost_again().is_some_and(|transmission| transmission >= self.lowered_at);
+        let is_news = self.lost_again.is_some_and(|transmission| transmission >= self.lowered_at);
         if !self.rules.lowers_again || self.state == LossState::Open || !is_news {
             return;
         }
