@@ -171,7 +171,7 @@ impl Sockets {
                 tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).map_err(text)?;
                 tcp.write(packet).map_err(text)
             }
-            Body::Udp { .. } | Body::Datagram(_) => {
+            Body::Udp { .. } | Body::Quic { .. } | Body::Datagram(_) => {
                 let ip = ip(IpNumber::UDP)?;
                 ip.write(packet).map_err(text)?;
                 let udp = UdpHeader::with_ipv4_checksum(ports[0], ports[1], &ip, &zeros(record, 28)).map_err(text)?;
@@ -195,9 +195,7 @@ impl Sockets {
             .map_err(|_| format!("{} is more than an IP packet holds", record.size))?;
         let mut header = Ipv4Header::new(payload, 64, protocol, source, destination).map_err(text)?;
         header.dont_fragment = true;
-        if let Body::Tcp(segment) = &record.body {
-            header.ecn = IpEcn::try_new(segment.ecn.bits()).map_err(text)?;
-        }
+        header.ecn = IpEcn::try_new(record.body.ecn().bits()).map_err(text)?;
         header.header_checksum = header.calc_header_checksum();
         Ok(header)
     }

@@ -47,7 +47,7 @@ impl FlowConfig {
     /// Whether it comes to an end by itself.
     pub fn has_end(&self) -> bool {
         match &self.traffic {
-            Traffic::Tcp { application, .. } => application.has_end(),
+            Traffic::Tcp { application, .. } | Traffic::Quic { application, .. } => application.has_end(),
             Traffic::Udp { .. } => false,
             Traffic::Ping { count, .. } => count.is_some(),
         }
@@ -79,6 +79,10 @@ impl Traffic {
                 for (end, config) in [("client", client), ("server", server)] {
                     config.validate().map_err(|error| format!("`{end}`: {error}"))?;
                 }
+                application.validate()
+            }
+            Traffic::Quic { ends, application } => {
+                ends.validate().map_err(|fault| fault.to_string())?;
                 application.validate()
             }
             Traffic::Udp { rate, packet_size, on_off } => {
@@ -167,6 +171,13 @@ pub enum Traffic {
         /// What the two say to each other.
         application: Application,
     },
+    /// A QUIC connection, opened by the client.
+    Quic {
+        /// How both ends behave.
+        ends: Arc<quic::Config>,
+        /// What the two say to each other.
+        application: Application,
+    },
     /// UDP at a constant rate, from the client to the server.
     Udp {
         /// IP bytes, headers included, each second.
@@ -196,7 +207,7 @@ pub struct OnOff {
     pub off: Distribution<Duration>,
 }
 
-/// What an application does over a TCP connection.
+/// What an application does over a connection of TCP or QUIC.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Application {
     /// One file, after which the sender closes; complete when its last byte is at the receiver.

@@ -21,6 +21,7 @@ pub mod link_file;
 mod network;
 mod preset;
 mod problem;
+mod quic_endpoint;
 mod reader;
 mod resolve;
 mod routing;

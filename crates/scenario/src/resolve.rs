@@ -5,6 +5,7 @@ use crate::Reader;
 use crate::format::{self, flow::Start};
 use crate::link::NoQueue;
 use crate::preset::Preset;
+use crate::quic_endpoint;
 use crate::routing::{Routing, UnderWay, UpTimes};
 use crate::{
     Accept, DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Profile, Record, Satpep2003,
@@ -45,10 +46,13 @@ pub(crate) struct Sound {
     pub(crate) document: Node,
     pub(crate) scenario: Scenario,
     endpoints: Endpoints,
+    quic: QuicEndpoints,
 }
 
 /// The endpoints that flows may name.
 type Endpoints = Arc<BTreeMap<String, Arc<tcp::Config>>>;
+/// The same of QUIC.
+type QuicEndpoints = Arc<BTreeMap<String, Arc<quic::Config>>>;
 
 /// Resolves `document`, whose faults so far are `faults`, and adds to them. What is the same in `sound` is taken from there.
 pub(crate) fn resolve(
@@ -58,17 +62,18 @@ pub(crate) fn resolve(
     read: Reader<'_>,
     faults: &mut Vec<Fault>,
 ) -> Option<Sound> {
-    let (network, endpoints) = (Arc::default(), Endpoints::default());
-    let mut resolver = Resolver { document: &document, sound, read, faults, network, endpoints, complete: true };
+    let (network, endpoints, quic) = (Arc::default(), Endpoints::default(), QuicEndpoints::default());
+    let mut resolver = Resolver { document: &document, sound, read, faults, network, endpoints, quic, complete: true };
     resolver.network();
     resolver.endpoints();
+    resolver.quic_endpoints();
     let (flows, groups) = resolver.flows();
     let gateways = resolver.gateways(&groups);
     let (seeds, settings) = (resolver.seeds(), resolver.settings());
-    let Resolver { network, endpoints, .. } = resolver;
+    let Resolver { network, endpoints, quic, .. } = resolver;
     let variant = variant.map(str::to_owned);
     let scenario = Scenario { variant, seeds: seeds?, network, flows, groups, gateways, settings: settings? };
-    Some(Sound { document, scenario, endpoints })
+    Some(Sound { document, scenario, endpoints, quic })
 }
 
 struct Resolver<'a> {
@@ -78,6 +83,7 @@ struct Resolver<'a> {
     faults: &'a mut Vec<Fault>,
     network: Arc<Network>,
     endpoints: Endpoints,
+    quic: QuicEndpoints,
     /// Whether every node and link of the document is in the network.
     complete: bool,
 }
@@ -299,7 +305,7 @@ impl<'a> Resolver<'a> {
 
     /// Every flow, and what the document calls it.
     fn flows(&mut self) -> (Vec<FlowConfig>, Arc<[String]>) {
-        if let Some(Sound { scenario, .. }) = self.sound_with(&["nodes", "link", "flow", "tcp", "record"]) {
+        if let Some(Sound { scenario, .. }) = self.sound_with(&["nodes", "link", "flow", "tcp", "quic", "record"]) {
             return (scenario.flows.clone(), Arc::clone(&scenario.groups));
         }
         let recorded = self.document.get("record").and_then(|record| record.get("flows"));
@@ -376,6 +382,10 @@ impl<'a> Resolver<'a> {
             (_, _, Some(exchange)) => exchange.resolve()?,
             _ => return Err(format!("expected one of {}", APPLICATIONS.join(", "))),
         };
+        if let Some(name) = &flow.quic {
+            let ends = self.quic.get(&*name.0).cloned().ok_or_else(|| format!("quic {} has a fault", name.0))?;
+            return Ok(Traffic::Quic { ends, application });
+        }
         let name = flow.tcp.as_ref().map_or(DEFAULT_TCP, |name| &name.0);
         let server = flow.server_tcp.as_ref().map_or(name, |name| &name.0);
         let endpoint = |name: &str| self.endpoints.get(name).cloned().ok_or_else(|| format!("tcp {name} has a fault"));
@@ -424,7 +434,52 @@ impl<'a> Resolver<'a> {
             }
             known &= self.endpoint(value, &format!("flow.{flow}.{key}")).is_some();
         }
-        known
+        let Some(value) = node.get("quic") else { return known };
+        let path = format!("flow.{flow}.quic");
+        if matches!(does, "udp" | "ping") {
+            self.fault(value, format!("{path}: {does} has no QUIC"));
+        }
+        for key in ["tcp", "server_tcp"] {
+            if node.get(key).is_some() {
+                self.fault(value, format!("{path}: the flow has `{key}`, too: give one of them"));
+            }
+        }
+        self.is_quic_known(value, &path) && known
+    }
+
+    /// Whether there are QUIC endpoints of the name that `value` holds, a value of `path`.
+    fn is_quic_known(&mut self, value: &Node, path: &str) -> bool {
+        let Some(name) = value.text() else { return false };
+        let sections = self.document.get("quic").map_or(&[][..], Node::entries);
+        let controls: Vec<&str> = quic_endpoint::controls().collect();
+        let names = sections.iter().map(|entry| &*entry.key).chain(controls.iter().copied());
+        if names.clone().all(|known| known != name) {
+            let near = suggestion(name, names);
+            self.fault(value, format!("{path}: there is no control and no [quic.{name}]{near}"));
+        }
+        self.quic.contains_key(name)
+    }
+
+    /// The QUIC endpoints that flows may name: one for each control, and those of the file, which come first.
+    fn quic_endpoints(&mut self) {
+        if let Some(sound) = self.sound_with(&["quic"]) {
+            self.quic = Arc::clone(&sound.quic);
+            return;
+        }
+        let presets = quic_endpoint::controls().filter_map(|name| Some((name, quic_endpoint::preset(name)?)));
+        let mut endpoints: BTreeMap<_, _> = presets.map(|(name, config)| (name.to_owned(), Arc::new(config))).collect();
+        for entry in self.document.get("quic").map_or(&[][..], Node::entries) {
+            let name = &*entry.key;
+            endpoints.remove(name);
+            let Some(section) = self.typed::<format::quic::Quic>(&entry.node, &["quic", name]) else { continue };
+            match section.resolve(name) {
+                Ok(config) => {
+                    endpoints.insert(name.to_owned(), Arc::new(config));
+                }
+                Err((key, problem)) => self.fault(entry.node.at(key), format!("quic.{name}.{key}: {problem}")),
+            }
+        }
+        self.quic = Arc::new(endpoints);
     }
 
     /// The endpoints whose name `value` holds, a value of `path`.
@@ -441,7 +496,7 @@ impl<'a> Resolver<'a> {
 
     /// The pairs; `groups` are the names under which the flows stand in the document.
     fn gateways(&mut self, groups: &[String]) -> Vec<GatewayConfig> {
-        if let Some(sound) = self.sound_with(&["nodes", "link", "flow", "tcp", "gateway"]) {
+        if let Some(sound) = self.sound_with(&["nodes", "link", "flow", "tcp", "quic", "gateway"]) {
             return sound.scenario.gateways.clone();
         }
         self.named("gateway").into_iter().filter_map(|(name, node)| self.gateway(&name, node, groups)).collect()

@@ -52,6 +52,7 @@ const SECTIONS: &[Section] = &[
     Section::new("resume", "SavedPath"),
     Section::new("capacity", "Capacity"),
     Section::new("tuning", "Tuning"),
+    Section::new("quic", "Quic"),
     Section::new("gateway", "Gateway"),
     Section::new("satpep", "SatpepSettings"),
     Section::new("class", "Class"),

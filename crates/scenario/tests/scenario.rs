@@ -606,3 +606,43 @@ fn a_pair_has_flows_that_pass_it_by_and_limits() {
         assert!(faults.iter().any(|fault| fault.contains(says)), "{wrong}: {faults:#?}");
     }
 }
+
+#[test]
+fn a_flow_over_quic_names_a_control_or_a_table() {
+    let quic = |text: &str, overrides: &[&str]| {
+        let scenario = accepted(text, overrides);
+        let Traffic::Quic { ends, application } = &scenario.flows[0].traffic else { panic!("a file goes over QUIC") };
+        assert!(matches!(application, Application::Bulk { .. }));
+        ends.as_ref().clone()
+    };
+    let plain = quic(SMALL, &["flow.file.quic=newreno"]);
+    assert_eq!((plain.control.name, plain.packet_size, plain.initial_window), ("reno", 1500, 10.0));
+    assert_eq!(quic(SMALL, &["flow.file.quic=prague"]).ecn, units::Ecn::Ect1);
+    let table = SMALL.to_owned()
+        + "[quic.mine]\ncontrol = \"cubic\"\npacket_size = \"1280B\"\nzero_rtt = true\nstream_window = \"64KiB\"\n\
+           stream_window_max = \"6MiB\"\nmax_ack_delay = \"10ms\"\n";
+    let mine = quic(&table, &["flow.file.quic=mine"]);
+    assert_eq!((mine.control.name, mine.packet_size, mine.zero_rtt), ("cubic", 1280, true));
+    assert_eq!((mine.stream_window.size, mine.stream_window.most), (Bytes::new(64 << 10), Bytes::new(6 << 20)));
+    assert_eq!((mine.initial_window, mine.max_ack_delay), (10.0, Duration::from_millis(10)));
+}
+
+#[test]
+fn faults_of_quic_name_the_key_and_what_is_known() {
+    let one = |overrides: &[&str]| {
+        let faults = faults(SMALL, overrides);
+        assert_eq!(faults.len(), 1, "{faults:#?}");
+        faults[0].clone()
+    };
+    let unknown = one(&["flow.file.quic=nothing"]);
+    assert!(unknown.contains("flow.file.quic: there is no control and no [quic.nothing]; known are"), "{unknown}");
+    assert!(unknown.contains("newreno") && unknown.contains("cubic"), "{unknown}");
+    assert!(one(&["flow.file.quic=cubik"]).contains("cubic"));
+    assert!(one(&["flow.file.quic=cubic", "flow.file.tcp=cubic"]).contains("the flow has `tcp`, too"));
+    assert!(one(&["flow.voice.quic=cubic"]).contains("flow.voice.quic: udp has no QUIC"));
+    let small = one(&["quic.x.packet_size=1000B"]);
+    assert!(small.contains("quic.x.packet_size: ") && small.contains("is not from 1228B to 65535B"), "{small}");
+    assert!(one(&["quic.x={ stream_window = \"1MB\", stream_window_max = \"1kB\" }"]).contains("quic.x.stream_window"));
+    assert!(one(&["quic.x={ control = \"dctcp\", ecn = \"off\" }"]).contains("quic.x.ecn: control `dctcp`"));
+    assert!(one(&["quic.cubic.control=newreno"]).contains("newreno is not what cubic is"));
+}

@@ -1,21 +1,22 @@
 //! What sits at the ends of flows.
 
 mod application;
+mod connection;
+mod endpoint;
 mod ns2_clock;
 mod outcome;
 mod ping;
 mod place;
 mod rtt;
-mod tcp;
 mod udp;
 
 pub(crate) use self::outcome::Progress;
 pub(crate) use self::place::{Place, TIMERS};
 
+use self::connection::{Connection, Setup};
 use self::outcome::Outcome;
 use self::ping::Ping;
 use self::place::APPLICATION;
-use self::tcp::Tcp;
 use self::udp::Udp;
 use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::Wire;
@@ -28,7 +29,8 @@ use units::{Bytes, CounterRandom, Instant};
 /// not wait for memory.
 #[derive(Debug)]
 pub(crate) enum Agent {
-    Tcp(Box<Tcp>),
+    Tcp(Box<Connection<::tcp::Connection>>),
+    Quic(Box<Connection<quic::Connection>>),
     Udp(Box<Udp>),
     Ping(Box<Ping>),
 }
@@ -46,8 +48,13 @@ impl Agent {
         match &flow.traffic {
             Traffic::Tcp { client, server, application } => {
                 let records_changes = records_changes && flow.record;
-                let configs = seeded(client, server, seed);
-                Agent::Tcp(Box::new(Tcp::new(place, configs, application, random, stop, records_changes)))
+                let setup = Setup { place, application, random, stop, records_changes };
+                Agent::Tcp(Box::new(Connection::tcp(setup, seeded(client, server, seed))))
+            }
+            Traffic::Quic { ends, application } => {
+                let records_changes = records_changes && flow.record;
+                let setup = Setup { place, application, random, stop, records_changes };
+                Agent::Quic(Box::new(Connection::quic(setup, &ends.seeded(seed))))
             }
             Traffic::Udp { rate, packet_size, on_off } => {
                 Agent::Udp(Box::new(Udp::new(place, *rate, *packet_size, *on_off, random, stop)))
@@ -60,10 +67,16 @@ impl Agent {
 
     /// Puts `control` in the place of the one with which it sends its data.
     pub(crate) fn set_control(&mut self, control: Box<dyn Control>) -> Result<(), String> {
-        let Agent::Tcp(tcp) = self else {
-            return Err("it is no TCP flow, and has no congestion control".to_owned());
-        };
-        tcp.set_control(control).map_err(|error| error.to_string())
+        match self {
+            Agent::Tcp(tcp) => tcp.set_control(control).map_err(|error| error.to_string()),
+            Agent::Quic(quic) => {
+                quic.set_control(control);
+                Ok(())
+            }
+            Agent::Udp(_) | Agent::Ping(_) => {
+                Err("it is no flow of TCP or QUIC, and has no congestion control".to_owned())
+            }
+        }
     }
 
     /// A packet has come: reads its parcel, and releases it.
@@ -82,6 +95,13 @@ impl Agent {
                 wire.parcels.release(id);
                 tcp.serve(wire, port)
             }
+            (Agent::Quic(quic), Body::Quic { id: packet, ecn }) => {
+                let (port, packet, ecn) = (*port, *packet, *ecn);
+                wire.parcels.release(id);
+                let Some(packet) = wire.quic_packets.take(packet) else { return Progress::GoesOn };
+                quic.take(wire.now, port, &(packet, ecn));
+                quic.serve(wire, port)
+            }
             (Agent::Ping(ping), body) => {
                 let body = *body;
                 wire.parcels.release(id);
@@ -91,7 +111,7 @@ impl Agent {
                 wire.parcels.release(id);
                 udp.handle_packet(wire)
             }
-            (Agent::Tcp(_), _) => Progress::GoesOn,
+            (Agent::Tcp(_) | Agent::Quic(_), _) => Progress::GoesOn,
         }
     }
 
@@ -105,6 +125,8 @@ impl Agent {
         match self {
             Agent::Tcp(tcp) if timer == APPLICATION => tcp.handle_application_timeout(wire),
             Agent::Tcp(tcp) => tcp.handle_timeout(wire, timer),
+            Agent::Quic(quic) if timer == APPLICATION => quic.handle_application_timeout(wire),
+            Agent::Quic(quic) => quic.handle_timeout(wire, timer),
             Agent::Udp(udp) => udp.handle_timeout(wire),
             Agent::Ping(ping) => ping.handle_timeout(wire),
         }
@@ -112,15 +134,20 @@ impl Agent {
 
     /// Its state now.
     pub(crate) fn sample(&self, flow: u32, at: Instant) -> FlowSample {
-        if let Agent::Tcp(tcp) = self {
-            return tcp.sample(at);
+        match self {
+            Agent::Tcp(tcp) => tcp.sample(at),
+            Agent::Quic(quic) => quic.sample(at),
+            _ => FlowSample { flow, at, delivered: Bytes::new(self.outcome().bytes), ..FlowSample::default() },
         }
-        FlowSample { flow, at, delivered: Bytes::new(self.outcome().bytes), ..FlowSample::default() }
     }
 
     /// Whether it is a connection that has delivered everything and is not closed.
     pub(crate) fn is_closing(&self) -> bool {
-        if let Agent::Tcp(tcp) = self { tcp.is_closing() } else { false }
+        match self {
+            Agent::Tcp(tcp) => tcp.is_closing(),
+            Agent::Quic(quic) => quic.is_closing(),
+            Agent::Udp(_) | Agent::Ping(_) => false,
+        }
     }
 
     /// Bytes that it occupies, roughly.
@@ -128,6 +155,7 @@ impl Agent {
         size_of::<Self>()
             + match self {
                 Agent::Tcp(tcp) => size_of_val(&**tcp),
+                Agent::Quic(quic) => size_of_val(&**quic),
                 Agent::Udp(udp) => size_of_val(&**udp),
                 Agent::Ping(ping) => size_of_val(&**ping),
             }
@@ -136,6 +164,7 @@ impl Agent {
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Agent::Tcp(tcp) => tcp.outcome(),
+            Agent::Quic(quic) => quic.outcome(),
             Agent::Udp(udp) => udp.outcome(),
             Agent::Ping(ping) => ping.outcome(),
         }

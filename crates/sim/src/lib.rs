@@ -1,4 +1,4 @@
-//! A packet-level discrete-event simulator of TCP over satellite links, sans-IO: it runs the very links and endpoints
+//! A packet-level discrete-event simulator of TCP and QUIC over satellite links, sans-IO: it runs the very links and endpoints
 //! that the emulator and the gateway run, in virtual time.
 //!
 //! It runs what the crate `scenario` describes: a [`Network`] is nodes and duplex links; flows ([`FlowConfig`]) say who sends
@@ -13,6 +13,7 @@ mod gateway_report;
 mod heads;
 mod ns2_times;
 mod packet;
+mod quic_packets;
 mod report;
 mod routes;
 pub mod satpep2003;
@@ -23,6 +24,7 @@ mod wire;
 pub use gateway_report::{GatewayReport, SessionReport, StreamReport, TransitionReport, TransportReport};
 pub use heads::DatagramId;
 pub use packet::{Body, PacketRecord};
+pub use quic_packets::QuicPacketId;
 pub use report::{
     CapacitySample, CarrierReport, FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped,
     TerminalReport,

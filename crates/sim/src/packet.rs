@@ -2,6 +2,7 @@
 
 use crate::NodeId;
 use crate::heads::DatagramId;
+use crate::quic_packets::QuicPacketId;
 use tcp::Flags;
 use units::{Bytes, Ecn, Instant};
 
@@ -103,8 +104,10 @@ impl Parcels {
     /// A packet that a queue has marked is where it was sent.
     #[cold]
     pub(crate) fn mark(&mut self, id: ParcelId) {
-        if let Body::Tcp(segment) = &mut self.places[id.0 as usize].body {
-            segment.ecn = Ecn::CongestionExperienced;
+        match &mut self.places[id.0 as usize].body {
+            Body::Tcp(segment) => segment.ecn = Ecn::CongestionExperienced,
+            Body::Quic { ecn, .. } => *ecn = Ecn::CongestionExperienced,
+            _ => {}
         }
     }
 
@@ -132,6 +135,13 @@ pub enum Body {
     Tcp(tcp::Segment),
     /// A datagram of the satellite transport, from a gateway to its peer.
     Datagram(DatagramId),
+    /// A packet of QUIC.
+    Quic {
+        /// Which.
+        id: QuicPacketId,
+        /// The ECN field of its IP packet.
+        ecn: Ecn,
+    },
     /// A UDP datagram, by number.
     Udp {
         /// From 0.
@@ -154,6 +164,16 @@ pub enum Body {
 }
 
 impl Body {
+    /// The ECN field of its IP packet.
+    #[inline]
+    pub fn ecn(&self) -> Ecn {
+        match self {
+            Body::Tcp(segment) => segment.ecn,
+            Body::Quic { ecn, .. } => *ecn,
+            _ => Ecn::NotCapable,
+        }
+    }
+
     /// What [`Packet::acknowledgement`] is of a packet that says this. Of 255 numbers two that follow one another are hardly ever
     /// equal; where they are, a link keeps both.
     #[cold]

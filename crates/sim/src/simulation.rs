@@ -196,7 +196,7 @@ impl Simulation {
     /// sends its data: the client of an upload, the server of what is asked for. To be called before the run begins.
     ///
     /// # Errors
-    /// If the flow is no TCP flow, or the control does not fit it.
+    /// If the flow is none of TCP or QUIC, or the control does not fit it.
     pub fn set_control(&mut self, flow: usize, control: Box<dyn Control>) -> Result<(), FlowError> {
         self.agents[flow].set_control(control).map_err(|problem| self.flows[flow].error(problem))
     }

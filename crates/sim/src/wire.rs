@@ -6,6 +6,7 @@ use crate::fused_links::{FusedLinks, Then};
 use crate::heads::Heads;
 use crate::ns2_times::{EventTime, Ns2Times};
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
+use crate::quic_packets::QuicPackets;
 use crate::routes::{Routes, Step};
 use crate::satpep2003::{Allocator, Division};
 use crate::split::SplitFlows;
@@ -15,7 +16,7 @@ use crate::{
 };
 use link::{Acks, Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
-use units::{Bytes, Ecn, Instant, Probability, Rate};
+use units::{Bytes, Instant, Probability, Rate};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
@@ -42,6 +43,8 @@ pub(crate) struct Wire {
     pub(crate) parcels: Parcels,
     /// What the datagrams of gateways say.
     pub(crate) heads: Heads,
+    /// What packets of QUIC say.
+    pub(crate) quic_packets: QuicPackets,
     /// For each link that duplicates, the parcel of the packet that came out last: the next to come may be its copy.
     copied: Vec<Option<ParcelId>>,
     duplicates: Vec<bool>,
@@ -140,6 +143,7 @@ impl Wire {
             first_carrier_timer: timers,
             parcels: Parcels::default(),
             heads: Heads::default(),
+            quic_packets: QuicPackets::default(),
             copied: vec![None; directions.len()],
             duplicates: directions.iter().map(|direction| direction.config.duplicate > Probability::ZERO).collect(),
             arrivals: EventQueue::new(directions.len()),
@@ -360,6 +364,7 @@ impl Wire {
             + self.parcels.memory()
             + self.fused_links.memory()
             + self.heads.memory()
+            + self.quic_packets.memory()
             + self.carriers.memory()
             + size_of::<PacketRecord>() * self.tap.records.capacity()
             + size_of::<FlowSample>() * self.flow_samples.capacity()
@@ -510,7 +515,7 @@ impl Wire {
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
         let flow = parcel.agent << 1 | parcel.port & 1;
         debug_assert!(size <= u32::from(u16::MAX), "an IP packet of {size} bytes");
-        let ecn = if let Body::Tcp(segment) = &parcel.body { segment.ecn } else { Ecn::NotCapable };
+        let ecn = parcel.body.ecn();
         let acknowledgement = if self.asks_for_acks { parcel.body.acknowledgement() } else { 0 };
         let parcel = self.parcels.keep(parcel);
         let packet = Packet { parcel, hop: path.0 + 1, size: size as u16, ecn, acknowledgement, flow };
@@ -574,8 +579,14 @@ impl Wire {
 
     /// A packet goes no further.
     fn drop(&mut self, parcel: ParcelId) {
-        if let Body::Datagram(id) = self.parcels.get(parcel).body {
-            self.heads.take(id);
+        match self.parcels.get(parcel).body {
+            Body::Datagram(id) => {
+                self.heads.take(id);
+            }
+            Body::Quic { id, .. } => {
+                self.quic_packets.take(id);
+            }
+            _ => {}
         }
         self.parcels.release(parcel);
     }

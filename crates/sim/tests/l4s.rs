@@ -8,20 +8,19 @@ use units::{Duration, Ecn, Instant, Rate};
 
 const RTT: Duration = Duration::from_millis(20);
 
-fn endpoint(control: &str) -> Arc<Config> {
+fn endpoint(control: &str, profile: Profile) -> Arc<Config> {
     let is_prague = control == "prague";
     Arc::new(Config {
         control: ControlKind::by_name(control).expect("known"),
         recovery: RecoveryKind::by_name("rack").expect("known"),
         ecn: if is_prague { Ecn::Ect1 } else { Ecn::NotCapable },
         accurate_ecn: is_prague,
-        ..Config::new(Profile::Linux)
+        ..Config::new(profile)
     })
 }
 
-/// So many flows of each kind over 40 Mbit/s for a minute: the mean rate of a flow of each in its second half, and the mean queueing delay of
-/// each, in ms, by the smoothed round-trip times of its senders.
-fn share(prague: u32, cubic: u32) -> ([f64; 2], [f64; 2]) {
+/// So many flows of each kind over 40 Mbit/s and DualPI2, to run for a minute.
+fn simulation(prague: u32, cubic: u32, profile: Profile) -> Simulation {
     let mut network = Network::new();
     let nodes = ["client", "server"].map(|name| network.add_node(name).expect("new"));
     let there = LinkConfig {
@@ -41,8 +40,8 @@ fn share(prague: u32, cubic: u32) -> ([f64; 2], [f64; 2]) {
             start: Start { at: Instant::ZERO + Duration::from_millis(100 * number as u64), spread: Duration::ZERO },
             stop: None,
             traffic: Traffic::Tcp {
-                client: endpoint(control),
-                server: endpoint(control),
+                client: endpoint(control, profile),
+                server: endpoint(control, profile),
                 application: Application::Bulk { size: None, transfer: Transfer::Upload },
             },
             record: true,
@@ -50,8 +49,13 @@ fn share(prague: u32, cubic: u32) -> ([f64; 2], [f64; 2]) {
         .collect();
     let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(60)), when_complete: false };
     let record = Record { flow_interval: Some(Duration::from_millis(50)), ..Record::default() };
-    let mut simulation =
-        Simulation::new(network, flows, Settings { stop, record, ..Settings::default() }).expect("valid");
+    Simulation::new(network, flows, Settings { stop, record, ..Settings::default() }).expect("valid")
+}
+
+/// The mean rate of a flow of each kind in the second half of the minute, and the mean queueing delay of each, in ms, by the smoothed
+/// round-trip times of its senders.
+fn share(prague: u32, cubic: u32) -> ([f64; 2], [f64; 2]) {
+    let mut simulation = simulation(prague, cubic, Profile::Linux);
     simulation.run();
     let samples = simulation.take_flow_samples();
     let late = |flow: u32| samples.iter().filter(move |sample| sample.flow == flow && sample.at.as_secs_f64() >= 30.0);
@@ -87,4 +91,18 @@ fn prague_and_cubic_share_a_coupled_queue_each_with_its_own_delay() {
         let used = (low * f64::from(prague) + classic * f64::from(cubic)) / 40e6;
         assert!(used > 0.93, "{prague} and {cubic}: {used:.2} of the link");
     }
+}
+
+/// By RFC 5681 (section 4.3) a lost retransmission is a congestion of its own. Two flows that lowered their windows once for all of it flooded
+/// this queue with 1.55 million retransmissions in the minute.
+#[test]
+fn lost_retransmissions_lower_the_window_again() {
+    let mut simulation = simulation(0, 2, Profile::Rfc);
+    simulation.run();
+    let report = simulation.report();
+    let sum = |count: fn(&sim::FlowReport) -> u64| report.flows.iter().map(count).sum::<u64>() as f64;
+    let (sent, again) = (sum(|flow| flow.data_packets), sum(|flow| flow.retransmissions));
+    assert!(again < 0.05 * sent, "{again} of {sent}");
+    let used = sum(|flow| flow.bytes) * 8.0 / 60.0 / (40e6 * 1448.0 / 1500.0);
+    assert!(used > 0.9, "{used}");
 }

@@ -10,6 +10,7 @@ mod kernel;
 mod l4s;
 mod ns2;
 mod prediction;
+mod quic;
 mod refusals;
 mod routes;
 mod satpep2003;

@@ -230,7 +230,7 @@ impl Ns2Agent {
 
 impl ControlKind {
     /// Whether it answers to the share of marked bytes, for which the receiver must report each change.
-    pub(crate) fn reads_share_of_marks(&self) -> bool {
+    pub fn reads_share_of_marks(&self) -> bool {
         matches!(self.id, ControlId::Dctcp | ControlId::Prague)
     }
 

@@ -87,7 +87,7 @@ pub use metrics::Metrics;
 pub use outstanding::Outstanding;
 pub use profile::Profile;
 pub use rtt::{MinRto, RttEstimator, RttRules, Sampling};
-pub use scoreboard::{Change, Delivered, Newest, Scoreboard};
+pub use scoreboard::{Change, Delivered, Newest, Overdue, Scoreboard};
 pub use segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps};
 pub use sender::Counters;
 pub use validate::{ConfigError, ControlError, Fault};

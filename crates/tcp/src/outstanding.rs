@@ -196,12 +196,14 @@ impl Outstanding {
     }
 
     /// Lets the window grow for an acknowledgement outside of fast recovery, by the profile's rule on unused windows. What
-    /// SACK had reported before does not count again, and what echoes a mark lets nothing grow (RFC 3168, section 6.1.2).
+    /// SACK had reported before does not count again, and what echoes a mark lets nothing grow (RFC 3168, section 6.1.2), or only the
+    /// rest of it.
     pub fn grow(&mut self, ack: &Ack) {
         let is_limited = ack.is_window_limited || self.config.grow_when_not_limited;
         let acked = if self.rules().grows_by_sacked { ack.delivered } else { ack.acked.min(ack.delivered) };
-        if ack.acked > 0 && acked > 0 && ack.marked == 0 && is_limited && !self.control.governs_window() {
-            self.control.grow(&Ack { acked, ..*ack }, &mut self.window);
+        let is_growth = ack.acked > 0 && acked > ack.marked && is_limited && !self.control.governs_window();
+        if is_growth && (ack.marked == 0 || self.control.grows_beside_marks()) {
+            self.control.grow(&Ack { acked: acked - ack.marked, ..*ack }, &mut self.window);
         }
     }
 
@@ -242,6 +244,29 @@ impl Outstanding {
         self.duplicates = 0;
         if self.board.has_reneged() {
             self.board.forget_sacks();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::testing::{MSS, ack};
+    use crate::kinds::ControlKind;
+    use crate::profile::Profile;
+
+    #[test]
+    fn what_arrives_unmarked_beside_marks_lets_prague_grow_and_no_other() {
+        for (name, growth) in [("reno", 0.0), ("cubic", 0.0), ("dctcp", 0.0), ("prague", 0.1)] {
+            let control = ControlKind::by_name(name).expect("known");
+            let config = Config { mss: MSS, control, ..Config::new(Profile::Rfc) };
+            let mut out = Outstanding::new(Arc::new(config), 0);
+            out.window = Window { cwnd: 10.0, ssthresh: 2.0 };
+            let one_of_two = Ack { marked: u64::from(MSS), ..ack(2) };
+            out.grow(&one_of_two);
+            assert!((out.window.cwnd - 10.0 - growth).abs() < 1e-9, "{name}: {:?}", out.window);
+            out.grow(&Ack { marked: 2 * u64::from(MSS), ..one_of_two });
+            assert!((out.window.cwnd - 10.0 - growth).abs() < 1e-9, "{name}: all were marked");
         }
     }
 }

@@ -126,6 +126,9 @@ pub(crate) struct RackRules {
     pub(crate) spares_recent: bool,
     /// A retransmission that is lost after a timeout begins a recovery.
     pub(crate) recovers_after_timeout: bool,
+    /// The loss of a retransmission is a congestion of its own, for which the window is lowered again (RFC 5681, section 4.3), once for what
+    /// was in flight. Linux lowers it once for a recovery.
+    pub(crate) lowers_again: bool,
     /// The acknowledgement that ends a recovery counts towards the window's growth.
     pub(crate) grows_at_end: bool,
     /// The retransmission timer restarts while what arrives was sent before the first missing segment was last sent: that one may be
@@ -178,6 +181,7 @@ impl Rules {
             undoes: false,
             spares_recent: false,
             recovers_after_timeout: false,
+            lowers_again: true,
             grows_at_end: false,
             waits_behind_queue: false,
             reduces_window: false,
@@ -217,6 +221,7 @@ impl Rules {
             undoes: true,
             spares_recent: true,
             recovers_after_timeout: true,
+            lowers_again: false,
             grows_at_end: true,
             waits_behind_queue: true,
             reduces_window: true,

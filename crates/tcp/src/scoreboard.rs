@@ -181,6 +181,17 @@ impl From<Delivered> for Newest {
     }
 }
 
+/// What detection by time found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overdue {
+    /// Bytes found lost.
+    pub lost: u64,
+    /// The number of the latest transmission among them that was none of a segment's first.
+    pub lost_again: Option<u64>,
+    /// When all of the rest will be lost: one timer for all (`tcp_rack_detect_loss` of Linux).
+    pub rest_at: Option<Instant>,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
     delivered: u64,
@@ -278,6 +289,11 @@ impl Scoreboard {
     /// Bytes found lost in all.
     pub fn total_lost(&self) -> u64 {
         self.lost.total
+    }
+
+    /// How many transmissions there were.
+    pub fn transmissions(&self) -> u64 {
+        self.transmissions
     }
 
     /// Segments found lost are kept from now on until [`Scoreboard::take_losses`].
@@ -674,20 +690,23 @@ impl Scoreboard {
         span
     }
 
-    /// Marks lost what was sent before `newest` (RACK, RFC 8985 section 6.2 step 5) and longer ago than `wait`. Returns how
-    /// many bytes that found, and when all of the rest will be lost: one timer for all (`tcp_rack_detect_loss` of Linux).
-    pub fn mark_lost_by_time(&mut self, now: Instant, newest: Newest, wait: Duration) -> (u64, Option<Instant>) {
-        let mut found = 0;
+    /// Marks lost what was sent before `newest` (RACK, RFC 8985 section 6.2 step 5) and longer ago than `wait`.
+    pub fn mark_lost_by_time(&mut self, now: Instant, newest: Newest, wait: Duration) -> Overdue {
+        let mut found = Overdue::default();
         while let Some((seq, transmission)) = self.by_time.as_ref().and_then(|by_time| by_time.front().copied()) {
             if let Some(index) = self.in_flight_as(seq, transmission) {
                 let record = &mut self.records[index];
                 if (record.sent_at, record.end()) >= (newest.sent_at, newest.end) {
-                    return (found, None);
+                    return found;
                 }
                 if record.sent_at + wait > now {
-                    return (found, self.last_sent_before(newest).map(|sent_at| sent_at + wait));
+                    let rest_at = self.last_sent_before(newest).map(|sent_at| sent_at + wait);
+                    return Overdue { rest_at, ..found };
                 }
-                found += Self::lose(
+                if record.is_retransmitted {
+                    found.lost_again = Some(transmission);
+                }
+                found.lost += Self::lose(
                     record,
                     &mut self.lost,
                     (&mut self.lost_segments, &mut self.retransmitted),
@@ -698,7 +717,7 @@ impl Scoreboard {
                 by_time.pop_front();
             }
         }
-        (found, None)
+        found
     }
 
     /// The record of a transmission, if it is the segment's latest and in flight.
@@ -799,10 +818,11 @@ mod tests {
         let mut change = Change::default();
         board.on_sack(at(100), 40..50, &mut change);
         let newest = change.newest.expect("arrived").into();
-        assert_eq!(board.mark_lost_by_time(at(100), newest, wait), (0, Some(at(3) + wait)));
+        let due = |ms| Overdue { rest_at: Some(at(ms) + wait), ..Overdue::default() };
+        assert_eq!(board.mark_lost_by_time(at(100), newest, wait), due(3));
         board.on_sack(at(101), 30..40, &mut Change::default());
-        assert_eq!(board.mark_lost_by_time(at(101), newest, wait), (0, Some(at(2) + wait)));
-        assert_eq!(board.mark_lost_by_time(at(127), newest, wait), (30, None));
+        assert_eq!(board.mark_lost_by_time(at(101), newest, wait), due(2));
+        assert_eq!(board.mark_lost_by_time(at(127), newest, wait), Overdue { lost: 30, ..Overdue::default() });
     }
 
     /// `tcp_packets_in_flight` of Linux: whatever happens to a segment, a part of one counts as one.

@@ -29,11 +29,13 @@ pub(crate) struct Flow {
     pub(crate) tcp: Option<Name>,
     /// TCP settings of the server. By default those of `tcp`.
     pub(crate) server_tcp: Option<Name>,
-    /// TCP: one file transfer.
+    /// The flow runs over QUIC instead of TCP: a congestion control (newreno, cubic, bbr3, …), or a name under `[quic]`, for both endpoints.
+    pub(crate) quic: Option<Name>,
+    /// TCP or QUIC: one file transfer.
     pub(crate) bulk: Option<Bulk>,
-    /// TCP: the client sends in bursts.
+    /// TCP or QUIC: the client sends in bursts.
     pub(crate) on_off: Option<OnOff>,
-    /// TCP: requests and responses with think times on one connection, as on the web.
+    /// TCP or QUIC: requests and responses with think times on one connection, as on the web.
     pub(crate) request_response: Option<RequestResponse>,
     /// UDP packets at a constant rate, or in bursts of it.
     pub(crate) udp: Option<Udp>,

@@ -4,6 +4,7 @@ pub(crate) mod carrier;
 pub(crate) mod flow;
 pub(crate) mod gateway;
 pub(crate) mod link;
+pub(crate) mod quic;
 mod steps;
 pub(crate) mod tcp;
 
@@ -12,6 +13,7 @@ use document::{Interval, Name, Size};
 use flow::Flow;
 use gateway::Gateway;
 use link::Link;
+use quic::Quic;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -47,6 +49,9 @@ pub(crate) struct File {
     /// TCP settings, by a name of your choice that flows and gateways refer to.
     #[serde(default)]
     tcp: BTreeMap<String, Tcp>,
+    /// QUIC settings, by a name of your choice that flows refer to.
+    #[serde(default)]
+    quic: BTreeMap<String, Quic>,
     /// Pairs of gateways. A pair splits the TCP connections whose path passes both.
     #[serde(default)]
     gateway: Vec<Gateway>,

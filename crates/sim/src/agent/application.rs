@@ -1,9 +1,9 @@
 //! What applications write to a connection, and when.
 
+use super::endpoint::Endpoint;
 use super::rtt::RttStatistics;
 use crate::packet::{CLIENT, SERVER};
 use crate::{Application, Distribution, OnOff, RttReport, Transfer};
-use tcp::Connection;
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
 /// An application at work: its client and its server.
@@ -100,13 +100,13 @@ impl App {
     }
 
     /// The client is about to connect. What it sends first waits for the handshake, except where the SYN carries it.
-    pub(crate) fn on_connecting(&mut self, client: &mut Connection) {
+    pub(crate) fn on_connecting(&mut self, client: &mut impl Endpoint) {
         if let App::Bulk(bulk) = self {
             bulk.on_connecting(client);
         }
     }
 
-    pub(crate) fn on_connected(&mut self, now: Instant, port: u32, end: &mut Connection) -> Wish {
+    pub(crate) fn on_connected(&mut self, now: Instant, port: u32, end: &mut impl Endpoint) -> Wish {
         match self {
             App::OnOff(bursts) if port == CLIENT => return Wish::Wake(bursts.write(now, end)),
             App::Web(web) if port == CLIENT => web.ask(now, end),
@@ -115,7 +115,7 @@ impl App {
         Wish::Nothing
     }
 
-    pub(crate) fn on_writable(&mut self, port: u32, end: &mut Connection) {
+    pub(crate) fn on_writable(&mut self, port: u32, end: &mut impl Endpoint) {
         match self {
             App::Bulk(bulk) if port == bulk.sender && bulk.has_begun => bulk.write(end),
             App::Web(web) => web.left[port as usize] -= end.write(web.left[port as usize]),
@@ -125,7 +125,7 @@ impl App {
 
     /// `received` bytes in all have come to `port`.
     #[inline]
-    pub(crate) fn on_read(&mut self, now: Instant, port: u32, received: u64, end: &mut Connection) -> Wish {
+    pub(crate) fn on_read(&mut self, now: Instant, port: u32, received: u64, end: &mut impl Endpoint) -> Wish {
         match self {
             App::Bulk(bulk) => bulk.on_read(port, received, end),
             App::OnOff(_) => Wish::Nothing,
@@ -134,7 +134,7 @@ impl App {
     }
 
     /// The client's timer; returns when it is to go off next.
-    pub(crate) fn on_timer(&mut self, now: Instant, client: &mut Connection) -> Instant {
+    pub(crate) fn on_timer(&mut self, now: Instant, client: &mut impl Endpoint) -> Instant {
         match self {
             App::Bulk(_) => {}
             App::OnOff(bursts) => return bursts.write(now, client),
@@ -174,7 +174,7 @@ impl Bulk {
         Self { sender, size, left: size.unwrap_or(1 << 60), request, has_begun: false }
     }
 
-    fn on_connecting(&mut self, client: &mut Connection) {
+    fn on_connecting(&mut self, client: &mut impl Endpoint) {
         if self.sender == CLIENT {
             self.has_begun = true;
             self.write(client);
@@ -183,14 +183,14 @@ impl Bulk {
         }
     }
 
-    fn write(&mut self, end: &mut Connection) {
+    fn write(&mut self, end: &mut impl Endpoint) {
         self.left -= end.write(self.left);
         if self.left == 0 {
             end.finish();
         }
     }
 
-    fn on_read(&mut self, port: u32, received: u64, end: &mut Connection) -> Wish {
+    fn on_read(&mut self, port: u32, received: u64, end: &mut impl Endpoint) -> Wish {
         if port == self.sender {
             if received >= self.request && !self.has_begun {
                 self.has_begun = true;
@@ -216,7 +216,7 @@ impl Bursts {
     }
 
     /// Writes one chunk; returns when the next is to be written.
-    fn write(&mut self, now: Instant, client: &mut Connection) -> Instant {
+    fn write(&mut self, now: Instant, client: &mut impl Endpoint) -> Instant {
         if now >= self.burst_ends {
             self.begin(now);
         }
@@ -258,7 +258,7 @@ impl Web {
     }
 
     /// The client's next request, and what the server will answer.
-    fn ask(&mut self, now: Instant, client: &mut Connection) {
+    fn ask(&mut self, now: Instant, client: &mut impl Endpoint) {
         if self.is_stopped || !self.has_responded {
             return;
         }
@@ -272,7 +272,7 @@ impl Web {
         self.left[CLIENT as usize] = request - client.write(request);
     }
 
-    fn on_read(&mut self, now: Instant, port: u32, received: u64, end: &mut Connection) -> Wish {
+    fn on_read(&mut self, now: Instant, port: u32, received: u64, end: &mut impl Endpoint) -> Wish {
         if port == SERVER {
             if received == self.requested && !std::mem::replace(&mut self.has_responded, true) {
                 self.left[SERVER as usize] = self.response_size - end.write(self.response_size);

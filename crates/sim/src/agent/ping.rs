@@ -75,7 +75,7 @@ impl Ping {
                     return self.end();
                 }
             }
-            Body::Tcp(_) | Body::Udp { .. } | Body::Datagram(_) => {}
+            Body::Tcp(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Datagram(_) => {}
         }
         Progress::GoesOn
     }

@@ -108,7 +108,7 @@ impl Control for Ledbat {
         let off_target = 1.0 - queueing.as_secs_f64() / TARGET_RFC.as_secs_f64();
         let most = ack.prior_in_flight as f64 / f64::from(ack.mss) + ALLOWED_INCREASE;
         let wanted = window.cwnd + off_target * ack.acked_segments() / window.cwnd;
-        window.cwnd = wanted.min(most.max(window.cwnd)).max(LEAST);
+        window.cwnd = wanted.min(most).max(LEAST);
         window.ssthresh = window.ssthresh.min(window.cwnd);
     }
 
@@ -117,9 +117,9 @@ impl Control for Ledbat {
         self.growth.slow_start(ack, window);
     }
 
-    fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
+    fn on_loss(&mut self, _: &Loss, window: &mut Window) {
         self.growth.on_loss();
-        window.ssthresh = (window.cwnd / 2.0).min(loss.flight_segments()).max(LEAST);
+        window.ssthresh = (window.cwnd / 2.0).max(LEAST);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
@@ -403,5 +403,18 @@ mod tests {
         assert_eq!(window.cwnd, 2.0, "one segment in flight");
         control.on_ack(&Ack { prior_in_flight: 2000, ..idle }, &mut window);
         assert!((window.cwnd - 2.5).abs() < 1e-9, "{window:?}");
+    }
+
+    /// Section 2.4.2 of RFC 6817: `cwnd` is at most what was in flight and ALLOWED_INCREASE, be it larger by then, and a loss halves it, whatever
+    /// is in flight.
+    #[test]
+    fn ledbat_lowers_a_window_that_is_not_in_use_and_halves_all_of_it_at_a_loss() {
+        let mut control = Ledbat::new(&Config::new(Profile::Rfc));
+        let mut window = Window { cwnd: 10.0, ssthresh: 2.0 };
+        control.on_ack(&Ack { rtt: Some(MS(100)), prior_in_flight: 4000, ..ack(1) }, &mut window);
+        assert_eq!(window.cwnd, 5.0);
+        window.cwnd = 40.0;
+        control.on_loss(&ack(1).loss(5), &mut window);
+        assert_eq!(window.ssthresh, 20.0);
     }
 }

@@ -73,6 +73,12 @@ pub trait Control: Debug + Send {
         }
     }
 
+    /// Whether what arrived unmarked lets the window grow though other data of the same acknowledgement arrived marked (Prague): else such an
+    /// acknowledgement lets nothing grow (RFC 3168, section 6.1.2).
+    fn grows_beside_marks(&self) -> bool {
+        false
+    }
+
     /// The retransmission timer expired: sets `ssthresh` and `cwnd`. Everything in flight counts as lost.
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window);
 

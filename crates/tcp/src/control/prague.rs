@@ -99,6 +99,11 @@ impl Control for Prague {
         window.ssthresh = window.cwnd.max(LEAST);
     }
 
+    /// A window lives with marks all the time: all that arrives unmarked lets it grow (`prague_update_cwnd` of TCP Prague for Linux).
+    fn grows_beside_marks(&self) -> bool {
+        true
+    }
+
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.collapse(timeout, window);
     }

@@ -19,6 +19,10 @@ pub(super) struct Rack {
     rules: &'static RackRules,
     state: LossState,
     recovery_point: u64,
+    /// Transmissions until the window was last lowered: a later one that is lost tells of congestion since.
+    lowered_at: u64,
+    /// The latest retransmission that detection has found lost.
+    lost_again: Option<u64>,
     is_due: bool,
     wants_proportional: bool,
     proportional: Option<RateReduction>,
@@ -66,6 +70,8 @@ impl Rack {
             rules: &config.rules().rack,
             state: LossState::Open,
             recovery_point: 0,
+            lowered_at: 0,
+            lost_again: None,
             is_due: false,
             wants_proportional: config.proportional_rate_reduction,
             proportional: None,
@@ -115,9 +121,9 @@ impl Rack {
     fn detect(&mut self, now: Instant, out: &mut Outstanding) -> u64 {
         let Some(newest) = self.newest else { return 0 };
         let wait = self.rtt + self.reordering_window(out);
-        let (found, due) = out.board.mark_lost_by_time(now, newest, wait);
-        self.reorder_timer = due;
-        found
+        let overdue = out.board.mark_lost_by_time(now, newest, wait);
+        (self.reorder_timer, self.lost_again) = (overdue.rest_at, overdue.lost_again);
+        overdue.lost
     }
 
     fn begin(&mut self, now: Instant, out: &mut Outstanding) {
@@ -127,8 +133,13 @@ impl Rack {
         } else {
             (out.board.flight(), Bound::SlowStart)
         };
-        let flight = out.flight_without_limited_transmit();
+        let mut flight = out.flight_without_limited_transmit();
+        if self.rules.lowers_again {
+            // Behind a hole that took several round trips to fill more has left than the window holds, and arrived.
+            flight = flight.min(out.cwnd_bytes());
+        }
         out.reduce(now, flight);
+        self.lowered_at = out.board.transmissions();
         self.state = LossState::Recovery;
         self.recovery_point = out.board.nxt();
         self.is_due = true;
@@ -137,6 +148,31 @@ impl Rack {
             self.proportional = Some(RateReduction::new(before, bound, out.mss()));
         } else {
             out.set_cwnd(out.window.ssthresh);
+        }
+    }
+
+    /// Retransmissions were lost. Where one of them left after the window was lowered, that was not enough: it is lowered again, from what it
+    /// was lowered to. `found` bytes were found lost.
+    fn lower_again(&mut self, now: Instant, found: u64, out: &mut Outstanding) {
+        let is_news = self.lost_again.is_some_and(|transmission| transmission >= self.lowered_at);
+        if !self.rules.lowers_again || self.state == LossState::Open || !is_news {
+            return;
+        }
+        let in_use = out.pipe() + found;
+        let flight = if self.state == LossState::Recovery {
+            out.set_cwnd(out.window.ssthresh);
+            out.cwnd_bytes()
+        } else {
+            in_use
+        };
+        out.reduce(now, flight);
+        self.lowered_at = out.board.transmissions();
+        if self.state != LossState::Recovery {
+            return out.set_cwnd(out.window.cwnd.min(out.window.ssthresh));
+        }
+        match &mut self.proportional {
+            Some(proportional) => *proportional = RateReduction::new(in_use, Bound::SlowStart, out.mss()),
+            None => out.set_cwnd(out.window.ssthresh),
         }
     }
 
@@ -243,6 +279,9 @@ impl Recovery for Rack {
         let retransmitted = out.board.retransmitted();
         let found = self.detect(ack.now, out);
         let has_lost_again = out.board.retransmitted() < retransmitted;
+        if has_lost_again {
+            self.lower_again(ack.now, found, out);
+        }
         match self.state {
             // What was lost of the data sent since the recovery began is a loss of its own.
             LossState::Open if found > 0 || (was_recovering && out.board.lost() + out.board.retransmitted() > 0) => {
@@ -278,6 +317,7 @@ impl Recovery for Rack {
             self.spurious_timeout.begin(self.state == LossState::Open || !is_first);
         }
         self.state = LossState::Timeout;
+        self.lowered_at = out.board.transmissions();
         self.recovery_point = out.board.nxt();
         self.proportional = None;
         self.is_due = false;
@@ -326,7 +366,11 @@ impl Recovery for Rack {
     fn on_timer(&mut self, now: Instant, out: &mut Outstanding) -> bool {
         if self.reorder_timer.is_some_and(|at| at <= now) {
             self.reorder_timer = None;
-            if self.detect(now, out) > 0 && self.state == LossState::Open {
+            let found = self.detect(now, out);
+            if found > 0 {
+                self.lower_again(now, found, out);
+            }
+            if found > 0 && self.state == LossState::Open {
                 self.begin(now, out);
                 if let Some(proportional) = &mut self.proportional {
                     proportional.on_timer(out);

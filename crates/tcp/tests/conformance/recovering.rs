@@ -440,3 +440,26 @@ fn after_a_timeout_reports_begin_no_recovery() {
     let data = end.data();
     assert!(data.iter().all(|at| *at >= seg(9)), "5 to 8 have arrived: {data:?}");
 }
+
+/// RFC 5681, section 4.3: the loss of a retransmission is another indication of congestion. Linux lowers the window once for a recovery.
+#[test]
+fn rack_lowers_the_window_again_for_a_retransmission_that_is_lost() {
+    let ssthreshs = |profile| {
+        let Config { mss, recovery, initial_window, options, acks, .. } = config("rack");
+        let mut end = ten_out(Config { mss, recovery, initial_window, options, acks, ..Config::new(profile) });
+        end.sack(seg(0), &[(seg(1), seg(10))]);
+        let mut found = vec![end.end.metrics().window.ssthresh];
+        for round in 1..=3 {
+            let data = end.data();
+            assert_eq!(data[0], seg(0), "{profile:?}: what was lost leaves first");
+            // What left behind it arrives, and it does not.
+            let arrived = data.iter().max().expect("new data leave as well") + seg(1) - seg(0);
+            end.at(200 + 110 * round);
+            end.sack(seg(0), &[(seg(1), arrived)]);
+            found.push(end.end.metrics().window.ssthresh);
+        }
+        found
+    };
+    assert_eq!(ssthreshs(Profile::Rfc), [5.0, 2.5, 2.0, 2.0]);
+    assert_eq!(ssthreshs(Profile::Linux), [5.0; 4]);
+}

@@ -1,24 +1,25 @@
-//! A TCP connection: an endpoint at each end, and the application that uses it.
+//! A connection of TCP or QUIC: an endpoint at each end, and the application that uses it.
 
 use super::application::{App, Wish};
+use super::endpoint::{Endpoint, Event, Standing, bytes};
 use super::ns2_clock::Ns2Clock;
 use super::outcome::{Outcome, Progress};
 use super::place::Place;
 use crate::ns2_times::EventTime;
-use crate::packet::{Body, CLIENT, SERVER};
+use crate::packet::{CLIENT, SERVER};
 use crate::wire::Wire;
 use crate::{Application, FlowSample};
 use std::sync::Arc;
 use tcp::control::Control;
-use tcp::{Connection, ControlError, Event, Segment, Window};
+use tcp::{ControlError, Window};
 use units::{Bytes, CounterRandom, Instant};
 
 /// Both ends of a connection.
 #[derive(Debug)]
-pub(crate) struct Tcp {
+pub(crate) struct Connection<E> {
     place: Place,
     /// By port.
-    ends: [Connection; 2],
+    ends: [E; 2],
     mss: [u32; 2],
     app: App,
     /// When the timer of each end goes off: at its deadline or before, since a deadline that has moved into the future (as
@@ -42,26 +43,62 @@ pub(crate) struct Tcp {
     recorded: Option<Window>,
 }
 
-impl Tcp {
-    pub(crate) fn new(
-        place: Place,
-        configs: [Arc<tcp::Config>; 2],
-        application: &Application,
-        random: CounterRandom,
-        stop: Instant,
-        records_changes: bool,
-    ) -> Self {
+/// What a connection is made of, beside its ends.
+pub(crate) struct Setup<'a> {
+    pub(crate) place: Place,
+    pub(crate) application: &'a Application,
+    /// What its application draws from.
+    pub(crate) random: CounterRandom,
+    pub(crate) stop: Instant,
+    /// Changes of the sender's window are to be recorded.
+    pub(crate) records_changes: bool,
+}
+
+impl Connection<tcp::Connection> {
+    pub(crate) fn tcp(setup: Setup<'_>, configs: [Arc<tcp::Config>; 2]) -> Self {
         let [client, server] = configs;
-        let mss = [client.mss, server.mss];
         let has_ns2_order = client.delays_acks_as_ns2() || server.delays_acks_as_ns2();
         let is_bare = client.bare || server.bare;
+        let mss = [client.mss, server.mss];
+        let ends = [tcp::Connection::connect(client, Instant::ZERO), tcp::Connection::listen(server)];
+        let mut connection = Self::new(setup, ends, mss);
+        connection.ns2_clocks = has_ns2_order.then(|| Box::new([Ns2Clock::new(); 2]));
+        connection.is_bare = is_bare;
+        connection
+    }
+
+    /// Puts `control` in the place of the one with which the end that sends the flow's data does.
+    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) -> Result<(), ControlError> {
+        self.ends[self.app.sender() as usize].set_control(control)
+    }
+}
+
+impl Connection<quic::Connection> {
+    pub(crate) fn quic(setup: Setup<'_>, config: &Arc<quic::Config>) -> Self {
+        let ends = [
+            quic::Connection::connect(Arc::clone(config), Instant::ZERO),
+            quic::Connection::listen(Arc::clone(config)),
+        ];
+        let mss = config.max_datagram_size();
+        Self::new(setup, ends, [mss; 2])
+    }
+
+    /// Puts `control` in the place of the one with which the end that sends the flow's data does.
+    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) {
+        self.ends[self.app.sender() as usize].set_control(control);
+    }
+}
+
+impl<E: Endpoint> Connection<E> {
+    fn new(setup: Setup<'_>, ends: [E; 2], mss: [u32; 2]) -> Self {
+        let Setup { place, application, random, stop, records_changes } = setup;
         Self {
             place,
-            ends: [Connection::connect(client, Instant::ZERO), Connection::listen(server)],
+            ends,
             mss,
             app: App::new(application, mss[0], random),
             armed: [Instant::FAR_FUTURE; 2],
-            ns2_clocks: has_ns2_order.then(|| Box::new([Ns2Clock::new(); 2])),
+            ns2_clocks: None,
             received: [0; 2],
             last: None,
             start: None,
@@ -70,32 +107,27 @@ impl Tcp {
             has_end: application.has_end(),
             has_ended: false,
             is_complete: false,
-            is_bare,
+            is_bare: false,
             recorded: records_changes.then_some(Window { cwnd: 0.0, ssthresh: 0.0 }),
         }
     }
 
-    /// Puts `control` in the place of the one with which the end that sends the flow's data does.
-    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) -> Result<(), ControlError> {
-        self.ends[self.app.sender() as usize].set_control(control)
-    }
-
-    /// A segment has come to an end, which is then to be served.
+    /// A packet has come to an end, which is then to be served.
     #[inline]
-    pub(crate) fn take(&mut self, now: Instant, port: u32, segment: &Segment) {
-        self.ends[port as usize].handle_segment(now, segment);
+    pub(crate) fn take(&mut self, now: Instant, port: u32, packet: &E::Packet) {
+        self.ends[port as usize].handle_packet(now, packet);
     }
 
     pub(crate) fn has_ns2_order(&self) -> bool {
         self.ns2_clocks.is_some()
     }
 
-    /// A segment has come to an end at `arrival`, ns-2's time: the end's timer runs before, if ns-2 would run it before.
+    /// A packet has come to an end at `arrival`, ns-2's time: the end's timer runs before, if ns-2 would run it before.
     pub(crate) fn handle_arrival(
         &mut self,
         wire: &mut Wire,
         port: u32,
-        segment: &Segment,
+        packet: &E::Packet,
         arrival: EventTime,
     ) -> Progress {
         let mut progress = Progress::GoesOn;
@@ -104,7 +136,7 @@ impl Tcp {
         }
         let now = self.ns2_clocks.as_mut().map_or(wire.now, |clocks| clocks[port as usize].arrive(arrival));
         let last = wire.at(arrival.at, now, |wire| {
-            self.take(now, port, segment);
+            self.take(now, port, packet);
             self.serve(wire, port)
         });
         progress.and(last)
@@ -175,10 +207,8 @@ impl Tcp {
                 progress = Progress::Ended;
             }
         }
-        while let Some(segment) = self.ends[port as usize].poll_transmit(wire.now) {
-            wire.data_packets += u64::from(segment.len > 0);
-            let size = segment.len + u32::from(segment.header);
-            self.place.send(wire, port, size, Body::Tcp(segment));
+        while let Some((size, body)) = self.ends[port as usize].poll_transmit(wire) {
+            self.place.send(wire, port, size, body);
         }
         if self.recorded.is_some() && port == self.app.sender() {
             self.record(wire);
@@ -218,7 +248,7 @@ impl Tcp {
             Event::Closed => {}
             Event::Failed(failure) => {
                 if self.failure.is_none() && wire.now < self.stop {
-                    self.failure = Some(failure.to_string());
+                    self.failure = Some(failure);
                 }
                 self.place.wake_application(wire, Instant::FAR_FUTURE);
                 return self.end();
@@ -229,7 +259,7 @@ impl Tcp {
 
     fn read(&mut self, wire: &mut Wire, port: u32) -> Progress {
         let end = &mut self.ends[port as usize];
-        self.received[port as usize] += end.read(wire.now, u64::MAX);
+        self.received[port as usize] += end.read(wire.now);
         if port == self.app.receiver() {
             self.last = Some(wire.now);
         }
@@ -258,7 +288,7 @@ impl Tcp {
 
     /// Whether all is delivered and the two ends still have to agree that it is.
     pub(crate) fn is_closing(&self) -> bool {
-        self.is_complete && !self.is_bare && !self.ends.iter().all(Connection::is_closed)
+        self.is_complete && !self.is_bare && !self.ends.iter().all(E::is_closed)
     }
 
     /// Records the sender's window if it has changed.
@@ -272,31 +302,31 @@ impl Tcp {
 
     pub(crate) fn sample(&self, at: Instant) -> FlowSample {
         let sender = self.app.sender() as usize;
-        let metrics = self.ends[sender].metrics();
-        let bytes = |segments: f64| Bytes::new((segments * f64::from(self.mss[sender])) as u64);
+        let standing = self.ends[sender].standing();
+        let bytes = |segments: f64| bytes(segments, self.mss[sender]);
         FlowSample {
             flow: self.place.agent,
             at,
             delivered: Bytes::new(self.received[self.app.receiver() as usize]),
-            cwnd: bytes(metrics.window.cwnd),
-            ssthresh: metrics.window.ssthresh.is_finite().then(|| bytes(metrics.window.ssthresh)),
-            srtt: Some(metrics.srtt).filter(|srtt| !srtt.is_zero()),
-            in_flight: Bytes::new(metrics.in_flight),
+            cwnd: bytes(standing.window.cwnd),
+            ssthresh: standing.window.ssthresh.is_finite().then(|| bytes(standing.window.ssthresh)),
+            srtt: Some(standing.srtt).filter(|srtt| !srtt.is_zero()),
+            in_flight: Bytes::new(standing.in_flight),
         }
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        let counters = self.ends.each_ref().map(|end| end.metrics().counters);
-        let sum = |count: fn(&tcp::Counters) -> u64| counters.iter().map(count).sum();
+        let standings = self.ends.each_ref().map(E::standing);
+        let sum = |count: fn(&Standing) -> u64| standings.iter().map(count).sum();
         Outcome {
             start: self.start,
             end: self.last,
             bytes: self.received[self.app.receiver() as usize],
             complete: self.is_complete,
             failure: self.failure.clone(),
-            data_packets: sum(|counters| counters.data_segments),
-            retransmissions: sum(|counters| counters.retransmissions),
-            rtos: sum(|counters| counters.timeouts),
+            data_packets: sum(|end| end.data_packets),
+            retransmissions: sum(|end| end.retransmissions),
+            rtos: sum(|end| end.timeouts),
             responses: self.app.responses(),
             rtt: self.app.response_times(),
             ..Outcome::default()
