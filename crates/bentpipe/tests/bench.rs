@@ -117,7 +117,7 @@ fn the_capacity_s_estimate_is_measured_in_virtual_time_without_privileges() {
         assert!((0.9..=1.0).contains(&figure("share")) && figure("least_share") <= figure("share"), "{row}");
         assert!((1.03..1.2).contains(&figure("overhead")) && figure("queue_p95_s") < 0.1, "{row}");
         assert!(row["real"].is_null() && figure("target") > 0.9, "{row}");
-        assert!(row["without"].is_null(), "{row}");
+        assert!(row["without"].is_null() && row["simulated_only"].is_null(), "{row}");
     }
 }
 

@@ -143,6 +143,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         clear: false,
         show_logs: false,
         capacity: lab::CapacityMode::default(),
+        configured_rates: None,
         link_updates: false,
         transport: lab::Transport::Satpep,
         congestion_control: None,

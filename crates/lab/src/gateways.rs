@@ -48,6 +48,8 @@ pub struct GatewayOptions {
     pub show_logs: bool,
     /// What they do with the link's rates, which they are told.
     pub capacity: CapacityMode,
+    /// The rates that are configured instead of the link's, up and down, for what the sender knows; nothing of one is `None`.
+    pub configured_rates: Option<[Option<Rate>; 2]>,
     /// Whether modems report each change of them.
     pub link_updates: bool,
     /// With the `tcp` transport, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
@@ -88,16 +90,17 @@ impl Gateways {
         rtt: Duration,
         options: &GatewayOptions,
     ) -> Result<Self, Error> {
+        let [known_up, known_down] = options.configured_rates.unwrap_or([Some(up), Some(down)]);
         fs::create_dir_all(&options.directory).map_err(|error| file_error(&options.directory, &error))?;
         let hub_key = new_key()?;
-        let mut hub = settings(hub_key.clone(), [down, up], rtt, options);
+        let mut hub = settings(hub_key.clone(), known_down, up, rtt, options);
         let mut terminals = Vec::new();
         for (index, terminal) in topology.terminals.iter().enumerate() {
             let (name, key) = (format!("terminal-{}", index + 1), new_key()?);
             hub.peer.push(peer_settings(&name, &key, None, Some(terminal), options));
             let reached_at = SocketAddr::new(topology.hub.satellite_address(options.family), PORT);
             let peer = vec![peer_settings("hub", &hub_key, Some(reached_at), None, options)];
-            terminals.push((name, format::File { peer, ..settings(key, [up, down], rtt, options) }, terminal));
+            terminals.push((name, format::File { peer, ..settings(key, known_up, down, rtt, options) }, terminal));
         }
         let mut gateways = Self { running: Vec::new(), modems: None };
         gateways.start_one(program, "hub", hub, &topology.hub, options)?;
@@ -293,8 +296,14 @@ fn new_key() -> Result<PrivateKey, Error> {
     Ok(PrivateKey::from_random(random))
 }
 
-/// The settings of a gateway without peers, whose key is `key`.
-fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, options: &GatewayOptions) -> format::File {
+/// The settings of a gateway without peers, whose key is `key`, and which is told at most that it `sends` at a rate.
+fn settings(
+    key: PrivateKey,
+    sends: Option<Rate>,
+    receives: Rate,
+    rtt: Duration,
+    options: &GatewayOptions,
+) -> format::File {
     let any: IpAddr = match options.family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
@@ -316,7 +325,7 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
         capacity: (!is_tcp).then_some(options.capacity),
         max_streams: options.max_streams,
         repair: (!is_tcp && !options.repair).then_some(false),
-        ..format::Link::new(Some(PositiveRate(sends)), Interval(rtt))
+        ..format::Link::new(sends.map(PositiveRate), Interval(rtt))
     };
     let control = options.congestion_control.as_ref().filter(|_| is_tcp);
     let tcp = control.map(|name| format::Tcp {

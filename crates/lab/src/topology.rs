@@ -116,7 +116,7 @@ impl Topology {
     }
 
     /// A view of the satellite while it runs; `None` without one.
-    pub(crate) fn satellite_monitor(&self) -> Option<Monitor> {
+    pub fn satellite_monitor(&self) -> Option<Monitor> {
         self.satellite.as_ref().map(|satellite| satellite.monitor.clone())
     }
 

@@ -289,6 +289,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         clear: false,
         show_logs,
         capacity: CapacityMode::default(),
+        configured_rates: None,
         link_updates: false,
         transport: Transport::Satpep,
         congestion_control: None,

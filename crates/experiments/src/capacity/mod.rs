@@ -7,12 +7,14 @@
 //! | `simulated.rs`, `watch.rs`, `figures.rs` | one run, and what is seen of it |
 //! | `without.rs` | what the gateways of a simulation may lack |
 //! | `trace.rs` | the estimate of one run beside the truth |
+//! | `real.rs` | one run over the emulated link |
 //! | `hub/` | a hub and its terminals |
 
 mod cases;
 mod figures;
 mod hub;
 mod links;
+mod real;
 mod simulated;
 mod starlink;
 mod targets;
@@ -25,6 +27,7 @@ pub use targets::Targets;
 pub use trace::{Trace, TracePoint};
 pub use without::Without;
 
+use crate::setup::median;
 use crate::{Error, Setup};
 use cases::Case;
 use hub::HubCase;
@@ -33,8 +36,7 @@ use replicas::Pool;
 use serde::Serialize;
 
 /// What is claimed.
-pub const CLAIM: &str =
-    "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds)";
+pub const CLAIM: &str = "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds) and for real (medians)";
 
 /// What is measured of each row.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +45,8 @@ pub struct Runs {
     pub seeds: u16,
     /// What the simulated gateways lack, if anything.
     pub without: Option<Without>,
+    /// Whether gateways over an emulated link are measured, too, where a case allows that.
+    pub real: bool,
 }
 
 /// The result of one row.
@@ -67,8 +71,10 @@ pub struct Row {
     pub targets: Targets,
     /// The figures that miss their target.
     pub missed: Vec<&'static str>,
-    /// The medians over the repeats for real.
+    /// The medians over the repeats for real; null if they were not asked for, or the case is simulated only.
     pub real: Option<Figures>,
+    /// Why the case is simulated only; null if it is not.
+    pub simulated_only: Option<&'static str>,
 }
 
 const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
@@ -85,10 +91,10 @@ pub fn names() -> impl Iterator<Item = String> {
     paths.chain(hub::all().into_iter().map(|case| case.name))
 }
 
-/// Measures each case whose name contains `only`, in both directions, on all of the pool's jobs.
+/// Measures each case whose name contains `only`, in both directions: simulated on all of the pool's jobs, then for real if asked for.
 ///
 /// # Errors
-/// If a simulation cannot be.
+/// If a simulation cannot be, the machine lacks something, or a transfer fails or does not verify.
 pub fn run(setup: &Setup, runs: &Runs, only: &str, pool: &Pool) -> Result<Vec<Row>, Error> {
     let subjects = subjects(runs, only);
     let seeds = |row: usize| setup.seeds(subjects[row].seeds(runs)).map(move |seed| (row, seed));
@@ -105,9 +111,11 @@ pub fn run(setup: &Setup, runs: &Runs, only: &str, pool: &Pool) -> Result<Vec<Ro
     let mut figures = figures.into_iter();
     let rows = subjects.iter().map(|subject| {
         let of_seeds: Vec<_> = figures.by_ref().take(usize::from(subject.seeds(runs))).collect();
-        row(subject, runs, &of_seeds)
+        let mut row = row(subject, runs, &of_seeds);
+        row.real = if runs.real { subject.measure(setup)? } else { None };
+        Ok(row)
     });
-    Ok(rows.collect())
+    rows.collect()
 }
 
 /// The estimate beside the truth, of one run with the setup's seed of each case whose name contains `only`, in both directions. Hubs
@@ -146,6 +154,24 @@ impl Subject {
             Self::Hub(_) => runs.seeds,
         }
     }
+
+    /// Why it is simulated only, if it is.
+    fn obstacle(&self) -> Option<&'static str> {
+        match self {
+            Self::Path(case, _) => real::obstacle(case),
+            Self::Hub(_) => Some("terminals whose clocks differ are simulated only"),
+        }
+    }
+
+    /// The medians of the setup's repeats for real; `None` if it is simulated only.
+    fn measure(&self, setup: &Setup) -> Result<Option<Figures>, Error> {
+        let (Self::Path(case, direction), None) = (self, self.obstacle()) else { return Ok(None) };
+        let figures = setup.seeds(setup.repeats).map(|seed| real::run(setup, case, *direction, seed));
+        let figures = figures.collect::<Result<Vec<_>, _>>()?;
+        let medians = Figures::over(&figures, median);
+        tracing::info!(case = case.name, figures = ?medians, "measured");
+        Ok(Some(medians))
+    }
 }
 
 fn row(subject: &Subject, runs: &Runs, figures: &[Figures]) -> Row {
@@ -165,5 +191,6 @@ fn row(subject: &Subject, runs: &Runs, figures: &[Figures]) -> Row {
         missed: targets.missed(&simulated),
         targets,
         real: None,
+        simulated_only: subject.obstacle(),
     }
 }

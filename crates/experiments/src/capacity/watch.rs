@@ -31,6 +31,13 @@ impl Watch {
         }));
     }
 
+    /// The link was given `offered` until `at`, which is not before the latest note; of its queue nothing is known.
+    pub(super) fn note(&mut self, at: Instant, offered: Bytes) {
+        if self.samples.last().is_none_or(|latest| latest.at < at) {
+            self.samples.push(Sample { at, queue: Duration::ZERO, offered });
+        }
+    }
+
     /// 95th percentile of the queue from `start` to `end`, in seconds.
     pub(super) fn queue_p95(&self, start: f64, end: f64) -> f64 {
         let is_within = |sample: &&Sample| (start..=end).contains(&sample.at.as_secs_f64());

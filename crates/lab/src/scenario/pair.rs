@@ -83,6 +83,7 @@ impl Pair {
             clear: true,
             show_logs: false,
             capacity: CapacityMode::default(),
+            configured_rates: None,
             link_updates: self.follow_allocation,
             congestion_control: Some(self.congestion_control.clone()),
             target_queue: self.target_queue,

@@ -31,6 +31,7 @@ Examples:
   bentpipe bench capacity --without trains              the same without a part of the estimator
   bentpipe bench capacity --without estimation          the same with the configured rate by force
   bentpipe bench capacity --cases outage --seeds 1 --plot out    estimate, truth and queue over time
+  bentpipe bench capacity --cases 'prior x 2' --real --repeats 3    also by gateways over the emulated link
   bentpipe bench connections                up to 19,000 open connections, then 5,000 new ones a second
   bentpipe bench cost --only 200Mbit/s      processor time of each gateway, paced at 200 Mbit/s
   bentpipe bench cost --beside ./bentpipe   the same for another build of the program, in turns with this one
@@ -61,6 +62,9 @@ pub struct Args {
     /// capacity, limit: simulate without this mechanism, to show its contribution
     #[arg(long, value_name = "MECHANISM")]
     without: Option<Without>,
+    /// capacity: also measure gateways over the emulated link, where a case allows that; medians of --repeats runs
+    #[arg(long, conflicts_with = "without")]
+    real: bool,
     /// capacity: draw the estimate, the link's rate and the queue of the first seed into this directory, a file for each row
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
@@ -133,7 +137,7 @@ enum Name {
 /// If the machine lacks something or a transfer fails or does not verify.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     // Simulations need no namespaces.
-    if args.names.iter().any(|name| *name != Name::Capacity) {
+    if args.names.iter().any(|name| *name != Name::Capacity || args.real) {
         start_in_private()?;
     }
     kernel::process::raise_open_files()?;
@@ -218,7 +222,7 @@ impl Args {
         let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let interrupt = Interrupt::default();
         let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
-        let runs = capacity::Runs { seeds: self.seeds, without };
+        let runs = capacity::Runs { seeds: self.seeds, without, real: self.real };
         let rows = capacity::run(setup, &runs, &self.only, &pool)?;
         if let Some(directory) = &self.plot {
             let traces = capacity::traces(setup, &runs, &self.only)?;

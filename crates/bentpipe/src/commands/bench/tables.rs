@@ -92,6 +92,7 @@ pub(super) fn capacity(rows: &[capacity::Row]) -> Listing {
         time("queue p95"),
         text("others"),
         text("misses"),
+        index("real"),
     ]);
     for row in rows {
         let figures = &row.simulated;
@@ -115,6 +116,7 @@ pub(super) fn capacity(rows: &[capacity::Row]) -> Listing {
             figures.queue_p95_s.into(),
             others.join(", ").into(),
             row.missed.join(", ").into(),
+            row.real.map(|real| real.share).into(),
         ]);
     }
     listing
