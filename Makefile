@@ -75,7 +75,7 @@ python-lock:
 
 # A wheel for any Linux of this architecture that has Python 3.10 or later, glibc or musl, with the command; in target/wheels.
 wheel: $(VENV)/current
-	PATH="$(VENV)/bin:$$PATH" scripts/wheel
+	PATH="$$PATH:$(VENV)/bin" scripts/wheel
 
 lint: lint-python
 	$(CARGO) fmt --all --check

@@ -27,8 +27,8 @@ pub struct TracePoint {
     pub estimate: Rate,
     /// At which rate packets have entered the link for the last tenth of a second.
     pub sent: Rate,
-    /// How long a packet that comes now waits before the link.
-    pub queue: Duration,
+    /// How long a packet that comes now waits before the link at its rate of now; `None` if something waits and the link carries nothing.
+    pub queue: Option<Duration>,
 }
 
 impl Trace {
@@ -44,7 +44,7 @@ impl Trace {
                 capacity: case.rate_to_be_had_at(at),
                 estimate: estimates.get(known).map_or(Rate::ZERO, |(_, rate)| *rate),
                 sent: watch.offered_rate(at, Self::SENT_OVER),
-                queue,
+                queue: (queue < Duration::MAX).then_some(queue),
             }
         };
         let points = watch.queues().filter(|(at, _)| *at >= case.begin).map(at).collect();

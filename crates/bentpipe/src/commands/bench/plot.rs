@@ -41,8 +41,9 @@ fn file_stem(trace: &Trace) -> String {
 
 fn draw(trace: &Trace) -> Result<String, Failure> {
     let points = thinned(&trace.points);
-    let series = |name: &str, style, of: &dyn Fn(&TracePoint) -> f64| {
-        Series::new(name, style, points.iter().map(|point| (point.at.as_secs_f64(), of(point))).collect())
+    let series = |name: &str, style, of: &dyn Fn(&TracePoint) -> Option<f64>| {
+        let curve = points.iter().filter_map(|point| Some((point.at.as_secs_f64(), of(point)?)));
+        Series::new(name, style, curve.collect())
     };
     let mbit = |rate: units::Rate| rate.as_bps() as f64 / 1e6;
     let end = points.last().map_or(1.0, |point| point.at.as_secs_f64());
@@ -54,9 +55,9 @@ fn draw(trace: &Trace) -> Result<String, Failure> {
         x: x(""),
         y: Axis::linear("rate, Mbit/s").within(0.0, (1.1 * drawn).min(HIGHEST * highest)),
         series: vec![
-            series("sent", Style::Line, &|point| mbit(point.sent)),
-            series("of the link", Style::Steps, &|point| mbit(point.capacity)),
-            series("estimate", Style::Steps, &|point| mbit(point.estimate)),
+            series("sent", Style::Line, &|point| Some(mbit(point.sent))),
+            series("capacity", Style::Steps, &|point| Some(mbit(point.capacity))),
+            series("estimate", Style::Steps, &|point| Some(mbit(point.estimate))),
         ],
         caption: String::new(),
     };
@@ -64,8 +65,9 @@ fn draw(trace: &Trace) -> Result<String, Failure> {
         title: String::new(),
         x: x("time since the transfers began, s"),
         y: Axis::linear("queueing delay, ms"),
-        series: vec![series("", Style::Line, &|point| point.queue.as_millis_f64())],
-        caption: "Sent: IP packets that entered the link, over a tenth of a second.".to_owned(),
+        series: vec![series("", Style::Line, &|point| point.queue.map(|queue| queue.as_millis_f64()))],
+        caption: "Capacity: what the link can carry. Sent: IP packets that entered the link, over a tenth of a second."
+            .to_owned(),
     };
     let title = format!("{}, {}", trace.case, direction(trace));
     chart::stacked(&title, &[rates, queue]).map_err(Failure::failed)
@@ -74,7 +76,7 @@ fn draw(trace: &Trace) -> Result<String, Failure> {
 /// A point of every few: of the rates the last, of the queue the longest.
 fn thinned(points: &[TracePoint]) -> Vec<TracePoint> {
     let of = points.len().div_ceil(MOST_POINTS).max(1);
-    let longest = |some: &[TracePoint]| some.iter().map(|point| point.queue).max().unwrap_or_default();
+    let longest = |some: &[TracePoint]| some.iter().filter_map(|point| point.queue).max();
     points.chunks(of).filter_map(|some| Some(TracePoint { queue: longest(some), ..*some.last()? })).collect()
 }
 
@@ -89,7 +91,7 @@ mod tests {
             capacity: Rate::from_bps(6_000_000),
             estimate: Rate::from_bps(5_900_000),
             sent: Rate::from_bps(5_800_000),
-            queue: Duration::from_millis(if k == 1234 { 77 } else { 3 }),
+            queue: (k != 1000).then_some(Duration::from_millis(if k == 1234 { 77 } else { 3 })),
         };
         Trace { case: "30 % for 10 s".to_owned(), direction: Direction::Down, points: (0..points).map(point).collect() }
     }
@@ -98,7 +100,7 @@ mod tests {
     fn a_long_run_is_thinned_and_keeps_its_longest_queue() {
         let thin = thinned(&trace(5000).points);
         assert!((450..=MOST_POINTS).contains(&thin.len()), "{}", thin.len());
-        assert_eq!(thin.iter().map(|point| point.queue).max(), Some(Duration::from_millis(77)));
+        assert_eq!(thin.iter().filter_map(|point| point.queue).max(), Some(Duration::from_millis(77)));
         assert_eq!(thinned(&trace(7).points).len(), 7);
     }
 
@@ -106,7 +108,7 @@ mod tests {
     fn a_picture_names_its_curves_and_its_file_the_case() {
         assert_eq!(file_stem(&trace(1)), "30-percent-for-10-s-down");
         let svg = draw(&trace(2000)).unwrap();
-        for text in ["30 % for 10 s, down", "estimate", "of the link", "sent", "queueing delay, ms"] {
+        for text in ["30 % for 10 s, down", "estimate", "capacity", "sent", "queueing delay, ms"] {
             assert!(svg.contains(text), "{text}");
         }
         assert!(svg.len() < 150_000, "{}", svg.len());
