@@ -33,9 +33,9 @@ pub struct Difference {
     pub direction: &'static str,
     /// The packet's number.
     pub number: u64,
-    /// Fates and times in the log.
+    /// Outcomes and times in the log.
     pub logged: Vec<(LoggedOutcome, Duration)>,
-    /// Fates and times in the replay.
+    /// Outcomes and times in the replay.
     pub replayed: Vec<(LoggedOutcome, Duration)>,
 }
 

@@ -132,10 +132,10 @@ impl<E: Executable, N> Pair<Program<E>, N> {
     pub fn refusal(&mut self, end: End) -> String {
         self.start(end, "");
         assert!(self.lacks_something(end), "exit code 3");
-        let told =
+        let stderr =
             String::from_utf8(self.at(end, |place| self.runner.command(place)).output().unwrap().stderr).unwrap();
-        let lines: Vec<_> = told.lines().filter(|line| line.starts_with("bentpipe: ")).collect();
-        assert_eq!(lines.len(), 1, "{told}");
+        let lines: Vec<_> = stderr.lines().filter(|line| line.starts_with("bentpipe: ")).collect();
+        assert_eq!(lines.len(), 1, "{stderr}");
         lines[0].to_owned()
     }
 

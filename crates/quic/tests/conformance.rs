@@ -249,20 +249,26 @@ fn a_probe_carries_new_data_where_there_are_some() {
     assert_eq!(offsets(&probes), [10 * payload, 11 * payload], "{first}");
 }
 
-#[test]
-fn a_long_time_in_which_everything_is_lost_leaves_two_packets_of_the_window() {
-    let (mut client, _) = Client::with_flight(10, Config::default());
+/// Nothing is acknowledged for longer than the time of persistent congestion, and then a round trip passes. The number after that of
+/// the last probe.
+fn loses_probes_for_three_ptos(client: &mut Client) -> u64 {
     let pto = client.connection.metrics().pto;
     let start = client.now;
     while client.now.since(start) <= pto * 3 {
         client.run_timer();
         client.drain();
     }
-    // A last probe comes through.
     client.run_timer();
     client.drain();
     client.now += RTT;
-    let newest = client.next();
+    client.next()
+}
+
+#[test]
+fn a_long_time_in_which_everything_is_lost_leaves_two_packets_of_the_window() {
+    let (mut client, _) = Client::with_flight(10, Config::default());
+    let newest = loses_probes_for_three_ptos(&mut client);
+    // The last probe comes through.
     client.acked(&[newest - 1..newest]);
     let metrics = client.connection.metrics();
     assert_eq!((metrics.window.cwnd, metrics.counters.persistent_congestions), (2.0, 1));
@@ -272,16 +278,7 @@ fn a_long_time_in_which_everything_is_lost_leaves_two_packets_of_the_window() {
 #[test]
 fn losses_with_an_acknowledged_packet_between_them_are_no_persistent_congestion() {
     let (mut client, first) = Client::with_flight(10, Config::default());
-    let pto = client.connection.metrics().pto;
-    let start = client.now;
-    while client.now.since(start) <= pto * 3 {
-        client.run_timer();
-        client.drain();
-    }
-    client.run_timer();
-    client.drain();
-    client.now += RTT;
-    let newest = client.next();
+    let newest = loses_probes_for_three_ptos(&mut client);
     // One of each two probes has arrived as well.
     let mut arrived: Vec<_> = (first + 10..newest - 1).step_by(2).map(|number| number..number + 1).collect();
     arrived.push(newest - 1..newest);
