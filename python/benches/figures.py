@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -137,7 +138,26 @@ def grids():
             found[name] = grid_on(make)
         except ImportError as error:
             found[name] = str(error)
-    return found
+    return found | {"mpi": grid_on_mpi()}
+
+
+ON_MPI = """
+from mpi4py.futures import MPIPoolExecutor
+import figures
+print(figures.grid_on(MPIPoolExecutor))
+"""
+
+
+def grid_on_mpi():
+    """Seconds in which two workers of MPI, and one that hands out the work, make a grid of 10,000 short runs."""
+    if not (mpiexec := shutil.which("mpiexec")):
+        return "mpiexec is missing"
+    # Open MPI refuses root, and more ranks than processors, unless told otherwise.
+    allowed = dict.fromkeys(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"], "1")
+    environment = os.environ | allowed | {"PYTHONPATH": str(Path(__file__).resolve().parent)}
+    command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", "-c", ON_MPI]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    return float(ran.stdout) if ran.returncode == 0 else ran.stderr.strip()
 
 
 def import_time():

@@ -95,7 +95,7 @@ struct Events {
     is_closed: bool,
     failed: Option<Failure>,
     /// The end of the peer's stream was reported.
-    told_finished: bool,
+    reported_finished: bool,
     /// A write found the buffer full.
     writer_waits: bool,
 }
@@ -235,8 +235,8 @@ impl Connection {
         let had = self.incoming.readable();
         self.incoming.on_frame(frame);
         self.events.is_readable |= self.incoming.readable() > had;
-        if self.incoming.is_finished() && !self.events.told_finished {
-            (self.events.told_finished, self.events.has_finished) = (true, true);
+        if self.incoming.is_finished() && !self.events.reported_finished {
+            (self.events.reported_finished, self.events.has_finished) = (true, true);
         }
     }
 

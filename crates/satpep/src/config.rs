@@ -89,7 +89,7 @@ pub enum CrossTrafficPolicy {
     Fair,
 }
 
-/// What a gateway does with a rate that it is told of its link: by the configuration, a modem or a program.
+/// What a gateway does with the rate of its link that the configuration, a modem or a program gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CapacityMode {

@@ -36,11 +36,11 @@ pub enum Transport {
 /// Settings of the satellite transport, as an operator makes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SatpepSettings {
-    /// The rate that each gateway is told of the link to the other; `None` is that of the slowest link between them.
+    /// The rate at which each gateway begins its estimate of the link to the other; `None` is that of the slowest link between them.
     pub rate: [Option<Rate>; 2],
     /// How far they trust these rates.
     pub rate_confidence: RateConfidence,
-    /// What they do with the rates that they are told.
+    /// What they do with these rates.
     pub capacity: CapacityMode,
     /// Whether a modem reports each change of the link's rate.
     pub link_updates: bool,

@@ -99,7 +99,7 @@ struct Events {
     pending: u8,
     failed: Option<Failure>,
     /// The end of the peer's data was reported to the application.
-    told_finished: bool,
+    reported_finished: bool,
     /// A write found the buffer full.
     writer_waits: bool,
 }
@@ -315,8 +315,8 @@ impl Connection {
         if self.receiver.readable() > had {
             self.events.pending |= Events::READABLE;
         }
-        if self.receiver.is_finished() && !self.events.told_finished {
-            self.events.told_finished = true;
+        if self.receiver.is_finished() && !self.events.reported_finished {
+            self.events.reported_finished = true;
             self.events.pending |= Events::PEER_FINISHED;
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Room {
     /// Bytes that the peer's window still allows.
     pub(crate) receive_window: u64,
     /// The peer's whole window.
-    pub(crate) told_window: u64,
+    pub(crate) advertised_window: u64,
     /// When the latest segment left, or the next may, where they are paced.
     pub(crate) last_sent_at: Instant,
     /// Nothing is being repaired.
@@ -53,7 +53,7 @@ impl Deferral {
         let piece = piece(out);
         let may_wait =
             room.is_open && room.waiting > out.mss() && available >= out.mss() && now <= room.last_sent_at + RECENT;
-        let is_short = available < piece && available < cwnd.min(room.told_window) / WINDOW_DIVISOR;
+        let is_short = available < piece && available < cwnd.min(room.advertised_window) / WINDOW_DIVISOR;
         let soon = (out.rtt.srtt() / 2).min(RECENT);
         let answer_is_near = || out.board.first_sent_at().is_some_and(|first| first + out.rtt.srtt() <= now + soon);
         let waits = may_wait && is_short && answer_is_near();
@@ -131,7 +131,13 @@ mod tests {
     }
 
     fn room(last_sent_at: Instant) -> Room {
-        Room { waiting: 1_000_000, receive_window: 1_000_000, told_window: 1_000_000, last_sent_at, is_open: true }
+        Room {
+            waiting: 1_000_000,
+            receive_window: 1_000_000,
+            advertised_window: 1_000_000,
+            last_sent_at,
+            is_open: true,
+        }
     }
 
     #[test]
@@ -161,8 +167,8 @@ mod tests {
     /// Linux 6.18 over `bentpipe lab`, a window of 81,920 bytes: segments of 1,448 and one of 1,200 in turns.
     #[test]
     fn the_peers_window_cuts_a_segment_off_at_the_end_of_a_piece() {
-        let told_window = 12 * MSS;
-        let within = |receive_window| Room { receive_window, told_window, ..room(at(10_000)) };
+        let advertised_window = 12 * MSS;
+        let within = |receive_window| Room { receive_window, advertised_window, ..room(at(10_000)) };
         let mut deferral = Deferral::default();
         assert!(!deferral.holds(at(12_000), MSS, within(MSS + 1_200), &outstanding(2)));
         assert!(deferral.ends_with(1_200), "what is left of the window");
@@ -173,7 +179,7 @@ mod tests {
     /// A third of the whole window goes at once (`tcp_tso_win_divisor`), not of what is left of it.
     #[test]
     fn what_is_left_of_the_peers_window_waits_like_that_of_the_congestion_window() {
-        let left = Room { receive_window: MSS + 500, told_window: 12 * MSS, ..room(at(10_900)) };
+        let left = Room { receive_window: MSS + 500, advertised_window: 12 * MSS, ..room(at(10_900)) };
         assert!(Deferral::default().holds(at(11_100), MSS, left, &outstanding(2)));
     }
 }

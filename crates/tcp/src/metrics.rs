@@ -1,4 +1,4 @@
-//! What can be told of a connection.
+//! What a connection reports about itself.
 
 use crate::control::{LossState, Window};
 use crate::sender::Counters;

@@ -34,7 +34,7 @@ pub(crate) struct Receiver {
     /// The right edge of the window, which never moves back.
     edge: u64,
     /// The right edge of the window last advertised.
-    told_edge: u64,
+    advertised_edge: u64,
     buffer: Autotune,
     /// Bytes not acknowledged yet.
     unacknowledged: u64,
@@ -86,7 +86,7 @@ impl Receiver {
             duplicate: None,
             fin: None,
             edge: 1 + buffer.window(0),
-            told_edge: 0,
+            advertised_edge: 0,
             buffer,
             unacknowledged: 0,
             full_segment: MIN_FULL_SEGMENT,
@@ -235,7 +235,7 @@ impl Receiver {
         let window = if self.rounds_up { self.round_up(shift) } else { self.open() };
         let window = if self.satpep.is_some() { window } else { window.min(65_535 << shift) >> shift << shift };
         self.edge = self.edge.max(self.rcv_nxt + window);
-        self.told_edge = self.rcv_nxt + window;
+        self.advertised_edge = self.rcv_nxt + window;
         self.acknowledged = self.rcv_nxt;
         window as u32
     }
@@ -243,7 +243,7 @@ impl Receiver {
     /// The free space of the buffer, or the window advertised before if that is larger, in whole units of the scale.
     fn round_up(&self, shift: u8) -> u64 {
         let up = |bytes: u64| bytes.div_ceil(1 << shift) << shift;
-        up(self.buffer.window(self.readable())).max(up(self.told_edge.saturating_sub(self.rcv_nxt)))
+        up(self.buffer.window(self.readable())).max(up(self.advertised_edge.saturating_sub(self.rcv_nxt)))
     }
 
     /// Bytes that the peer may send beyond the next one expected. SaTPEP's are whole segments: those granted, at least one,
@@ -259,9 +259,9 @@ impl Receiver {
     /// buffer, and to twice of what the peer knows of. Before that, what it sends brings acknowledgements anyway.
     #[inline]
     pub(crate) fn has_window_update(&self) -> bool {
-        let gain = (self.rcv_nxt + self.open()).saturating_sub(self.told_edge);
-        let known = self.told_edge.saturating_sub(self.rcv_nxt);
-        self.told_edge > 0 && gain > known && gain >= (2 * self.mss).min(self.buffer.window(0) / 2).max(1)
+        let gain = (self.rcv_nxt + self.open()).saturating_sub(self.advertised_edge);
+        let known = self.advertised_edge.saturating_sub(self.rcv_nxt);
+        self.advertised_edge > 0 && gain > known && gain >= (2 * self.mss).min(self.buffer.window(0) / 2).max(1)
     }
 
     /// RFC 7323, section 4.3: the echo is the timestamp of what moves the left edge of the window, and with delayed

@@ -79,12 +79,12 @@ struct Losses {
     total: u64,
     /// Losses not yet reported; kept only for a control that follows losses.
     #[expect(clippy::box_collection, reason = "a connection whose control does not ask stays small")]
-    untold: Option<Box<Vec<LostSegment>>>,
+    unreported: Option<Box<Vec<LostSegment>>>,
 }
 
 impl Losses {
     fn new() -> Self {
-        Self { ranges: RangeSet::new(), bytes: 0, total: 0, untold: None }
+        Self { ranges: RangeSet::new(), bytes: 0, total: 0, unreported: None }
     }
 
     /// Takes the segment of `record`, which is in flight.
@@ -93,8 +93,8 @@ impl Losses {
         self.ranges.insert(record.seq..record.end());
         self.bytes += span;
         self.total += span;
-        if let Some(untold) = &mut self.untold {
-            untold.push(LostSegment {
+        if let Some(unreported) = &mut self.unreported {
+            unreported.push(LostSegment {
                 seq: record.seq,
                 end: record.end(),
                 in_flight_at_send: record.in_flight_after,
@@ -298,12 +298,12 @@ impl Scoreboard {
 
     /// Segments found lost are kept from now on until [`Scoreboard::take_losses`].
     pub fn keep_losses(&mut self) {
-        self.lost.untold = Some(Box::default());
+        self.lost.unreported = Some(Box::default());
     }
 
     /// The segments found lost since this was last asked; none unless they are kept.
     pub fn take_losses(&mut self) -> Vec<LostSegment> {
-        self.lost.untold.as_deref_mut().map(std::mem::take).unwrap_or_default()
+        self.lost.unreported.as_deref_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The end of the highest selectively acknowledged range.

@@ -569,7 +569,7 @@ impl Sender {
         let room = Room {
             waiting: self.end.saturating_sub(nxt),
             receive_window: self.edge.saturating_sub(nxt),
-            told_window: self.edge.saturating_sub(self.out.board.una()),
+            advertised_window: self.edge.saturating_sub(self.out.board.una()),
             last_sent_at: self.last_sent_at.max(self.pace_at),
             is_open: self.recovery.state() == LossState::Open,
         };

@@ -36,7 +36,7 @@ use replicas::Pool;
 use serde::Serialize;
 
 /// What is claimed.
-pub const CLAIM: &str = "shares of what the link carries, whatever the gateways were told of it, simulated (means of seeds) and for real (medians)";
+pub const CLAIM: &str = "shares of what the link carries, whatever prior the gateways had, simulated (means of seeds) and for real (medians)";
 
 /// What is measured of each row.
 #[derive(Debug, Clone, Copy)]

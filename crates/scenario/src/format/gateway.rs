@@ -50,16 +50,16 @@ pub(crate) enum Transport {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct SatpepSettings {
-    /// The rate that the first gateway is told of the link to the second, and the second of that back. By default that of the
-    /// slowest link between them.
+    /// The rate at which the first gateway begins its estimate of the link to the second, and the second that of the link back. By
+    /// default that of the slowest link between them.
     #[schemars(length(min = 2, max = 2))]
     pub(crate) rate: Option<Vec<PositiveRate>>,
     /// How far the gateways trust these rates: used at once (sure), half of them until the link has answered (guess), or not at
     /// all (none).
     #[schemars(extend("default" = "sure"))]
     pub(crate) rate_confidence: Option<RateConfidence>,
-    /// What the gateways do with rates that they are told: estimate the capacity, beginning there (estimated), or send at them
-    /// whatever the link carries (fixed).
+    /// What the gateways do with these rates: estimate the capacity, beginning there (estimated), or send at them whatever the
+    /// link carries (fixed).
     #[schemars(extend("default" = "estimated"))]
     pub(crate) capacity: Option<CapacityMode>,
     /// Whether a modem reports each change of the link's rate to the gateways.
