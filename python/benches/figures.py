@@ -141,22 +141,14 @@ def grids():
     return found | {"mpi": grid_on_mpi()}
 
 
-ON_MPI = """
-from mpi4py.futures import MPIPoolExecutor
-import figures
-print(figures.grid_on(MPIPoolExecutor))
-"""
-
-
 def grid_on_mpi():
     """Seconds in which two workers of MPI, and one that hands out the work, make a grid of 10,000 short runs."""
     if not (mpiexec := shutil.which("mpiexec")):
         return "mpiexec is missing"
     # Open MPI refuses root, and more ranks than processors, unless told otherwise.
     allowed = dict.fromkeys(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"], "1")
-    environment = os.environ | allowed | {"PYTHONPATH": str(Path(__file__).resolve().parent)}
-    command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", "-c", ON_MPI]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", __file__, "--on-mpi"]
+    ran = subprocess.run(command, env=os.environ | allowed, capture_output=True, text=True)
     return float(ran.stdout) if ran.returncode == 0 else ran.stderr.strip()
 
 
@@ -185,7 +177,13 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--command", help="a release build of the command, with which bp.simulate is compared")
     arguments.add_argument("figures", nargs="*", metavar="FIGURE", help=f"only these: {', '.join(FIGURES)}")
+    arguments.add_argument("--on-mpi", action="store_true", help=argparse.SUPPRESS)
     chosen = arguments.parse_args()
+    if chosen.on_mpi:
+        from mpi4py.futures import MPIPoolExecutor
+
+        print(grid_on(MPIPoolExecutor))
+        sys.exit()
     found = {name: figure() for name, figure in FIGURES.items() if not chosen.figures or name in chosen.figures}
     if chosen.command:
         found["against_the_command"] = against_the_command(chosen.command)
