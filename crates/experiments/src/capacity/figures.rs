@@ -21,6 +21,8 @@ pub struct Figures {
     pub requests_s: Option<f64>,
     /// Packets that a policer dropped over those that it was given.
     pub policed: Option<f64>,
+    /// Shares of a hub before, during and after the trouble, each from three round trips after the change; `share` is the least of them.
+    pub phase_shares: Option<[f64; 3]>,
 }
 
 impl Figures {
@@ -31,6 +33,8 @@ impl Figures {
             let values: Vec<_> = runs.iter().filter_map(figure).collect();
             (!values.is_empty()).then(|| middle(&values))
         };
+        let phases: Vec<_> = runs.iter().filter_map(|run| run.phase_shares).collect();
+        let of_phase = |phase: usize| middle(&phases.iter().map(|shares| shares[phase]).collect::<Vec<_>>());
         Self {
             share: of(|run| run.share),
             overhead: of(|run| run.overhead),
@@ -40,6 +44,7 @@ impl Figures {
             sent_into_outage: of_some(|run| run.sent_into_outage),
             requests_s: of_some(|run| run.requests_s),
             policed: of_some(|run| run.policed),
+            phase_shares: (!phases.is_empty()).then(|| std::array::from_fn(of_phase)),
         }
     }
 }

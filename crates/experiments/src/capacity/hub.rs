@@ -79,7 +79,7 @@ impl HubCase {
     pub(super) fn run(&self, without: Option<Without>, seed: u64) -> Result<Figures, Error> {
         let mut world = World::new(self, without, seed)?;
         let starts = [BEGIN, BEGIN + PHASE, BEGIN + PHASE * 2];
-        let mut shares = Vec::new();
+        let mut shares = [0.0; 3];
         let mut fairness = 1.0f64;
         for (phase, start) in starts.into_iter().enumerate() {
             let before = world.run_until(start + SETTLES)?;
@@ -87,7 +87,7 @@ impl HubCase {
             let carried: Vec<_> =
                 after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect();
             let limit = self.limit(phase == 1);
-            shares.push(share(carried.iter().sum(), limit, PHASE.saturating_sub(SETTLES)));
+            shares[phase] = share(carried.iter().sum(), limit, PHASE.saturating_sub(SETTLES));
             // Who has a path of its own that is narrow has less by that; who lies has what it has.
             let is_apart = matches!(self.trouble, Trouble::OneFades(_) | Trouble::OneLies);
             let others = if phase == 1 && is_apart { &carried[1..] } else { &carried[..] };
@@ -100,6 +100,7 @@ impl HubCase {
             overhead: offered as f64 / received.iter().sum::<u64>() as f64,
             queue_p95_s: Some(p95(queues)),
             jain_index: Some(fairness),
+            phase_shares: Some(shares),
             ..Figures::default()
         })
     }

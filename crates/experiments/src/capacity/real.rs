@@ -69,6 +69,7 @@ pub(super) fn run(setup: &Setup, case: &Case, direction: Direction, seed: u64) -
             Nature::Policed(_) => Some(carried.dropped.policed.packets as f64 / carried.offered.packets as f64),
             _ => None,
         },
+        phase_shares: None,
     })
 }
 

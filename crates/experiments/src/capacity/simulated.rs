@@ -65,6 +65,7 @@ pub(super) fn run(case: &Case, direction: Direction, without: Option<Without>, s
             Nature::Policed(_) => Some(data.dropped_policed.packets as f64 / data.offered.packets as f64),
             _ => None,
         },
+        phase_shares: None,
     })
 }
 

@@ -1,24 +1,37 @@
 //! A recorded link: two minutes of Starlink, from LeoCC (see the files for their source and licence). It begins again when it ends.
 
 use crate::Error;
+use flate2::read::DeflateDecoder;
 use link::{Opportunities, Steps};
+use std::io::{self, Read};
 use std::sync::OnceLock;
 use units::{Duration, Instant, Rate};
 
-const OPPORTUNITIES: &str = include_str!("../../data/starlink.opportunities");
-const DELAYS: &str = include_str!("../../data/starlink.delays");
+const OPPORTUNITIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/starlink.opportunities.deflate"));
+const DELAYS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/starlink.delays.deflate"));
 
 /// When a packet may leave, and for how long it is under way then.
 pub(super) fn trace() -> Result<(Opportunities, Steps<Duration>), Error> {
     let opportunities = opportunities();
-    let delays = Steps::parse(DELAYS).map_err(|error| Error::failed(format!("the delays of Starlink: {error}")))?;
+    let failed = |error: &dyn std::fmt::Display| Error::failed(format!("the delays of Starlink: {error}"));
+    let text = inflate(DELAYS).map_err(|error| failed(&error))?;
+    let delays = Steps::parse(&text).map_err(|error| failed(&error))?;
     let repeat = opportunities.millis.last().copied().map(Duration::from_millis);
     Ok((opportunities.clone(), Steps { repeat, ..delays }))
 }
 
 fn opportunities() -> &'static Opportunities {
     static READ: OnceLock<Opportunities> = OnceLock::new();
-    READ.get_or_init(|| Opportunities::parse(OPPORTUNITIES).unwrap_or_default())
+    READ.get_or_init(|| {
+        let text = inflate(OPPORTUNITIES).unwrap_or_default();
+        Opportunities::parse(&text).unwrap_or_default()
+    })
+}
+
+fn inflate(compressed: &[u8]) -> io::Result<String> {
+    let mut text = String::new();
+    DeflateDecoder::new(compressed).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// What the link carries around `at`, over a tenth of a second.

@@ -358,7 +358,7 @@ impl Learner {
 
     /// What trains find of several peers' paths, if these are narrower than the link. They tell nothing of the link then, but that a
     /// path has become wide again.
-    fn narrowest(&self) -> Option<f64> {
+    pub(super) fn narrowest(&self) -> Option<f64> {
         let found = if self.is_shared { self.trains_find() } else { None };
         found.filter(|found| *found < Self::NARROW * self.rate)
     }

@@ -84,10 +84,18 @@ impl PathReports {
         Some(Reading { newest, newest_own, point })
     }
 
-    /// The queue that was seen by what was sent at about `sent`, at most `apart` seconds from it.
+    /// The queue that was seen by what was sent at about `sent`, at most `apart` seconds from it; what lies between two points is on a line.
     pub(super) fn queue_at(&self, sent: f64, apart: f64) -> Option<f64> {
-        let nearest = self.seen.iter().rev().min_by(|a, b| (a.0 - sent).abs().total_cmp(&(b.0 - sent).abs()))?;
-        ((nearest.0 - sent).abs() <= apart).then_some(nearest.1)
+        let is_near = |seen: &&(f64, f64)| (seen.0 - sent).abs() <= apart;
+        let before = self.seen.iter().rev().find(|seen| seen.0 <= sent).filter(is_near);
+        let after = self.seen.iter().find(|seen| seen.0 > sent).filter(is_near);
+        match (before, after) {
+            (Some(before), Some(after)) => {
+                let part = (sent - before.0) / (after.0 - before.0);
+                Some(before.1 + part * (after.1 - before.1))
+            }
+            (one, other) => one.or(other).map(|seen| seen.1),
+        }
     }
 
     /// The share of bytes that is lost on the path, of late.

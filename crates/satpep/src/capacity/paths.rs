@@ -26,6 +26,8 @@ struct PeerPath {
     /// Bytes sent to the peer.
     own_bytes: u64,
     latest_report: f64,
+    /// The newest point, which is split when others' points of the same time are known.
+    waiting: Option<Point>,
 }
 
 /// The paths to all peers.
@@ -91,15 +93,19 @@ impl Paths {
 
     /// Splits the delay of a report's point on a link that takes `packet` seconds for one.
     pub(super) fn share_out(&mut self, peer: PeerId, reading: &Reading, packet: f64) -> Shared {
-        let Some(point) = reading.point else { return Shared::default() };
+        let Some(newest) = reading.point else { return Shared::default() };
         // Where many share a slow link, each has a point seldom.
         let apart = (packet * Self::POINT_PACKETS * self.paths.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
+        let is_narrow = self.paths.get(&peer.index()).is_some_and(|path| path.is_narrow);
+        let waited = self.paths.get_mut(&peer.index()).and_then(|path| path.waiting.replace(newest));
+        // What others saw at the time of the point before is known by now, though they report in turns.
+        let point = waited.filter(|waited| newest.sent - waited.sent <= Self::RECENTLY).unwrap_or(newest);
         let others = self.paths.iter().filter(|(index, path)| **index != peer.index() && !path.is_narrow);
         let together = others.filter_map(|(_, path)| path.reports.queue_at(point.sent, apart));
         let mut queues: SmallVec<[f64; 16]> = together.collect();
         let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
-        let is_narrow = self.paths.get(&peer.index()).is_some_and(|path| path.is_narrow);
         if queues.is_empty() {
+            let point = newest;
             // Who is sent to alone has all of the delay to itself.
             let link = (!is_narrow).then_some(point);
             let own = is_narrow.then_some(Point { position: point.own, ..point });
@@ -221,6 +227,7 @@ impl Paths {
     pub(super) fn begin_anew(&mut self, now: f64) {
         for path in self.paths.values_mut() {
             path.reports.interrupt();
+            path.waiting = None;
             path.learner.begin_anew(now);
         }
     }
@@ -240,7 +247,14 @@ impl PeerPath {
         learner.end_guess();
         learner.slack = Self::SLACK;
         learner.is_alone = false;
-        Self { reports: PathReports::default(), learner, is_narrow: false, own_bytes: 0, latest_report: 0.0 }
+        Self {
+            reports: PathReports::default(),
+            learner,
+            is_narrow: false,
+            own_bytes: 0,
+            latest_report: 0.0,
+            waiting: None,
+        }
     }
 
     /// As long as the path is no narrower than what the peer is sent, that is what is known of it.
@@ -268,19 +282,33 @@ mod tests {
     /// Half a minute of packets to all peers in turn at `pace` times the link's rate; what the first one's stamps are late by at a time.
     /// Returns the estimate of the link, and the pace of each path that is narrow.
     fn run(pace: f64, late: impl Fn(f64) -> f64) -> (f64, Vec<Option<f64>>) {
-        let belief = Prior::Configured(Rate::from_bps((RATE * 8.0) as u64)).belief(Duration::from_millis(550), None);
+        let (rates, paces) = run_from(RATE, pace, (15_000, 1), late);
+        (*rates.last().expect("reports"), paces)
+    }
+
+    /// So many packets, some in a row to each peer, from an estimate of `believed` on. Returns the estimates of the link after each report.
+    fn run_from(
+        believed: f64,
+        pace: f64,
+        (packets, in_a_row): (u64, u64),
+        late: impl Fn(f64) -> f64,
+    ) -> (Vec<f64>, Vec<Option<f64>>) {
+        let belief =
+            Prior::Configured(Rate::from_bps((believed * 8.0) as u64)).belief(Duration::from_millis(550), None);
         let mut link = Learner::new(belief, Duration::from_millis(550));
         link.end_guess();
         let (mut paths, mut free, mut now) = (Paths::default(), 0.0f64, 0.0);
-        for k in 0..15_000u64 {
+        let (mut rates, mut sent_to) = (Vec::new(), [0; PEERS]);
+        for k in 0..packets {
             let sent = k as f64 * 1500.0 / (RATE * pace);
             free = free.max(sent) + 1500.0 / RATE;
-            let index = k as usize % PEERS;
+            let index = (k / in_a_row) as usize % PEERS;
+            sent_to[index] += 1;
             let (peer, position) = (PeerId(index as u32), 1500 * (k + 1));
             let arrived = free + 1000.0 * (index + 1) as f64 + if index == 0 { late(sent) } else { 0.0 };
             let at = |seconds: f64| Instant::ZERO + Duration::from_secs_f64(seconds);
-            let own = 1500 * (k / PEERS as u64 + 1);
-            let number = PacketNumber::new(k / PEERS as u64);
+            let own = 1500 * sent_to[index];
+            let number = PacketNumber::new(sent_to[index] - 1);
             let arrived = Duration::from_secs_f64(arrived);
             let stamp = Stamp { number, sent: at(sent), position, own, ip_size: 1500, is_train: false, arrived };
             let (received_packets, received_bytes) = (own / 1500, own);
@@ -302,8 +330,9 @@ mod tests {
             let (newest, largest, counts) = (reading.newest, report.largest, paths.counts());
             link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts });
             paths.learn(now, peer, &report, &reading, shared.own, link.rate);
+            rates.push(link.rate);
         }
-        (link.rate, (0..PEERS).map(|index| paths.pace(now, PeerId(index as u32))).collect())
+        (rates, (0..PEERS).map(|index| paths.pace(now, PeerId(index as u32))).collect())
     }
 
     #[test]
@@ -317,6 +346,14 @@ mod tests {
             assert!(paces[1..].iter().all(Option::is_none), "{number}: {paces:?}");
             assert!(paces[0].is_none_or(|pace| pace <= rate), "{number}: {paces:?}");
         }
+    }
+
+    #[test]
+    fn a_queue_that_grows_fast_is_measured_though_peers_report_in_turns() {
+        // Twice what the link carries: from the packets to one peer to those to the next, the queue grows by 20 ms.
+        let (rates, _) = run_from(2.0 * RATE, 2.0, (2000, 20), |_| 0.0);
+        let after_a_second = rates[1000] / RATE;
+        assert!((0.9..1.05).contains(&after_a_second), "{after_a_second}");
     }
 
     #[test]

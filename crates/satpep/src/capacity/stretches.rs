@@ -54,6 +54,7 @@ struct Busy {
 impl Learner {
     /// A queue is one if it grows over two adjacent stretches of this many seconds: a step of the path grows in one.
     const STRETCH: f64 = 0.03;
+    const SHARED_STRETCH: f64 = 0.08;
     const STRETCH_PACKETS: f64 = 8.0;
     const STRETCH_NOISE: f64 = 12.0;
     /// What it has to grow by: seconds, packets, the noise, a share of the time that it took, and each stretch's share of that.
@@ -78,6 +79,8 @@ impl Learner {
     /// Losses beyond the usual by this share are a burst's, unless the queue is long: then they are what overflows.
     const BURST: f64 = 0.1;
     const OVERFLOW: f64 = 0.02;
+    /// Paths carry more than the estimate if they do so by this factor.
+    const PATHS_CARRY: f64 = 1.05;
     /// A queue this many times what is high is long.
     const FULL: f64 = 5.0;
 
@@ -106,7 +109,9 @@ impl Learner {
         if !pushes {
             self.push.since = None;
             if point.queue > self.busy() {
-                let may_recover = self.is_alone
+                // Paths that are narrower than the link carry in sum what each does.
+                let carry_more = |found: f64| found * self.peers as f64 > Self::PATHS_CARRY * self.rate;
+                let may_recover = (self.is_alone || self.narrowest().is_some_and(carry_more))
                     && self.parts.has(EstimatorPart::Recovery)
                     && now - self.push.fell_at < Push::FALLEN_FOR;
                 self.push.share = if may_recover { Push::FALLEN } else { Push::LEAST };
@@ -140,7 +145,9 @@ impl Learner {
         if !self.parts.has(EstimatorPart::Growth) {
             return None;
         }
-        let stretch = Self::STRETCH.max(self.packets(Self::STRETCH_PACKETS)).max(Self::STRETCH_NOISE * self.noise);
+        // What is left of the queues of several paths differs by their packets.
+        let least = if self.is_shared { Self::SHARED_STRETCH } else { Self::STRETCH };
+        let stretch = least.max(self.packets(Self::STRETCH_PACKETS)).max(Self::STRETCH_NOISE * self.noise);
         let end = self.points.len().checked_sub(1)?;
         let middle = (0..end).rev().find(|k| point.arrived_since(&self.points[*k]) >= stretch)?;
         let start = (0..middle).rev().find(|k| self.points[middle].arrived_since(&self.points[*k]) >= stretch)?;

@@ -105,6 +105,8 @@ pub(super) fn capacity(rows: &[capacity::Row]) -> Listing {
         ];
         let others: Vec<_> =
             others.into_iter().filter_map(|(name, value)| Some(format!("{name} {:.3}", value?))).collect();
+        let phases = figures.phase_shares.map(|shares| shares.map(|share| format!("{share:.3}")).join(", "));
+        let others = others.into_iter().chain(phases.map(|shares| format!("before, during, after {shares}")));
         listing.add([
             row.case.as_str().into(),
             if row.direction == Direction::Up { "up" } else { "down" }.into(),
@@ -114,7 +116,7 @@ pub(super) fn capacity(rows: &[capacity::Row]) -> Listing {
             row.target.into(),
             (figures.overhead - 1.0).into(),
             figures.queue_p95_s.into(),
-            others.join(", ").into(),
+            others.collect::<Vec<_>>().join(", ").into(),
             row.missed.join(", ").into(),
             row.real.map(|real| real.share).into(),
         ]);
