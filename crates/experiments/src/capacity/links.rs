@@ -138,8 +138,16 @@ impl Case {
         }
     }
 
+    /// How long the link takes for what waits `at` that time.
+    pub(super) fn time_to_send(&self, at: Instant, waiting: Bytes) -> Duration {
+        match self.link {
+            Nature::Starlink => starlink::time_to_send(at, waiting),
+            _ => self.rate_at(at).time_to_send(waiting),
+        }
+    }
+
     /// The rate that the link has at `at`: of one that leaves at recorded opportunities, over a tenth of a second.
-    pub(super) fn rate_at(&self, at: Instant) -> Rate {
+    fn rate_at(&self, at: Instant) -> Rate {
         match self.link {
             Nature::Turns { share, each } if at.as_nanos() / each.as_nanos() % 2 == 1 => self.rate.mul_f64(share),
             Nature::Fade { share, .. } if self.bad_times().is_some_and(|[from, to]| (from..to).contains(&at)) => {

@@ -5,7 +5,7 @@ use flate2::read::DeflateDecoder;
 use link::{Opportunities, Steps};
 use std::io::{self, Read};
 use std::sync::OnceLock;
-use units::{Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 const OPPORTUNITIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/starlink.opportunities.deflate"));
 const DELAYS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/starlink.delays.deflate"));
@@ -49,6 +49,18 @@ pub(super) fn rate_at(at: Instant) -> Rate {
     Rate::from_bps(bins[bin as usize] * 1500 * 8 * 1000 / BIN)
 }
 
+/// How long the link takes from `at` on for what waits then: each opportunity takes a full packet.
+pub(super) fn time_to_send(at: Instant, waiting: Bytes) -> Duration {
+    let millis = &opportunities().millis;
+    let packets = waiting.as_u64().div_ceil(1500);
+    let (Some(period), Some(others)) = (millis.last().copied(), packets.checked_sub(1)) else { return Duration::ZERO };
+    let now = at.as_nanos() / 1_000_000;
+    let next = millis.partition_point(|opportunity| *opportunity < now % period) as u64;
+    let (last, count) = (next + others, millis.len() as u64);
+    let sent = (now / period + last / count) * period + millis[(last % count) as usize];
+    Duration::from_millis(sent.saturating_sub(now))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +74,17 @@ mod tests {
         assert!(delays.steps.iter().all(|(_, delay)| (7..=68).contains(&(delay.as_millis_f64() as u64))));
         let rates = (0..1200).map(|tenth| rate_at(Instant::ZERO + Duration::from_millis(tenth * 100)).as_bps() as f64);
         assert!((rates.sum::<f64>() / 1200.0 - 48.7e6).abs() < 0.3e6);
+    }
+
+    #[test]
+    fn what_waits_leaves_at_the_recorded_opportunities_however_often_they_repeat() {
+        let millis = &opportunities().millis;
+        let (period, count) = (millis.last().copied().expect("some"), millis.len() as u64);
+        let wait = |at, packets| time_to_send(Instant::ZERO + Duration::from_millis(at), Bytes::new(1500 * packets));
+        assert_eq!(wait(0, 0), Duration::ZERO);
+        assert_eq!(wait(0, 1), Duration::from_millis(millis[0]));
+        assert_eq!(wait(0, 1000), Duration::from_millis(millis[999]));
+        assert_eq!(wait(7 * period, 1000), Duration::from_millis(millis[999]));
+        assert_eq!(wait(0, 2 * count + 5), Duration::from_millis(2 * period + millis[4]));
     }
 }

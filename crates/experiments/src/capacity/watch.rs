@@ -26,7 +26,7 @@ impl Watch {
     pub(super) fn take<'s>(&mut self, case: &Case, samples: impl Iterator<Item = &'s QueueSample>) {
         self.samples.extend(samples.map(|sample| Sample {
             at: sample.at,
-            queue: case.rate_at(sample.at).time_to_send(sample.bytes),
+            queue: case.time_to_send(sample.at, sample.bytes),
             offered: sample.offered,
         }));
     }
