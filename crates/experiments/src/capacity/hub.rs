@@ -115,3 +115,18 @@ fn p95(mut queues: Vec<Duration>) -> f64 {
     queues.sort_unstable();
     queues.get(queues.len() * 95 / 100).map_or(0.0, |queue| queue.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paths_of_all_terminals_may_fade_at_once() {
+        let case = all().into_iter().find(|case| case.name == "hub of 2, all fade to 50 %").expect("a case");
+        for seed in [3, 4] {
+            let figures = case.run(None, seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+            let [before, during, after] = figures.phase_shares.expect("a hub has phases");
+            assert!(before > 0.95 && after > 0.95 && during > 0.88, "{seed}: {before} {during} {after}");
+        }
+    }
+}

@@ -321,7 +321,8 @@ impl Learner {
             let most = match found {
                 _ if self.probing.is_limited => Self::AT_ONCE,
                 Some(_) if rate <= 4.0 * self.rate => 4.0,
-                _ => 2.0,
+                Some(_) => 3.0,
+                None => 2.0,
             };
             let rate = rate.min(most * self.rate);
             // Where trains were not spaced out the link may be a policer's: what is beyond its rate is lost, and has to be short.

@@ -101,6 +101,16 @@ impl CarefulResume {
         }
     }
 
+    /// Congestion, a loss or a mark, while `nxt` is the next byte: a jump was too large, and none is tried after it.
+    fn on_congestion(&mut self, nxt: u64, window: &mut Window) {
+        match self.phase {
+            Phase::Unvalidated(jump) => self.retreat(jump.pipe, nxt, window),
+            Phase::Validating { pipe, end } => self.retreat(pipe, end, window),
+            Phase::Reconnaissance => self.phase = Phase::Normal,
+            Phase::SafeRetreat { .. } | Phase::Normal => {}
+        }
+    }
+
     fn retreat(&mut self, pipe: u64, end: u64, window: &mut Window) {
         window.ssthresh = (pipe as f64 * Self::HALF / self.mss).floor().max(self.initial_window);
         self.phase = Phase::SafeRetreat { pipe, end };
@@ -150,12 +160,19 @@ impl Control for CarefulResume {
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.control.on_loss(loss, window);
-        match self.phase {
-            Phase::Unvalidated(jump) => self.retreat(jump.pipe, loss.nxt, window),
-            Phase::Validating { pipe, end } => self.retreat(pipe, end, window),
-            Phase::Reconnaissance => self.phase = Phase::Normal,
-            Phase::SafeRetreat { .. } | Phase::Normal => {}
+        self.on_congestion(loss.nxt, window);
+    }
+
+    fn on_marks(&mut self, marks: &Loss, window: &mut Window) {
+        self.control.on_marks(marks, window);
+        if !self.control.governs_window() && self.phase != Phase::Normal {
+            self.on_congestion(marks.nxt, window);
+            window.cwnd = window.cwnd.min(window.ssthresh);
         }
+    }
+
+    fn grows_beside_marks(&self) -> bool {
+        self.control.grows_beside_marks()
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
@@ -233,6 +250,7 @@ impl Control for CarefulResume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::prague::Prague;
     use crate::control::reno::Reno;
     use crate::control::testing::{MSS, Path, ack};
     use crate::profile::Profile;
@@ -296,6 +314,24 @@ mod tests {
         // 64 segments were confirmed; slow start may go on to half of them.
         control.on_recovered(&at(200_001), &mut window);
         assert_eq!((window.cwnd, window.ssthresh, control.phase), (31.0, 32.0, Phase::Normal));
+    }
+
+    #[test]
+    fn marks_are_answered_as_the_control_does_and_end_the_jump() {
+        let config = Config { mss: MSS, initial_window: 10.0, ..Config::new(Profile::Rfc) };
+        let saved = SavedPath { cwnd: Bytes::new(300_000), rtt: Duration::from_millis(550) };
+        let [mut alone, control] = [(); 2].map(|()| Box::new(Prague::new(&config)) as Box<dyn Control>);
+        let mut control = CarefulResume::new(control, saved, &config);
+        assert!(control.grows_beside_marks());
+        let marks = ack(1).loss(140);
+        control.phase = Phase::Normal;
+        let [mut window, mut expected] = [Window { cwnd: 140.0, ssthresh: 70.0 }; 2];
+        control.on_marks(&marks, &mut window);
+        alone.on_marks(&marks, &mut expected);
+        assert_eq!(window, expected);
+        control.phase = Phase::Validating { pipe: 63_000, end: 200_001 };
+        control.on_marks(&marks, &mut window);
+        assert_eq!((window.cwnd, control.phase), (31.0, Phase::SafeRetreat { pipe: 63_000, end: 200_001 }));
     }
 
     #[test]
