@@ -79,6 +79,23 @@ fn a_peers_cap_holds_and_the_others_get_the_rest() {
 }
 
 #[test]
+fn a_cap_below_the_fair_share_is_reached_though_others_take_turns() {
+    let hop = Hop::geo(1e-3, 49);
+    let cap = hop.rate.mul_f64(0.095);
+    let capped = move |index, other, peer: &mut satpep::PeerConfig| {
+        if index == 0 && other == 1 {
+            peer.cap = Some(cap);
+        }
+    };
+    let mut world = World::with_each(hop, 10, |_, _| {}, capped);
+    world.connect();
+    let shares = goodputs(&mut world, seconds(30));
+    let capped_share = shares[0] * 8.0 / cap.as_bps() as f64;
+    assert!(capped_share <= 1.0 && capped_share > 0.9, "{capped_share} of the cap");
+    assert!(jain(&shares[1..]) > 0.99, "{shares:?}");
+}
+
+#[test]
 fn both_directions_run_at_the_links_rate_at_the_same_time() {
     let mut world = World::new(Hop::geo(1e-3, 44), 4);
     world.connect();

@@ -55,6 +55,8 @@ pub(super) struct Learner {
     pub(super) is_crowded: bool,
     /// How unevenly packets leave, as a factor.
     pub(super) slack: f64,
+    /// The estimate is no lower than this, or than a share of the prior where that is less.
+    pub(super) floor: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
@@ -147,7 +149,7 @@ impl Learner {
     const UNPROVEN_PACE: f64 = 0.125;
     /// The pace of a link that is followed: a queue that should not be there drains.
     const FOLLOW: f64 = 0.995;
-    /// The estimate is no lower than this share of the prior.
+    /// The estimate is no lower than this share of the prior, or the floor.
     const LEAST: f64 = 1.0 / 64.0;
     /// A reported rate up to this multiple of the estimate is used without reserve.
     const BELIEVED: f64 = 1.25;
@@ -178,6 +180,7 @@ impl Learner {
             is_alone: true,
             is_crowded: false,
             slack: 1.0,
+            floor: f64::INFINITY,
             counts: Counts::default(),
             push: Push::default(),
             ours: 1.0,
@@ -311,7 +314,10 @@ impl Learner {
         if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.is_silent(now) {
             return None;
         }
-        if self.predicted_queue(now) > (0.004f64).max(self.packets(3.0)) {
+        // Where more than the estimate has been sent for a while without a queue, the estimate is too low to predict one.
+        let is_beyond = self.pushes() && self.push.share > Push::LEAST && self.queue <= self.busy();
+        let queue = if is_beyond { self.queue } else { self.predicted_queue(now) };
+        if queue > (0.004f64).max(self.packets(3.0)) {
             return None;
         }
         let time = Self::TRAIN_TIME.max((12.0 * self.noise).min(Self::LONGEST_TRAIN_TIME));
@@ -450,7 +456,8 @@ impl Learner {
 
     /// The estimate is `rate` from now on.
     pub(super) fn set(&mut self, rate: f64, why: EstimateSource) {
-        self.rate = rate.clamp((self.belief.rate * Self::LEAST).min(self.belief.ceiling), self.belief.ceiling);
+        let floor = (self.belief.rate * Self::LEAST).min(self.floor).min(self.belief.ceiling);
+        self.rate = rate.clamp(floor, self.belief.ceiling);
         self.why = why;
     }
 

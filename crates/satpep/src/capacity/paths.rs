@@ -6,7 +6,7 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::learner::{Learner, News};
+use super::learner::{Learner, News, PACKET};
 use super::path_reports::{PathReports, Reading};
 use super::prior::Belief;
 use super::report::Report;
@@ -105,11 +105,12 @@ impl Paths {
         let mut queues: SmallVec<[f64; 16]> = together.collect();
         let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
         if queues.is_empty() {
-            let point = newest;
-            // Who is sent to alone has all of the delay to itself.
-            let link = (!is_narrow).then_some(point);
-            let own = is_narrow.then_some(Point { position: point.own, ..point });
-            return Shared { link, own, has_others };
+            let is_late = newest.sent < self.latest - Self::RECENTLY;
+            self.latest = self.latest.max(newest.sent);
+            // Who is sent to alone has all of the delay to itself. What a peer reports that long after others is of its own path.
+            let is_own = is_narrow || is_late;
+            let own = Point { position: newest.own, ..newest };
+            return Shared { link: (!is_own).then_some(newest), own: is_own.then_some(own), has_others };
         }
         if !is_narrow {
             queues.push(point.queue);
@@ -173,7 +174,9 @@ impl Paths {
             path.is_narrow = false;
             path.learner.trains.end();
         }
-        judgement.hold_until
+        // Once all that was sent has arrived, nothing is left of a queue, however long its packets were held.
+        let is_empty = reading.newest_own >= path.own_bytes as f64;
+        if path.is_narrow && is_empty { Some(now) } else { judgement.hold_until }
     }
 
     /// What of a delay turned out to be no queue: of `seconds` for `peer`, and of as much as they have for the others.
@@ -240,6 +243,8 @@ impl Paths {
 impl PeerPath {
     /// Packets to one of many peers leave unevenly.
     const SLACK: f64 = 2.0;
+    /// The estimate of a path is no lower than four packets a second, by which it is noticed soon that more passes again.
+    const FLOOR: f64 = 4.0 * PACKET;
 
     fn new(link: &Learner) -> Self {
         let belief = Belief { confidence: 1.0, ..link.belief };
@@ -247,6 +252,7 @@ impl PeerPath {
         learner.end_guess();
         learner.slack = Self::SLACK;
         learner.is_alone = false;
+        learner.floor = Self::FLOOR;
         Self {
             reports: PathReports::default(),
             learner,
@@ -279,6 +285,69 @@ mod tests {
     const RATE: f64 = 750e3;
     const PEERS: usize = 4;
 
+    /// The estimator of a hub that has sent `sent_to` packets to each peer.
+    struct Hub {
+        link: Learner,
+        paths: Paths,
+        sent_to: [u64; PEERS],
+    }
+
+    /// A packet on its way: its number and position on the link and on the path, and when it left.
+    #[derive(Clone, Copy)]
+    struct OnWay {
+        peer: PeerId,
+        number: PacketNumber,
+        position: u64,
+        own: u64,
+        sent: f64,
+    }
+
+    impl Hub {
+        fn new(believed: f64) -> Self {
+            let prior = Prior::Configured(Rate::from_bps((believed * 8.0) as u64));
+            let mut link = Learner::new(prior.belief(Duration::from_millis(550), None), Duration::from_millis(550));
+            link.end_guess();
+            Self { link, paths: Paths::default(), sent_to: [0; PEERS] }
+        }
+
+        /// The `k`th packet of the link goes to `index`.
+        fn send(&mut self, sent: f64, k: u64, index: usize) -> OnWay {
+            self.sent_to[index] += 1;
+            let (peer, position, own) = (PeerId(index as u32), 1500 * (k + 1), 1500 * self.sent_to[index]);
+            OnWay { peer, number: PacketNumber::new(self.sent_to[index] - 1), position, own, sent }
+        }
+
+        /// A report says at `now` that a packet arrived, after `took` seconds and on a clock of that peer's own.
+        fn on_report(&mut self, now: f64, packet: OnWay, took: f64) {
+            let OnWay { peer, number, position, own, sent } = packet;
+            let arrived = Duration::from_secs_f64(sent + took + 1000.0 * f64::from(peer.0 + 1));
+            let sent = Instant::ZERO + Duration::from_secs_f64(sent);
+            let stamp = Stamp { number, sent, position, own, ip_size: 1500, is_train: false, arrived };
+            let report = Report {
+                received_packets: own / 1500,
+                received_bytes: own,
+                stamps: std::iter::once(stamp).collect(),
+                largest: number,
+                settled: number,
+                acknowledged: 1,
+                ..Report::default()
+            };
+            let Self { link, paths, .. } = self;
+            paths.on_sent(now, peer, 1500);
+            link.on_sent(now, 1500, position as f64);
+            let Some((reading, noise)) = paths.read(now, peer, &report, link) else { return };
+            let shared = paths.share_out(peer, &reading, link.packets(1.0));
+            link.peers = paths.len();
+            let (newest, largest, counts) = (reading.newest, report.largest, paths.counts());
+            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts });
+            paths.learn(now, peer, &report, &reading, shared.own, link.rate);
+        }
+
+        fn paces(&self, now: f64) -> Vec<Option<f64>> {
+            (0..PEERS).map(|index| self.paths.pace(now, PeerId(index as u32))).collect()
+        }
+    }
+
     /// Half a minute of packets to all peers in turn at `pace` times the link's rate; what the first one's stamps are late by at a time.
     /// Returns the estimate of the link, and the pace of each path that is narrow.
     fn run(pace: f64, late: impl Fn(f64) -> f64) -> (f64, Vec<Option<f64>>) {
@@ -293,46 +362,18 @@ mod tests {
         (packets, in_a_row): (u64, u64),
         late: impl Fn(f64) -> f64,
     ) -> (Vec<f64>, Vec<Option<f64>>) {
-        let belief =
-            Prior::Configured(Rate::from_bps((believed * 8.0) as u64)).belief(Duration::from_millis(550), None);
-        let mut link = Learner::new(belief, Duration::from_millis(550));
-        link.end_guess();
-        let (mut paths, mut free, mut now) = (Paths::default(), 0.0f64, 0.0);
-        let (mut rates, mut sent_to) = (Vec::new(), [0; PEERS]);
+        let mut hub = Hub::new(believed);
+        let (mut free, mut rates) = (0.0f64, Vec::new());
         for k in 0..packets {
             let sent = k as f64 * 1500.0 / (RATE * pace);
             free = free.max(sent) + 1500.0 / RATE;
             let index = (k / in_a_row) as usize % PEERS;
-            sent_to[index] += 1;
-            let (peer, position) = (PeerId(index as u32), 1500 * (k + 1));
-            let arrived = free + 1000.0 * (index + 1) as f64 + if index == 0 { late(sent) } else { 0.0 };
-            let at = |seconds: f64| Instant::ZERO + Duration::from_secs_f64(seconds);
-            let own = 1500 * sent_to[index];
-            let number = PacketNumber::new(sent_to[index] - 1);
-            let arrived = Duration::from_secs_f64(arrived);
-            let stamp = Stamp { number, sent: at(sent), position, own, ip_size: 1500, is_train: false, arrived };
-            let (received_packets, received_bytes) = (own / 1500, own);
-            let report = Report {
-                received_packets,
-                received_bytes,
-                stamps: std::iter::once(stamp).collect(),
-                largest: number,
-                settled: number,
-                acknowledged: 1,
-                ..Report::default()
-            };
-            now = free + 0.55;
-            paths.on_sent(now, peer, 1500);
-            link.on_sent(now, 1500, position as f64);
-            let Some((reading, noise)) = paths.read(now, peer, &report, &mut link) else { continue };
-            let shared = paths.share_out(peer, &reading, link.packets(1.0));
-            link.peers = paths.len();
-            let (newest, largest, counts) = (reading.newest, report.largest, paths.counts());
-            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts });
-            paths.learn(now, peer, &report, &reading, shared.own, link.rate);
-            rates.push(link.rate);
+            let packet = hub.send(sent, k, index);
+            hub.on_report(free + 0.55, packet, free - sent + if index == 0 { late(sent) } else { 0.0 });
+            rates.push(hub.link.rate);
         }
-        (rates, (0..PEERS).map(|index| paths.pace(now, PeerId(index as u32))).collect())
+        let paces = hub.paces(free + 0.55);
+        (rates, paces)
     }
 
     #[test]
@@ -354,6 +395,40 @@ mod tests {
         let (rates, _) = run_from(2.0 * RATE, 2.0, (2000, 20), |_| 0.0);
         let after_a_second = rates[1000] / RATE;
         assert!((0.9..1.05).contains(&after_a_second), "{after_a_second}");
+    }
+
+    #[test]
+    fn a_path_that_fades_is_found_narrow_though_it_reports_seconds_later_than_others() {
+        // From the fifth second on, the path to the first peer carries a tenth of what is sent to it. Of its packets, only every so many
+        // are stamped at first, as where a train leaves to it.
+        for gap in [1, 4, 12, 16, 24] {
+            let mut hub = Hub::new(RATE);
+            let (mut free, mut own_free, mut reports) = (0.0f64, 0.0f64, Vec::new());
+            for k in 0..15_000 {
+                let sent = k as f64 * 1500.0 / (RATE * 0.98);
+                free = free.max(sent) + 1500.0 / RATE;
+                let packet = hub.send(sent, k, k as usize % PEERS);
+                let mut arrived = free;
+                if packet.peer.0 == 0 && sent >= 5.0 {
+                    own_free = own_free.max(free) + 1500.0 / (0.1 * RATE / PEERS as f64);
+                    arrived = own_free;
+                    if own_free - 5.0 < 2.0 && packet.own / 1500 % gap != 0 {
+                        continue;
+                    }
+                }
+                reports.push((arrived + 0.275, packet, arrived - sent));
+            }
+            reports.sort_by(|(one, ..), (other, ..)| one.total_cmp(other));
+            let last = reports.iter().take_while(|(now, ..)| *now < 25.0);
+            for (now, packet, took) in last {
+                hub.on_report(*now, *packet, *took);
+                let rate = hub.link.rate / RATE;
+                assert!((0.95..1.05).contains(&rate), "{gap} at {now}: {rate}");
+            }
+            let paces = hub.paces(25.0);
+            assert!(paces[0].is_some_and(|pace| pace < 0.1 * RATE), "{gap}: {paces:?}");
+            assert!(paces[1..].iter().all(Option::is_none), "{gap}: {paces:?}");
+        }
     }
 
     #[test]

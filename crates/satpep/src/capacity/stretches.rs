@@ -166,7 +166,8 @@ impl Learner {
         let kept = 1.0 - self.probing.excess;
         let carried = point.rate_since(first) * kept;
         let less = if took < Self::LONG { Self::LESS[0] } else { Self::LESS[1] };
-        let grows = sum >= wanted && least >= Self::EACH * sum && carried < less * self.rate;
+        // Where points are rare, one stretch may be much longer than the other.
+        let grows = sum >= wanted && least >= wanted.min(Self::EACH * sum) && carried < less * self.rate;
         grows.then(|| Growth { carried, latest: point.rate_since(second) * kept, took: point.arrived_since(second) })
     }
 

@@ -45,7 +45,13 @@ impl<P: Payload> Peer<P> {
         let has_paced = session.is_some_and(|session| session.has_paced(now));
         let busy = has_paced && self.can_seal() && self.is_within_cap(now);
         let has_sparse = session.is_some_and(|session| session.has_sparse());
-        let sparse = if has_sparse { Sparse::Inner } else { Sparse::No };
+        // Who is sent less than a fair share is not to miss its time because others take turns.
+        let is_slow = self.cap.is_some() || self.way.is_some();
+        let sparse = match () {
+            () if has_sparse => Sparse::Inner,
+            () if is_slow => Sparse::Own,
+            () => Sparse::No,
+        };
         Flow { place: &mut self.place, busy, weight: self.config.weight, sparse }
     }
 
@@ -280,10 +286,10 @@ impl<P: Payload> Endpoint<P> {
         }
         if let Some(id) = id {
             let peer = &mut self.peers[id.index()];
-            self.scheduler.charge(peer.scheduler_entry(now), ip_bytes);
             for pacer in [&mut peer.cap, &mut peer.way].into_iter().flatten() {
                 pacer.on_sent(now, ip_bytes);
             }
+            self.scheduler.charge(peer.scheduler_entry(now), ip_bytes);
             if let Some(session) = &peer.session {
                 peer.brake.on_sent(now, ip_bytes, session.rtt(), self.pacer.rate());
             }
