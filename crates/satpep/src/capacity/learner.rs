@@ -314,8 +314,8 @@ impl Learner {
         if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.is_silent(now) {
             return None;
         }
-        // Where more than the estimate has been sent for a while without a queue, the estimate is too low to predict one.
-        let is_beyond = self.pushes() && self.push.share > Push::LEAST && self.queue <= self.busy();
+        // Where several peers have been sent more than the estimate for a while without a queue, the estimate is too low to predict one.
+        let is_beyond = !self.is_alone && self.pushes() && self.push.share > Push::LEAST && self.queue <= self.busy();
         let queue = if is_beyond { self.queue } else { self.predicted_queue(now) };
         if queue > (0.004f64).max(self.packets(3.0)) {
             return None;
