@@ -110,6 +110,7 @@ impl Paths {
             // Who is sent to alone has all of the delay to itself. What a peer reports that long after others is of its own path.
             let is_own = is_narrow || is_late;
             let own = Point { position: newest.own, ..newest };
+            let has_others = has_others || is_late;
             return Shared { link: (!is_own).then_some(newest), own: is_own.then_some(own), has_others };
         }
         if !is_narrow {

@@ -47,10 +47,12 @@ impl<P: Payload> Peer<P> {
         let has_sparse = session.is_some_and(|session| session.has_sparse());
         // Who is sent less than a fair share is not to miss its time because others take turns.
         let is_slow = self.cap.is_some() || self.way.is_some();
-        let sparse = match () {
-            () if has_sparse => Sparse::Inner,
-            () if is_slow => Sparse::Own,
-            () => Sparse::No,
+        let sparse = if has_sparse {
+            Sparse::Inner
+        } else if is_slow {
+            Sparse::Own
+        } else {
+            Sparse::No
         };
         Flow { place: &mut self.place, busy, weight: self.config.weight, sparse }
     }
