@@ -166,8 +166,9 @@ impl Learner {
         let kept = 1.0 - self.probing.excess;
         let carried = point.rate_since(first) * kept;
         let less = if took < Self::LONG { Self::LESS[0] } else { Self::LESS[1] };
-        // Where points are rare, one stretch may be much longer than the other.
-        let grows = sum >= wanted && least >= wanted.min(Self::EACH * sum) && carried < less * self.rate;
+        // Of one of several peers points are rare, so that one stretch may be much longer than the other.
+        let each = if self.is_alone { Self::EACH * sum } else { wanted.min(Self::EACH * sum) };
+        let grows = sum >= wanted && least >= each && carried < less * self.rate;
         grows.then(|| Growth { carried, latest: point.rate_since(second) * kept, took: point.arrived_since(second) })
     }
 
