@@ -55,8 +55,6 @@ pub(super) struct Learner {
     pub(super) is_crowded: bool,
     /// How unevenly packets leave, as a factor.
     pub(super) slack: f64,
-    /// The estimate is no lower than this, or than a share of the prior where that is less.
-    pub(super) floor: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
@@ -149,7 +147,7 @@ impl Learner {
     const UNPROVEN_PACE: f64 = 0.125;
     /// The pace of a link that is followed: a queue that should not be there drains.
     const FOLLOW: f64 = 0.995;
-    /// The estimate is no lower than this share of the prior, or the floor.
+    /// The estimate is no lower than this share of the prior.
     const LEAST: f64 = 1.0 / 64.0;
     /// A reported rate up to this multiple of the estimate is used without reserve.
     const BELIEVED: f64 = 1.25;
@@ -180,7 +178,6 @@ impl Learner {
             is_alone: true,
             is_crowded: false,
             slack: 1.0,
-            floor: f64::INFINITY,
             counts: Counts::default(),
             push: Push::default(),
             ours: 1.0,
@@ -456,8 +453,7 @@ impl Learner {
 
     /// The estimate is `rate` from now on.
     pub(super) fn set(&mut self, rate: f64, why: EstimateSource) {
-        let floor = (self.belief.rate * Self::LEAST).min(self.floor).min(self.belief.ceiling);
-        self.rate = rate.clamp(floor, self.belief.ceiling);
+        self.rate = rate.clamp((self.belief.rate * Self::LEAST).min(self.belief.ceiling), self.belief.ceiling);
         self.why = why;
     }
 

@@ -337,6 +337,6 @@ impl Capacity {
 
     /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.
     pub(crate) fn on_implausible(&mut self, peer: PeerId) {
-        self.paths.forget(peer);
+        self.paths.interrupt(peer);
     }
 }

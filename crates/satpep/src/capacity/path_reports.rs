@@ -114,9 +114,33 @@ impl PathReports {
         self.seen.iter_mut().for_each(|(_, queue)| *queue = (*queue - seconds).max(0.0));
     }
 
+    /// What comes next does not follow from what was reported. What has arrived is not counted again.
+    pub(super) fn forget_delays(&mut self) {
+        let Self { received, lost, loss, .. } = *self;
+        *self = Self { received, lost, loss, ..Self::default() };
+    }
+
     /// After an outage.
     pub(super) fn interrupt(&mut self) {
         self.delays.interrupt();
         self.seen.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_arrived_is_counted_once_though_a_peer_was_not_to_be_believed() {
+        let (mut reports, mut totals) = (PathReports::default(), Counts::default());
+        let report = |received_bytes| Report { received_bytes, ..Report::default() };
+        let mut read = |reports: &mut PathReports, bytes| {
+            reports.read(&report(bytes), (&mut totals, 0), (0.02, true), |_| true);
+            totals.received
+        };
+        assert_eq!(read(&mut reports, 10_000), 10_000.0);
+        reports.forget_delays();
+        assert_eq!(read(&mut reports, 11_500), 11_500.0);
     }
 }

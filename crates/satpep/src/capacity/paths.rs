@@ -6,7 +6,7 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::learner::{Learner, News, PACKET};
+use super::learner::{Learner, News};
 use super::path_reports::{PathReports, Reading};
 use super::prior::Belief;
 use super::report::Report;
@@ -23,7 +23,7 @@ struct PeerPath {
     /// What its own queue tells; it counts while the path is narrow.
     learner: Learner,
     is_narrow: bool,
-    /// Bytes sent to the peer.
+    /// Bytes that the peer has been sent since its first report, in packets that ask for one.
     own_bytes: u64,
     latest_report: f64,
     /// The newest point, which is split when others' points of the same time are known.
@@ -105,10 +105,12 @@ impl Paths {
         let mut queues: SmallVec<[f64; 16]> = together.collect();
         let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
         if queues.is_empty() {
-            let is_late = newest.sent < self.latest - Self::RECENTLY;
-            self.latest = self.latest.max(newest.sent);
             // Who is sent to alone has all of the delay to itself. What a peer reports that long after others is of its own path.
+            let is_late = newest.sent < self.latest - Self::RECENTLY;
             let is_own = is_narrow || is_late;
+            if !is_own {
+                self.latest = self.latest.max(newest.sent);
+            }
             let own = Point { position: newest.own, ..newest };
             let has_others = has_others || is_late;
             return Shared { link: (!is_own).then_some(newest), own: is_own.then_some(own), has_others };
@@ -117,12 +119,12 @@ impl Paths {
             queues.push(point.queue);
         }
         let shared = if queues.len() == 2 { queues[0].min(queues[1]) } else { median(&mut queues) };
-        let is_due = point.sent >= self.latest + 0.01;
+        let is_due = !is_narrow && point.sent >= self.latest + 0.01;
         if is_due {
             self.latest = point.sent;
         }
         let own = Point { queue: (point.queue - shared).max(0.0), position: point.own, ..point };
-        let link = (is_due && !is_narrow).then_some(Point { queue: shared, ..point });
+        let link = is_due.then_some(Point { queue: shared, ..point });
         Shared { link, own: Some(own), has_others }
     }
 
@@ -236,6 +238,16 @@ impl Paths {
         }
     }
 
+    /// What a peer says next does not follow from what it said.
+    pub(super) fn interrupt(&mut self, peer: PeerId) {
+        if let Some(path) = self.paths.get_mut(&peer.index()) {
+            path.reports.forget_delays();
+            path.waiting = None;
+            path.learner.points.clear();
+            path.learner.trains.forget_results();
+        }
+    }
+
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.paths.remove(&peer.index());
     }
@@ -244,8 +256,6 @@ impl Paths {
 impl PeerPath {
     /// Packets to one of many peers leave unevenly.
     const SLACK: f64 = 2.0;
-    /// The estimate of a path is no lower than four packets a second, by which it is noticed soon that more passes again.
-    const FLOOR: f64 = 4.0 * PACKET;
 
     fn new(link: &Learner) -> Self {
         let belief = Belief { confidence: 1.0, ..link.belief };
@@ -253,7 +263,6 @@ impl PeerPath {
         learner.end_guess();
         learner.slack = Self::SLACK;
         learner.is_alone = false;
-        learner.floor = Self::FLOOR;
         Self {
             reports: PathReports::default(),
             learner,
@@ -315,6 +324,8 @@ mod tests {
         fn send(&mut self, sent: f64, k: u64, index: usize) -> OnWay {
             self.sent_to[index] += 1;
             let (peer, position, own) = (PeerId(index as u32), 1500 * (k + 1), 1500 * self.sent_to[index]);
+            self.paths.on_sent(sent, peer, 1500);
+            self.link.on_sent(sent, 1500, position as f64);
             OnWay { peer, number: PacketNumber::new(self.sent_to[index] - 1), position, own, sent }
         }
 
@@ -334,8 +345,6 @@ mod tests {
                 ..Report::default()
             };
             let Self { link, paths, .. } = self;
-            paths.on_sent(now, peer, 1500);
-            link.on_sent(now, 1500, position as f64);
             let Some((reading, noise)) = paths.read(now, peer, &report, link) else { return };
             let shared = paths.share_out(peer, &reading, link.packets(1.0));
             link.peers = paths.len();
@@ -413,7 +422,7 @@ mod tests {
                 if packet.peer.0 == 0 && sent >= 5.0 {
                     own_free = own_free.max(free) + 1500.0 / (0.1 * RATE / PEERS as f64);
                     arrived = own_free;
-                    if own_free - 5.0 < 2.0 && packet.own / 1500 % gap != 0 {
+                    if own_free - 5.0 < 2.0 && !(packet.own / 1500).is_multiple_of(gap) {
                         continue;
                     }
                 }
@@ -430,6 +439,36 @@ mod tests {
             assert!(paces[0].is_some_and(|pace| pace < 0.1 * RATE), "{gap}: {paces:?}");
             assert!(paces[1..].iter().all(Option::is_none), "{gap}: {paces:?}");
         }
+    }
+
+    #[test]
+    fn the_link_is_followed_though_a_narrow_path_reports_sooner_than_others() {
+        // The path to the first peer carries a tenth of what is sent to it from the fifth second on, and is short from the twelfth on.
+        // From the fifteenth on, the link carries a half.
+        let mut hub = Hub::new(RATE);
+        let (mut free, mut own_free, mut reports) = (0.0f64, 0.0f64, Vec::new());
+        for k in 0..10_000 {
+            let sent = k as f64 * 1500.0 / (RATE * 0.98);
+            free = free.max(sent) + 1500.0 / if sent < 15.0 { RATE } else { RATE / 2.0 };
+            let index = k as usize % PEERS;
+            // What is sent to it is what it is found to carry.
+            if index == 0 && sent >= 7.0 && !(k / PEERS as u64).is_multiple_of(10) {
+                continue;
+            }
+            let packet = hub.send(sent, k, index);
+            let mut arrived = free;
+            if index == 0 && sent >= 5.0 {
+                own_free = own_free.max(free) + 1500.0 / (0.1 * RATE / PEERS as f64);
+                arrived = own_free;
+            }
+            reports.push((arrived + if index == 0 && sent > 12.0 { 0.01 } else { 0.275 }, packet, arrived - sent));
+        }
+        reports.sort_by(|(one, ..), (other, ..)| one.total_cmp(other));
+        for (now, packet, took) in reports.iter().take_while(|(now, ..)| *now < 18.0) {
+            hub.on_report(*now, *packet, *took);
+        }
+        assert!(hub.paths.narrow(PeerId(0)).is_some());
+        assert!(hub.link.rate < 0.6 * RATE, "{}", hub.link.rate / RATE);
     }
 
     #[test]
