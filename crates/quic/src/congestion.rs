@@ -130,9 +130,11 @@ impl Congestion {
         }
         let loss = self.loss(facts, 0);
         self.control.on_marks(&loss, &mut self.window);
-        if !self.control.governs_window() {
-            self.window.cwnd = self.window.cwnd.max(LEAST);
+        if self.control.governs_window() {
+            // Marks lower no such window, so that they begin no recovery period.
+            return false;
         }
+        self.window.cwnd = self.window.cwnd.max(LEAST);
         if self.reads_share {
             self.marked_at = facts.next;
         } else {

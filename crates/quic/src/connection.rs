@@ -247,9 +247,11 @@ impl Connection {
         }
     }
 
+    /// The connection is over. That is no failure where both streams had ended before.
     fn fail(&mut self, failure: Failure) {
-        self.state = State::Failed;
-        self.events.failed = Some(failure);
+        if std::mem::replace(&mut self.state, State::Failed) != State::Closed {
+            self.events.failed = Some(failure);
+        }
     }
 
     /// Time has come to [`Connection::next_at`]. Harmless at any other time.

@@ -9,13 +9,15 @@ const BURST: u64 = 10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pacer {
     empty_at: Instant,
-    /// How long a burst takes at the rate of the latest packet.
+    /// The rate at which it leaks, once that is known.
+    rate: Option<Rate>,
+    /// How long a burst takes at that rate.
     burst: Duration,
 }
 
 impl Pacer {
     pub(crate) fn new() -> Self {
-        Self { empty_at: Instant::ZERO, burst: Duration::ZERO }
+        Self { empty_at: Instant::ZERO, rate: None, burst: Duration::ZERO }
     }
 
     /// When the next packet may leave.
@@ -23,9 +25,18 @@ impl Pacer {
         self.empty_at.before(self.burst)
     }
 
+    /// Packets leave at `rate` from now on, full ones having `full` bytes. What is in the bucket leaks at that rate, too.
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, full: u64) {
+        if let Some(before) = self.rate.replace(rate).filter(|before| *before != rate) {
+            let left = before.bytes_in(self.empty_at.since(now));
+            self.empty_at = now + rate.time_to_send(left);
+        }
+        self.burst = rate.time_to_send(Bytes::new((BURST - 1) * full));
+    }
+
     /// A packet of `bytes` leaves, full ones having `full`.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, full: u64, rate: Rate) {
-        self.burst = rate.time_to_send(Bytes::new((BURST - 1) * full));
+        self.set_rate(now, rate, full);
         self.empty_at = self.empty_at.max(now) + rate.time_to_send(Bytes::new(bytes));
     }
 }
@@ -47,5 +58,19 @@ mod tests {
         }
         assert_eq!(times[..10], [0.0; 10]);
         assert_eq!(times[10..], [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn what_was_booked_at_a_low_rate_does_not_hold_up_a_high_one() {
+        let mut pacer = Pacer::new();
+        let now = Instant::ZERO + Duration::from_secs(1);
+        // Ten packets of 100 ms each, before the round-trip time is known.
+        (0..10).for_each(|_| pacer.on_sent(now, 1000, 1000, Rate::from_bps(80_000)));
+        let fast = Rate::from_bps(8_000_000);
+        let later = now + Duration::from_millis(40);
+        pacer.set_rate(later, fast, 1000);
+        // What has not leaked yet takes a hundredth of the time: 960 ms of 1 s are left, 9.6 ms, of which a burst is 9.
+        let waits = pacer.next_at().since(later).as_millis_f64();
+        assert!((waits - 0.6).abs() < 0.01, "{waits}");
     }
 }

@@ -145,6 +145,9 @@ impl Sender {
         };
         self.congestion.measure(&ack);
         self.apply(&ack, &arrivals, newest.number, tell);
+        if let Some(rate) = self.congestion.pacing_rate(self.rtt.smoothed(), self.config.pacing) {
+            self.pacer.set_rate(now, rate, u64::from(self.config.max_datagram_size()));
+        }
         self.ledger.forget(now.before(self.pto() * STALE));
     }
 
@@ -245,8 +248,18 @@ impl Sender {
         }
     }
 
+    /// `packet` carries data again after a long time without any in flight, in which the control has learnt nothing of the path.
+    fn end_idle(&mut self, now: Instant, packet: &Packet) {
+        let idle = now.since(self.last_sent_at);
+        let was_idle = self.ledger.in_flight() == 0 && self.counters.data_packets > 0 && idle > self.pto();
+        if was_idle && packet.stream.is_some() {
+            self.congestion.control.on_idle(now, idle);
+        }
+    }
+
     /// `packet` leaves; its data, if any, were sent before or not.
     pub(crate) fn on_sent(&mut self, now: Instant, packet: &Packet, content: Content, is_retransmission: bool) {
+        self.end_idle(now, packet);
         if self.ledger.is_app_limited() && self.ledger.in_flight() == 0 && packet.stream.is_some() {
             self.congestion.control.on_restart(now, &mut self.congestion.window);
         }

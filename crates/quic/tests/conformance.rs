@@ -2,6 +2,7 @@
 
 use quic::{AckFrame, Config, Connection, Event, Failure, FlowWindow, Limits, Message, Packet, StreamFrame};
 use std::sync::Arc;
+use tcp::ControlKind;
 use units::{Bytes, Duration, Ecn, Instant};
 
 const RTT: Duration = Duration::from_millis(100);
@@ -381,6 +382,64 @@ fn a_mark_lowers_the_window_once_in_a_round_trip() {
 }
 
 #[test]
+fn marks_begin_no_recovery_of_a_control_that_models_the_path() {
+    let control = ControlKind::by_name("bbr1").expect("known");
+    let (mut client, first) = Client::with_flight(10, Config { ecn: Ecn::Ect0, control, ..Config::default() });
+    client.now += RTT;
+    let mut packet = client.ack(&[first..first + 3]);
+    packet.ack.as_mut().unwrap().marked = Some(1);
+    client.take(packet);
+    assert_eq!(client.connection.metrics().counters.recoveries, 0);
+    assert!(client.cwnd() >= 10.0, "{}", client.cwnd());
+}
+
+#[test]
+fn what_left_before_the_round_trip_time_was_known_does_not_hold_up_what_follows() {
+    let rtt = Duration::from_millis(40);
+    let mut client = Client::begun(Config { zero_rtt: true, ..Config::default() });
+    client.connection.write(1 << 20);
+    let early = client.drain().len() as u64;
+    assert!(early >= 9, "{early}");
+    client.now += rtt;
+    client.answer(1 << 40);
+    client.acked(&[0..early]);
+    let end = client.now + rtt / 2;
+    let mut data = offsets(&client.drain()).len();
+    while client.connection.next_at() <= end {
+        client.run_timer();
+        data += offsets(&client.drain()).len();
+    }
+    // The window of some twenty packets leaves within four fifths of a round trip.
+    assert!(data >= 9, "{data}");
+}
+
+#[test]
+fn cubic_does_not_grow_by_the_time_in_which_nothing_was_sent() {
+    let control = ControlKind::by_name("cubic").expect("known");
+    let (mut client, first) = Client::with_flight(10, Config { control, pacing: false, ..Config::default() });
+    client.now += RTT;
+    client.acked(&[first + 3..first + 10]);
+    let round = |client: &mut Client, bytes| {
+        client.connection.write(bytes);
+        let (from, before) = (client.next(), client.cwnd());
+        client.drain();
+        client.now += RTT;
+        client.acked(&[from..client.next()]);
+        before
+    };
+    // The rest of the recovery, and growth after it.
+    round(&mut client, 0);
+    round(&mut client, 20 * u64::from(Config::default().payload()));
+    while !client.drain().is_empty() {
+        client.now += RTT;
+        client.acked(&[0..client.next()]);
+    }
+    client.now += Duration::from_secs(100);
+    let before = round(&mut client, 1 << 20);
+    assert!(client.cwnd() < before + 1.5, "{before} {}", client.cwnd());
+}
+
+#[test]
 fn who_gives_up_tells_the_peer() {
     let (mut client, _) = Client::with_flight(3, Config::default());
     client.connection.abort();
@@ -391,6 +450,21 @@ fn who_gives_up_tells_the_peer() {
     other.take(Packet { closes: true, ..other.ack(&[0..1]) });
     assert_eq!(other.connection.poll_event(), Some(Event::Failed(Failure::ClosedByPeer)));
     assert_eq!(other.connection.next_at(), Instant::FAR_FUTURE);
+}
+
+#[test]
+fn a_close_after_both_streams_have_ended_is_no_failure() {
+    let (mut client, first) = Client::with_flight(1, Config::default());
+    client.connection.finish();
+    client.drain();
+    client.now += RTT;
+    let end = StreamFrame { offset: 0, len: 0, fin: true };
+    client.take(Packet { stream: Some(end), ..client.ack(&[first..client.next()]) });
+    client.connection.read(u64::MAX);
+    let events: Vec<_> = std::iter::from_fn(|| client.connection.poll_event()).collect();
+    assert!(events.contains(&Event::Closed), "{events:?}");
+    client.take(Packet { closes: true, ..client.ack(&[0..1]) });
+    assert_eq!(client.connection.poll_event(), None);
 }
 
 #[test]
