@@ -23,6 +23,8 @@ pub(crate) struct Congestion {
     marked_at: u64,
     reads_share: bool,
     is_recovering: bool,
+    /// The number that was next when persistent congestion was found, until a packet from there on is acknowledged.
+    collapsed_at: Option<u64>,
 }
 
 /// What is known when something is lost or marked.
@@ -48,6 +50,7 @@ impl Congestion {
             marked_at: 0,
             reads_share: config.control.reads_share_of_marks(),
             is_recovering: false,
+            collapsed_at: None,
         }
     }
 
@@ -58,7 +61,14 @@ impl Congestion {
 
     /// What the window is doing.
     pub(crate) fn state(&self) -> LossState {
-        if self.is_recovering { LossState::Recovery } else { LossState::Open }
+        if self.collapsed_at.is_some() && self.control.governs_window() {
+            // Such a control takes the window of before back when this is over.
+            LossState::Timeout
+        } else if self.is_recovering {
+            LossState::Recovery
+        } else {
+            LossState::Open
+        }
     }
 
     /// Bytes of payload and headers a second, over a smoothed round-trip time of `srtt`.
@@ -77,9 +87,10 @@ impl Congestion {
         }
     }
 
-    /// The same acknowledgement, after that; of its bytes, `after_reduction` were sent since the window was last reduced: those end the
-    /// recovery period, and let the window grow (section 7.3).
-    pub(crate) fn on_ack(&mut self, ack: &Ack, after_reduction: u64) {
+    /// The same acknowledgement, up to packet `newest`, after that; of its bytes, `after_reduction` were sent since the window was last
+    /// reduced: those end the recovery period, and let the window grow (section 7.3).
+    pub(crate) fn on_ack(&mut self, ack: &Ack, newest: u64, after_reduction: u64) {
+        self.collapsed_at = self.collapsed_at.filter(|next| newest < *next);
         if after_reduction > 0 && std::mem::take(&mut self.is_recovering) {
             self.control.on_recovered(ack, &mut self.window);
         }
@@ -152,10 +163,9 @@ impl Congestion {
     pub(crate) fn on_persistent_congestion(&mut self, facts: Facts) {
         let timeout = Loss { state: LossState::Timeout, ..self.loss(facts, 2) };
         self.control.on_timeout(&timeout, &mut self.window);
-        if !self.control.governs_window() {
-            self.window.cwnd = LEAST;
-        }
+        self.window.cwnd = if self.control.governs_window() { self.window.cwnd.max(LEAST) } else { LEAST };
         self.reduced_at = 0;
         self.is_recovering = false;
+        self.collapsed_at = Some(facts.next);
     }
 }

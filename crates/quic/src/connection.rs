@@ -299,7 +299,7 @@ impl Connection {
     }
 
     /// When [`Connection::handle_timeout`] and then [`Connection::poll_transmit`] are to be called; [`Instant::FAR_FUTURE`] while only a
-    /// packet or the application can change anything.
+    /// packet or the application can change anything. A round-trip time that turns out shorter may put it into the past: then at once.
     pub fn next_at(&self) -> Instant {
         if !matches!(self.state, State::Open | State::Closed) {
             return Instant::FAR_FUTURE;

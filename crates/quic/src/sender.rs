@@ -162,7 +162,7 @@ impl Sender {
         let rate =
             ack.rate.map(|rate| tcp::RateSample { total_lost: rate.total_lost + lost, lost: rate.lost + lost, ..rate });
         let ack = Ack { rate, lost, in_flight: self.ledger.in_flight(), ..*ack };
-        self.congestion.on_ack(&ack, after_reduction);
+        self.congestion.on_ack(&ack, newest, after_reduction);
     }
 
     /// Finds what is lost, and lowers the window for it. Returns how many bytes that were.

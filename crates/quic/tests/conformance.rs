@@ -277,6 +277,19 @@ fn a_long_time_in_which_everything_is_lost_leaves_two_packets_of_the_window() {
 }
 
 #[test]
+fn the_window_of_a_control_that_models_the_path_stays_small_for_a_round_trip_after_that() {
+    for control in ["bbr1", "bbr3"] {
+        let control = ControlKind::by_name(control).expect("known");
+        let (mut client, _) = Client::with_flight(8, Config { control, ..Config::default() });
+        let newest = loses_probes_for_three_ptos(&mut client);
+        client.acked(&[newest - 1..newest]);
+        let metrics = client.connection.metrics();
+        assert_eq!(metrics.counters.persistent_congestions, 1, "{control:?}");
+        assert!((2.0..=4.0).contains(&client.cwnd()), "{control:?}: {}", client.cwnd());
+    }
+}
+
+#[test]
 fn losses_with_an_acknowledged_packet_between_them_are_no_persistent_congestion() {
     let (mut client, first) = Client::with_flight(10, Config::default());
     let newest = loses_probes_for_three_ptos(&mut client);

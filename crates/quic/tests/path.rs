@@ -33,6 +33,8 @@ pub struct End {
     last_byte_at: Instant,
     failure: Option<Failure>,
     is_server: bool,
+    /// When it was last run.
+    now: Instant,
 }
 
 impl Node for End {
@@ -44,15 +46,18 @@ impl Node for End {
     }
 
     fn handle_packet(&mut self, now: Instant, carried: Carried) {
+        self.now = now;
         self.connection.handle_packet(now, &carried.packet, carried.ecn);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
         self.connection.handle_timeout(now);
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        Some(self.connection.next_at()).filter(|at| *at < Instant::FAR_FUTURE)
+        // A round-trip time that turns out shorter may put a timer into the past: it is due at once.
+        Some(self.connection.next_at().max(self.now)).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
     fn run_user(&mut self, now: Instant) {
@@ -83,6 +88,7 @@ impl Path {
             last_byte_at: Instant::ZERO,
             failure: None,
             is_server,
+            now: Instant::ZERO,
         };
         let client = end(Connection::connect(config.clone(), Instant::ZERO), false);
         let server = end(Connection::listen(config), true);

@@ -26,7 +26,7 @@ fn bad_path() -> impl Strategy<Value = (LinkConfig, LinkConfig)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_byte_arrives_once_and_in_order((there, back) in bad_path(), bytes in 1..200_000u64, zero_rtt: bool, every in 1..5u32) {
