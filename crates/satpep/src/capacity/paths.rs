@@ -177,7 +177,7 @@ impl Paths {
             path.is_narrow = false;
             path.learner.trains.end();
         }
-        // Once all that was sent has arrived, nothing is left of a queue, however long its packets were held.
+        // Once what was sent since the first report has arrived, little is left of a queue, however long its packets were held.
         let is_empty = reading.newest_own >= path.own_bytes as f64;
         if path.is_narrow && is_empty { Some(now) } else { judgement.hold_until }
     }
