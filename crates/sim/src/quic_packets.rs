@@ -3,7 +3,7 @@
 use quic::Packet;
 
 /// Keeps packets of QUIC while those of the simulator, which are small and plain, carry their places. A place is used again once its
-/// packet has arrived or is lost; a second copy of a packet finds it gone, as its receiver would refuse it.
+/// packet has arrived or all its copies are lost; a copy that comes second finds it gone, as its receiver would refuse it.
 #[derive(Debug, Default)]
 pub(crate) struct QuicPackets {
     slots: Vec<Slot>,
@@ -14,6 +14,8 @@ pub(crate) struct QuicPackets {
 struct Slot {
     /// Which of the packets that had this place has it now.
     use_number: u32,
+    /// How many copies of it are on the way.
+    copies: u32,
     packet: Option<Packet>,
 }
 
@@ -29,10 +31,10 @@ impl QuicPackets {
     pub(crate) fn put(&mut self, packet: Packet) -> QuicPacketId {
         if let Some(slot) = self.free.pop() {
             let place = &mut self.slots[slot as usize];
-            place.packet = Some(packet);
+            (place.copies, place.packet) = (1, Some(packet));
             return QuicPacketId { slot, use_number: place.use_number };
         }
-        self.slots.push(Slot { use_number: 0, packet: Some(packet) });
+        self.slots.push(Slot { use_number: 0, copies: 1, packet: Some(packet) });
         QuicPacketId { slot: self.slots.len() as u32 - 1, use_number: 0 }
     }
 
@@ -46,6 +48,25 @@ impl QuicPackets {
         place.use_number = place.use_number.wrapping_add(1);
         self.free.push(id.slot);
         Some(packet)
+    }
+
+    /// A link made a copy of a packet.
+    pub(crate) fn copy(&mut self, id: QuicPacketId) {
+        let place = &mut self.slots[id.slot as usize];
+        if place.use_number == id.use_number {
+            place.copies += 1;
+        }
+    }
+
+    /// A copy of a packet goes no further. Gives the place free if it was the last one.
+    pub(crate) fn lose(&mut self, id: QuicPacketId) {
+        let place = &mut self.slots[id.slot as usize];
+        if place.use_number == id.use_number {
+            place.copies -= 1;
+            if place.copies == 0 {
+                self.take(id);
+            }
+        }
     }
 
     /// Bytes that it occupies, roughly.
@@ -73,5 +94,25 @@ mod tests {
         assert_eq!(c.slot, a.slot);
         assert_eq!(packets.take(a), None);
         assert_eq!([c, b].map(|id| packets.take(id).map(|packet| packet.number)), [Some(3), Some(2)]);
+    }
+
+    #[test]
+    fn a_packet_stays_until_its_last_copy_is_lost() {
+        let mut packets = QuicPackets::default();
+        let [a, b] = [1, 2].map(|number| packets.put(packet(number)));
+        packets.copy(a);
+        packets.copy(b);
+        packets.lose(a);
+        assert_eq!(packets.take(a).map(|packet| packet.number), Some(1));
+        packets.lose(b);
+        packets.lose(b);
+        assert_eq!(packets.take(b), None);
+        let [c, d] = [3, 4].map(|number| packets.put(packet(number)));
+        // What comes late of one packet does not touch the next in its place.
+        packets.lose(a);
+        packets.lose(b);
+        packets.copy(a);
+        assert_eq!(packets.slots.len(), 2);
+        assert_eq!([c, d].map(|id| packets.take(id).map(|packet| packet.number)), [Some(3), Some(4)]);
     }
 }

@@ -500,9 +500,14 @@ impl Wire {
             return parcel;
         }
         if let Some(unused) = copied.replace(parcel) {
-            self.parcels.release(unused);
+            self.drop(unused);
         }
         let content = *self.parcels.get(parcel);
+        match content.body {
+            Body::Datagram(id) => self.heads.copy(id),
+            Body::Quic { id, .. } => self.quic_packets.copy(id),
+            _ => {}
+        }
         let copy = self.parcels.keep(content);
         if let Some(times) = &mut self.ns2_times {
             times.on_copied(parcel, copy);
@@ -580,12 +585,8 @@ impl Wire {
     /// A packet goes no further.
     fn drop(&mut self, parcel: ParcelId) {
         match self.parcels.get(parcel).body {
-            Body::Datagram(id) => {
-                self.heads.take(id);
-            }
-            Body::Quic { id, .. } => {
-                self.quic_packets.take(id);
-            }
+            Body::Datagram(id) => self.heads.lose(id),
+            Body::Quic { id, .. } => self.quic_packets.lose(id),
             _ => {}
         }
         self.parcels.release(parcel);

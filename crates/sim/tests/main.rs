@@ -5,6 +5,7 @@ mod background;
 mod capacity;
 mod classes;
 mod dama;
+mod duplicates;
 mod gateways;
 mod kernel;
 mod l4s;
