@@ -39,9 +39,10 @@ impl Credit {
         self.limit.saturating_sub(read) <= self.size / 2
     }
 
-    /// The peer is told. Where it used up half of the window within two round trips, the window is what limits it, and doubles.
+    /// The peer is told. Where it used up half of the window within two round trips of being told last, the window is what limits it, and
+    /// doubles.
     fn renew(&mut self, now: Instant, read: u64, srtt: Duration) {
-        let is_fast = self.told_at.is_none_or(|at| now.since(at) < srtt * 2);
+        let is_fast = self.told_at.is_some_and(|at| now.since(at) < srtt * 2);
         if is_fast && self.is_due(read) {
             self.size = (self.size * 2).min(self.most);
         }
@@ -169,15 +170,20 @@ mod tests {
         stream.on_frame(frame(999, 1, false));
         stream.read(u64::MAX);
         assert!(stream.is_due());
-        assert_eq!(stream.limits(now, RTT).stream, 1_000 + 4_000);
+        // No grant came before the first one: how fast the peer uses them is not known yet.
+        assert_eq!(stream.limits(now, RTT).stream, 1_000 + 2_000);
+        now += RTT;
+        stream.on_frame(frame(1_000, 1_000, false));
+        stream.read(u64::MAX);
+        assert_eq!(stream.limits(now, RTT).stream, 2_000 + 4_000);
         // It takes its time: the window is not what limits it.
         now += RTT * 3;
-        stream.on_frame(frame(1_000, 2_000, false));
+        stream.on_frame(frame(2_000, 2_000, false));
         stream.read(u64::MAX);
-        assert_eq!(stream.limits(now, RTT).stream, 3_000 + 4_000);
+        assert_eq!(stream.limits(now, RTT).stream, 4_000 + 4_000);
         now += RTT;
-        stream.on_frame(frame(3_000, 2_000, false));
+        stream.on_frame(frame(4_000, 2_000, false));
         stream.read(u64::MAX);
-        assert_eq!(stream.limits(now, RTT).stream, 5_000 + 5_000);
+        assert_eq!(stream.limits(now, RTT).stream, 6_000 + 5_000);
     }
 }
