@@ -31,7 +31,7 @@ pub(super) struct Reading {
 
 impl PathReports {
     /// Points that are remembered: a peer with a queue of its own reports a second later than others what was sent at the same time.
-    const SEEN: usize = 64;
+    pub(super) const SEEN: usize = 64;
     /// Bytes that the share of losses remembers.
     const LOSS_MEMORY: f64 = 100e3;
 
@@ -106,6 +106,13 @@ impl PathReports {
     /// The queue that was seen last.
     pub(super) fn queue(&self) -> f64 {
         self.seen.back().map_or(0.0, |(_, queue)| *queue)
+    }
+
+    /// When the two latest points were sent.
+    pub(super) fn latest_points(&self) -> Option<[f64; 2]> {
+        let mut seen = self.seen.iter().rev().map(|(sent, _)| *sent);
+        let latest = seen.next()?;
+        Some([seen.next()?, latest])
     }
 
     /// So much of the delay is no queue.

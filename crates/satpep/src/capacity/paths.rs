@@ -2,7 +2,7 @@
 //!
 //! Points hold delays on one clock each and our own times, so that points of different peers compare. What most of the peers that are
 //! sent to see at the same time is the link's queue; what one has beyond that is its own: a terminal in the rain, or with a host that
-//! lies. It lowers what that peer is sent and nothing else.
+//! lies. It lowers what that peer is sent and nothing else. So what a peer reports before the others do waits for theirs.
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
@@ -13,7 +13,7 @@ use super::report::Report;
 use super::trains::median;
 use crate::event::PeerId;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use units::Duration;
 
 /// A peer's path over the link.
@@ -26,8 +26,10 @@ struct PeerPath {
     /// Bytes that the peer has been sent since its first report, in packets that ask for one.
     own_bytes: u64,
     latest_report: f64,
-    /// The newest point, which is split when others' points of the same time are known.
-    waiting: Option<Point>,
+    /// When the latest packet that asks for a report left.
+    latest_sent: f64,
+    /// The newest points, which are split when others' points of the same time are known; the newest last.
+    waiting: VecDeque<Point>,
 }
 
 /// The paths to all peers.
@@ -96,13 +98,23 @@ impl Paths {
         let Some(newest) = reading.point else { return Shared::default() };
         // Where many share a slow link, each has a point seldom.
         let apart = (packet * Self::POINT_PACKETS * self.paths.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
-        let is_narrow = self.paths.get(&peer.index()).is_some_and(|path| path.is_narrow);
-        let waited = self.paths.get_mut(&peer.index()).and_then(|path| path.waiting.replace(newest));
+        let Some(path) = self.paths.get_mut(&peer.index()) else { return Shared::default() };
+        let (is_narrow, waited) = (path.is_narrow, path.wait(newest));
         // What others saw at the time of the point before is known by now, though they report in turns.
-        let point = waited.filter(|waited| newest.sent - waited.sent <= Self::RECENTLY).unwrap_or(newest);
-        let others = self.paths.iter().filter(|(index, path)| **index != peer.index() && !path.is_narrow);
-        let together = others.filter_map(|(_, path)| path.reports.queue_at(point.sent, apart));
-        let mut queues: SmallVec<[f64; 16]> = together.collect();
+        let mut point = waited.filter(|waited| newest.sent - waited.sent <= Self::RECENTLY).unwrap_or(newest);
+        let mut queues = self.queues_at(peer, point.sent, apart);
+        let known = if queues.is_empty() && !is_narrow { self.others_report(peer, newest.sent, apart) } else { None };
+        if let Some(known) = known {
+            // A peer that is nearer than others, or says so, is not believed alone: its points wait.
+            let earlier = self.take_waiting(peer, known);
+            queues = earlier.map(|earlier| self.queues_at(peer, earlier.sent, apart)).unwrap_or_default();
+            let Some(earlier) = earlier.filter(|_| !queues.is_empty()) else {
+                return Shared { has_others: true, ..Shared::default() };
+            };
+            point = earlier;
+        } else if let Some(path) = self.paths.get_mut(&peer.index()) {
+            path.waiting.drain(..path.waiting.len() - 1);
+        }
         let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
         if queues.is_empty() {
             // Who is sent to alone has all of the delay to itself. What a peer reports that long after others is of its own path.
@@ -126,6 +138,29 @@ impl Paths {
         let own = Point { queue: (point.queue - shared).max(0.0), position: point.own, ..point };
         let link = is_due.then_some(Point { queue: shared, ..point });
         Shared { link, own: Some(own), has_others }
+    }
+
+    /// The queues that others than `peer` whose paths are not narrow saw at about `sent`.
+    fn queues_at(&self, peer: PeerId, sent: f64, apart: f64) -> SmallVec<[f64; 16]> {
+        self.wide_others(peer).filter_map(|path| path.reports.queue_at(sent, apart)).collect()
+    }
+
+    fn wide_others(&self, peer: PeerId) -> impl Iterator<Item = &PeerPath> {
+        let others = self.paths.iter().filter(move |(index, path)| **index != peer.index() && !path.is_narrow);
+        others.map(|(_, path)| path)
+    }
+
+    /// If others are about to report what was sent at `sent`: up to when what they were sent is reported.
+    fn others_report(&self, peer: PeerId, sent: f64, apart: f64) -> Option<f64> {
+        let about_to = self.wide_others(peer).filter_map(|path| path.reports_up_to(sent, apart));
+        about_to.reduce(f64::max)
+    }
+
+    /// The newest point of `peer` that waits and was sent at `known` at the latest; older ones are forgotten.
+    fn take_waiting(&mut self, peer: PeerId, known: f64) -> Option<Point> {
+        let waiting = &mut self.paths.get_mut(&peer.index())?.waiting;
+        let at = waiting.iter().rposition(|point| point.sent <= known)?;
+        waiting.drain(..=at).next_back()
     }
 
     /// Whether others than `peer` were sent to at about `sent`.
@@ -221,6 +256,7 @@ impl Paths {
     pub(super) fn on_sent(&mut self, now: f64, peer: PeerId, ip_bytes: usize) {
         if let Some(path) = self.paths.get_mut(&peer.index()) {
             path.own_bytes += ip_bytes as u64;
+            path.latest_sent = now;
             path.learner.on_sent(now, ip_bytes, path.own_bytes as f64);
         }
     }
@@ -233,7 +269,7 @@ impl Paths {
     pub(super) fn begin_anew(&mut self, now: f64) {
         for path in self.paths.values_mut() {
             path.reports.interrupt();
-            path.waiting = None;
+            path.waiting.clear();
             path.learner.begin_anew(now);
         }
     }
@@ -242,7 +278,7 @@ impl Paths {
     pub(super) fn interrupt(&mut self, peer: PeerId) {
         if let Some(path) = self.paths.get_mut(&peer.index()) {
             path.reports.forget_delays();
-            path.waiting = None;
+            path.waiting.clear();
             path.learner.points.clear();
             path.learner.trains.forget_results();
         }
@@ -256,6 +292,8 @@ impl Paths {
 impl PeerPath {
     /// Packets to one of many peers leave unevenly.
     const SLACK: f64 = 2.0;
+    /// A peer that is sent half of an even share or more has its points this much further apart than one that is sent all of it.
+    const IN_A_ROW: f64 = 2.0;
 
     fn new(link: &Learner) -> Self {
         let belief = Belief { confidence: 1.0, ..link.belief };
@@ -269,8 +307,27 @@ impl PeerPath {
             is_narrow: false,
             own_bytes: 0,
             latest_report: 0.0,
-            waiting: None,
+            latest_sent: 0.0,
+            waiting: VecDeque::new(),
         }
+    }
+
+    /// The newest point waits. Returns the one before.
+    fn wait(&mut self, newest: Point) -> Option<Point> {
+        if self.waiting.len() == PathReports::SEEN {
+            self.waiting.pop_front();
+        }
+        let before = self.waiting.back().copied();
+        self.waiting.push_back(newest);
+        before
+    }
+
+    /// If the peer has points in a row and is about to report what was sent at `sent`: when what it reported last was sent.
+    fn reports_up_to(&self, sent: f64, apart: f64) -> Option<f64> {
+        let [before, latest] = self.reports.latest_points()?;
+        let is_in_a_row = latest - before <= Self::IN_A_ROW * apart;
+        let is_behind = (sent - Paths::RECENTLY - apart..sent).contains(&latest);
+        (is_in_a_row && is_behind && self.latest_sent >= sent - apart).then_some(latest)
     }
 
     /// As long as the path is no narrower than what the peer is sent, that is what is known of it.
@@ -468,6 +525,122 @@ mod tests {
             hub.on_report(*now, *packet, *took);
         }
         assert!(hub.paths.narrow(PeerId(0)).is_some());
+        assert!(hub.link.rate < 0.6 * RATE, "{}", hub.link.rate / RATE);
+    }
+
+    /// When packets leave, and to whom: to all peers in turn, at 0.98 times the link's rate, until `end`.
+    fn in_turns(end: f64) -> impl Iterator<Item = (f64, usize)> {
+        let packets = (0u64..).map(|k| (k as f64 * 1500.0 / (RATE * 0.98), k as usize % PEERS));
+        packets.take_while(move |(sent, _)| *sent < end)
+    }
+
+    /// Sends `packets` over a link that carries `rate` at a time. `behind` says how much later than it leaves the link a packet is
+    /// stamped, and how much later that is reported. `look` sees the estimator after each report.
+    fn play(
+        packets: impl Iterator<Item = (f64, usize)>,
+        rate: impl Fn(f64) -> f64,
+        mut behind: impl FnMut(f64, usize) -> (f64, f64),
+        mut look: impl FnMut(&Hub),
+    ) -> Hub {
+        let mut hub = Hub::new(RATE);
+        let mut free = 0.0f64;
+        // By the time of the report, in nanoseconds.
+        let mut reports: BTreeMap<(u64, usize), (OnWay, f64)> = BTreeMap::new();
+        for (k, (sent, index)) in packets.enumerate() {
+            while let Some(entry) = reports.first_entry().filter(|entry| entry.key().0 <= (sent * 1e9) as u64) {
+                let ((now, _), (packet, took)) = entry.remove_entry();
+                hub.on_report(now as f64 / 1e9, packet, took);
+                look(&hub);
+            }
+            let packet = hub.send(sent, k as u64, index);
+            free = free.max(sent) + 1500.0 / rate(sent);
+            let (stamped, reported) = behind(free, index);
+            reports.insert((((free + reported) * 1e9) as u64, k), (packet, free + stamped - sent));
+        }
+        hub
+    }
+
+    /// The estimate that was furthest from what the link carried, as a share, of packets to all peers in turn for 25 s; and the paces
+    /// in the end.
+    fn worst(behind: impl FnMut(f64, usize) -> (f64, f64)) -> (f64, Vec<Option<f64>>) {
+        let mut worst = 1.0f64;
+        let hub = play(
+            in_turns(25.0),
+            |_| RATE,
+            behind,
+            |hub| {
+                let rate = hub.link.rate / RATE;
+                if (rate - 1.0).abs() > (worst - 1.0).abs() {
+                    worst = rate;
+                }
+            },
+        );
+        (worst, hub.paces(25.0))
+    }
+
+    #[test]
+    fn a_near_terminal_that_fades_harms_none_but_itself() {
+        // From the fifth second on, the path to the first peer carries this share of what is sent to it.
+        for (rtt, left) in [(0.03, 0.1), (0.03, 0.3), (0.03, 0.5), (0.03, 0.9), (0.1, 0.3), (0.3, 0.7)] {
+            let mut own_free = 0.0f64;
+            let (rate, paces) = worst(|free, index| {
+                if index > 0 {
+                    return (0.0, 0.6);
+                }
+                if free >= 5.0 {
+                    own_free = own_free.max(free) + 1500.0 / (left * RATE / PEERS as f64);
+                }
+                let own_queue = (own_free - free).max(0.0);
+                (own_queue, rtt + own_queue)
+            });
+            assert!((rate - 1.0).abs() < 0.05, "{rtt}, {left}: {rate}");
+            assert!(left > 0.8 || paces[0].is_some_and(|pace| pace < left * RATE), "{rtt}, {left}: {paces:?}");
+            assert!(paces[1..].iter().all(Option::is_none), "{rtt}, {left}: {paces:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_reports_false_queues_before_others_report_harms_none_but_itself() {
+        let swaying = |now: f64| 0.15 * (now / 2.0 % 2.0 - 1.0).abs();
+        let growing = |now: f64| if now < 5.0 { 0.0 } else { (0.2 * (now - 5.0)).min(3.0) };
+        let lies: [&dyn Fn(f64) -> f64; 2] = [&swaying, &growing];
+        // How much too early it stamps, and reports, what it has not received yet.
+        let half_a_round_trip = |_: f64| 0.275;
+        let ever_more = |now: f64| (0.025 * now).min(0.5);
+        let now_and_then = |now: f64| if now % 3.0 < 1.5 { 0.3 } else { 0.0 };
+        let early: [&dyn Fn(f64) -> f64; 3] = [&half_a_round_trip, &ever_more, &now_and_then];
+        for (number, lie) in lies.into_iter().enumerate() {
+            for (how, early) in early.into_iter().enumerate() {
+                let (rate, paces) =
+                    worst(
+                        |free, index| {
+                            if index == 0 { (lie(free) - early(free), 0.55 - early(free)) } else { (0.0, 0.55) }
+                        },
+                    );
+                assert!((rate - 1.0).abs() < 0.05, "{number}, {how}: {rate}");
+                assert!(paces[1..].iter().all(Option::is_none), "{number}, {how}: {paces:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_link_is_followed_though_one_peer_is_near() {
+        // From the fifth second on, the link carries a half.
+        let rate = |sent: f64| if sent < 5.0 { RATE } else { RATE / 2.0 };
+        let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
+        let hub = play(in_turns(8.0), rate, behind, |_| ());
+        assert!((0.45..0.55).contains(&(hub.link.rate / RATE)), "{}", hub.link.rate / RATE);
+    }
+
+    #[test]
+    fn a_near_peer_that_alone_is_sent_to_is_believed_at_once() {
+        // From the fifth second on, the others are sent a packet in a while, and from the tenth on, the link carries a half.
+        let rate = |sent: f64| if sent < 10.0 { RATE } else { RATE / 2.0 };
+        let packets = in_turns(10.3)
+            .enumerate()
+            .map(|(k, (sent, index))| (sent, if sent < 5.0 || k % 100 == 1 { index } else { 0 }));
+        let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
+        let hub = play(packets, rate, behind, |_| ());
         assert!(hub.link.rate < 0.6 * RATE, "{}", hub.link.rate / RATE);
     }
 
