@@ -6,7 +6,8 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::learner::{Learner, News};
+use super::learner::{Learner, News, RoundTrip};
+use super::parts::EstimatorPart;
 use super::path_reports::{PathReports, Reading};
 use super::prior::Belief;
 use super::report::Report;
@@ -25,6 +26,9 @@ struct PeerPath {
     is_narrow: bool,
     /// Bytes that the peer has been sent since its first report, in packets that ask for one.
     own_bytes: u64,
+    rtt: RoundTrip,
+    /// How many bytes the peer had been sent in its session with the newest packet that it has reported.
+    reported_own: f64,
     latest_report: f64,
     /// When the latest packet that asks for a report left.
     latest_sent: f64,
@@ -39,6 +43,8 @@ pub(super) struct Paths {
     totals: Counts,
     /// When the latest point of the link was sent.
     latest: f64,
+    /// To whom the latest train left, on the link or on a narrow path.
+    train_to: Option<PeerId>,
 }
 
 /// A report's point as the link has it, and as the path has it.
@@ -75,16 +81,21 @@ impl Paths {
         report: &Report,
         link: &mut Learner,
     ) -> Option<(Reading, f64)> {
+        let loses_alone = link.parts.has(EstimatorPart::Paths) && self.loses_alone(peer);
         let Self { paths, totals, .. } = self;
         let path = paths.entry(peer.index()).or_insert_with(|| PeerPath::new(link));
         let how = (link.point_length(), link.is_steady(now));
         let learner = &mut path.learner;
-        let reading = path.reports.read(report, (totals, peer.index()), how, |stamp| {
+        let reading = path.reports.read(report, (totals, peer.index(), loses_alone), how, |stamp| {
             let arrived = stamp.arrived.as_secs_f64();
             link.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
                 || learner.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
         })?;
         path.latest_report = now;
+        if reading.newest_own > path.reported_own {
+            path.reported_own = reading.newest_own;
+            path.rtt.sample(now - reading.newest.at);
+        }
         Some((reading, path.reports.delays.noise()))
     }
 
@@ -131,7 +142,7 @@ impl Paths {
             queues.push(point.queue);
         }
         let shared = if queues.len() == 2 { queues[0].min(queues[1]) } else { median(&mut queues) };
-        let is_due = !is_narrow && point.sent >= self.latest + 0.01;
+        let is_due = !is_narrow && known.is_none() && point.sent >= self.latest + 0.01;
         if is_due {
             self.latest = point.sent;
         }
@@ -177,9 +188,12 @@ impl Paths {
     /// Whether a peer loses more than others do: what it loses is no concern of the link.
     pub(super) fn loses_alone(&self, peer: PeerId) -> bool {
         let loss = |path: &PeerPath| path.reports.loss();
+        let own = self.paths.get(&peer.index()).map_or(0.0, loss);
+        if own <= Self::MUCH_LOSS {
+            return false;
+        }
         let mut others: SmallVec<[f64; 16]> =
             self.paths.iter().filter(|(index, _)| **index != peer.index()).map(|(_, path)| loss(path)).collect();
-        let own = self.paths.get(&peer.index()).map_or(0.0, loss);
         !others.is_empty() && own > Self::MUCH_LOSS + 2.0 * median(&mut others)
     }
 
@@ -200,7 +214,7 @@ impl Paths {
         }
         let newest = super::learner::Sent { position: reading.newest_own, ..reading.newest };
         let noise = path.reports.delays.noise();
-        let news = News { newest, largest: report.largest, lost: &[], point, noise, counts: self.totals };
+        let news = News { newest, largest: report.largest, lost: &[], point, noise, counts: self.totals, rtt: None };
         let before = path.learner.grown_at;
         let judgement = path.learner.on_report(now, peer, &news);
         if let Some(shift) = judgement.shift {
@@ -231,19 +245,35 @@ impl Paths {
         self.paths.get_mut(&peer.index()).filter(|path| path.is_narrow).map(|path| &mut path.learner)
     }
 
+    /// A packet of a train leaves to `peer`.
+    pub(super) fn on_train(&mut self, peer: PeerId) {
+        self.train_to = Some(peer);
+    }
+
+    /// The path of the latest train. No other has one that is leaving.
+    fn of_train(&self) -> Option<&PeerPath> {
+        self.paths.get(&self.train_to?.index())
+    }
+
     /// Bytes per second of the train that is leaving on a narrow path.
     pub(super) fn train_leaving_at(&self) -> Option<f64> {
-        self.paths.values().find_map(|path| path.learner.trains.leaving_at())
+        self.of_train()?.learner.trains.leaving_at()
     }
 
     /// To which peer a train is leaving on a narrow path.
     pub(super) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.paths.values().find_map(|path| path.learner.trains.leaving_to())
+        self.of_train()?.learner.trains.leaving_to()
     }
 
-    /// Whether a train on a narrow path has ended that sent ahead of its pace.
+    /// Whether the latest train on a narrow path has ended and sent ahead of its pace.
     pub(super) fn is_ahead(&self) -> bool {
-        self.paths.values().any(|path| path.is_narrow && path.learner.trains.is_ahead())
+        self.of_train().is_some_and(|path| path.is_narrow && path.learner.trains.is_ahead())
+    }
+
+    /// The round-trip time of a peer that is one of several.
+    pub(super) fn rtt(&self, peer: PeerId) -> Option<f64> {
+        let path = self.paths.get(&peer.index()).filter(|_| self.paths.len() > 1)?;
+        Some(path.rtt.smoothed)
     }
 
     /// The pace to a peer whose path is narrow.
@@ -257,12 +287,15 @@ impl Paths {
         if let Some(path) = self.paths.get_mut(&peer.index()) {
             path.own_bytes += ip_bytes as u64;
             path.latest_sent = now;
-            path.learner.on_sent(now, ip_bytes, path.own_bytes as f64);
+            path.learner.on_sent(now, ip_bytes, path.own_bytes as f64, None);
         }
     }
 
     pub(super) fn on_idle(&mut self) {
-        self.paths.values_mut().filter(|path| path.is_narrow).for_each(|path| path.learner.trains.end());
+        let path = self.train_to.and_then(|peer| self.paths.get_mut(&peer.index()));
+        if let Some(path) = path.filter(|path| path.is_narrow) {
+            path.learner.trains.end();
+        }
     }
 
     /// After an outage.
@@ -278,6 +311,7 @@ impl Paths {
     pub(super) fn interrupt(&mut self, peer: PeerId) {
         if let Some(path) = self.paths.get_mut(&peer.index()) {
             path.reports.forget_delays();
+            path.reported_own = 0.0;
             path.waiting.clear();
             path.learner.points.clear();
             path.learner.trains.forget_results();
@@ -306,6 +340,8 @@ impl PeerPath {
             learner,
             is_narrow: false,
             own_bytes: 0,
+            rtt: link.rtt,
+            reported_own: 0.0,
             latest_report: 0.0,
             latest_sent: 0.0,
             waiting: VecDeque::new(),
@@ -343,8 +379,9 @@ impl PeerPath {
 
 #[cfg(test)]
 mod tests {
+    use super::super::estimate::EstimatorState;
     use super::super::prior::Prior;
-    use super::super::report::Stamp;
+    use super::super::report::{LostPacket, Stamp};
     use super::*;
     use crate::packet_number::PacketNumber;
     use units::{Instant, Rate};
@@ -382,7 +419,7 @@ mod tests {
             self.sent_to[index] += 1;
             let (peer, position, own) = (PeerId(index as u32), 1500 * (k + 1), 1500 * self.sent_to[index]);
             self.paths.on_sent(sent, peer, 1500);
-            self.link.on_sent(sent, 1500, position as f64);
+            self.link.on_sent(sent, 1500, position as f64, self.paths.rtt(peer));
             OnWay { peer, number: PacketNumber::new(self.sent_to[index] - 1), position, own, sent }
         }
 
@@ -405,8 +442,8 @@ mod tests {
             let Some((reading, noise)) = paths.read(now, peer, &report, link) else { return };
             let shared = paths.share_out(peer, &reading, link.packets(1.0));
             link.peers = paths.len();
-            let (newest, largest, counts) = (reading.newest, report.largest, paths.counts());
-            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts });
+            let (newest, largest, counts, rtt) = (reading.newest, report.largest, paths.counts(), paths.rtt(peer));
+            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts, rtt });
             paths.learn(now, peer, &report, &reading, shared.own, link.rate);
         }
 
@@ -535,12 +572,12 @@ mod tests {
     }
 
     /// Sends `packets` over a link that carries `rate` at a time. `behind` says how much later than it leaves the link a packet is
-    /// stamped, and how much later that is reported. `look` sees the estimator after each report.
+    /// stamped, and how much later that is reported. `look` sees the estimator before each packet.
     fn play(
         packets: impl Iterator<Item = (f64, usize)>,
         rate: impl Fn(f64) -> f64,
         mut behind: impl FnMut(f64, usize) -> (f64, f64),
-        mut look: impl FnMut(&Hub),
+        mut look: impl FnMut(f64, &Hub),
     ) -> Hub {
         let mut hub = Hub::new(RATE);
         let mut free = 0.0f64;
@@ -550,8 +587,8 @@ mod tests {
             while let Some(entry) = reports.first_entry().filter(|entry| entry.key().0 <= (sent * 1e9) as u64) {
                 let ((now, _), (packet, took)) = entry.remove_entry();
                 hub.on_report(now as f64 / 1e9, packet, took);
-                look(&hub);
             }
+            look(sent, &hub);
             let packet = hub.send(sent, k as u64, index);
             free = free.max(sent) + 1500.0 / rate(sent);
             let (stamped, reported) = behind(free, index);
@@ -568,7 +605,7 @@ mod tests {
             in_turns(25.0),
             |_| RATE,
             behind,
-            |hub| {
+            |_, hub| {
                 let rate = hub.link.rate / RATE;
                 if (rate - 1.0).abs() > (worst - 1.0).abs() {
                     worst = rate;
@@ -628,8 +665,48 @@ mod tests {
         // From the fifth second on, the link carries a half.
         let rate = |sent: f64| if sent < 5.0 { RATE } else { RATE / 2.0 };
         let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
-        let hub = play(in_turns(8.0), rate, behind, |_| ());
+        let hub = play(in_turns(8.0), rate, behind, |_, _| ());
         assert!((0.45..0.55).contains(&(hub.link.rate / RATE)), "{}", hub.link.rate / RATE);
+    }
+
+    #[test]
+    fn one_near_peer_does_not_make_the_round_trip_short() {
+        let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
+        let hub = play(in_turns(5.0), |_| RATE, behind, |_, _| ());
+        assert!((hub.link.rtt.smoothed - 0.55).abs() < 0.03, "{:?}", hub.link.rtt);
+    }
+
+    #[test]
+    fn far_peers_are_not_taken_for_silent_when_near_ones_have_reported_last() {
+        // All are sent to until the third second, near ones until the fifth, and far ones from then on: all but one, or one.
+        for (first, others) in [(0.03, 0.55), (0.55, 0.03)] {
+            let rtt = |index: usize| if index == 0 { first } else { others };
+            let is_sent_to = |(sent, index): &(f64, usize)| *sent < 3.0 || (*sent < 5.0) == (rtt(*index) < 0.5);
+            let look = |now, hub: &Hub| assert_eq!(hub.link.state(now), EstimatorState::Track, "{first} at {now}");
+            play(in_turns(10.0).filter(is_sent_to), |_| RATE, |_, index| (0.0, rtt(index)), look);
+        }
+    }
+
+    #[test]
+    fn what_one_peer_alone_loses_is_not_lost_on_the_link() {
+        let mut hub = Hub::new(RATE);
+        for round in 1..=100 {
+            for index in 0..PEERS as u32 {
+                let lost = LostPacket {
+                    number: PacketNumber::ZERO,
+                    sent: Instant::ZERO,
+                    position: 1500,
+                    ip_size: 1500,
+                    is_train: false,
+                };
+                let lost = (0..if index == 0 { 5 } else { 0 }).map(|_| lost).collect();
+                let report = Report { received_bytes: 15_000 * round, lost, ..Report::default() };
+                hub.paths.read(round as f64 * 0.1, PeerId(index), &report, &mut hub.link);
+            }
+        }
+        let Counts { received, lost, .. } = hub.paths.counts();
+        // Until it is known that this peer loses more than others.
+        assert!(lost < 0.01 * received, "{lost} of {received}");
     }
 
     #[test]
@@ -640,7 +717,7 @@ mod tests {
             .enumerate()
             .map(|(k, (sent, index))| (sent, if sent < 5.0 || k % 100 == 1 { index } else { 0 }));
         let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
-        let hub = play(packets, rate, behind, |_| ());
+        let hub = play(packets, rate, behind, |_, _| ());
         assert!(hub.link.rate < 0.6 * RATE, "{}", hub.link.rate / RATE);
     }
 
