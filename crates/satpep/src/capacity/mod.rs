@@ -337,6 +337,7 @@ impl Capacity {
     /// The session with a peer is over.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.paths.forget(peer);
+        self.learner.trains.forget(peer);
     }
 
     /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.

@@ -75,6 +75,12 @@ impl Silence {
             None => true,
         };
         if mark && position > self.reported {
+            // What is due later than this tells nothing more: a peer with a queue of its own does not hide that reports are overdue.
+            let is_due_later =
+                |earlier: &Unreported| earlier.rtt.zip(rtt).is_some_and(|(its, rtt)| earlier.sent + its > now + rtt);
+            while self.unreported.back().is_some_and(is_due_later) {
+                self.unreported.pop_back();
+            }
             self.unreported.push_back(Unreported { sent: now, position, rtt });
         }
     }
@@ -174,6 +180,15 @@ mod tests {
         silence.on_sent(100.0, 1530.0 * 1500.0, None);
         assert!(!silence.is_quiet(100.5, &RTT));
         assert!(silence.is_quiet(100.8, &RTT));
+    }
+
+    #[test]
+    fn a_peer_with_a_queue_of_its_own_does_not_hide_that_reports_are_overdue() {
+        let mut silence = Silence::default();
+        silence.on_sent(1.0, 1500.0, Some(3.0));
+        assert!(!silence.is_quiet(1.8, &RTT));
+        silence.on_sent(1.02, 30e3, Some(0.55));
+        assert!(silence.is_quiet(1.8, &RTT));
     }
 
     #[test]

@@ -181,6 +181,11 @@ impl Trains {
         self.results.iter().filter(move |result| result.at > since)
     }
 
+    /// Nothing more arrives at `peer` of what was sent in its session, which is over.
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        self.under_way.retain(|train| train.peer != peer);
+    }
+
     /// What trains have told does not hold any more.
     pub(super) fn forget_results(&mut self) {
         self.results.clear();
