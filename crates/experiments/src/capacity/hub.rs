@@ -17,6 +17,8 @@ pub(super) struct HubCase {
     pub(super) targets: Targets,
     pub(super) terminals: usize,
     pub(super) trouble: Trouble,
+    /// Whether the first terminal is near, so that it reports sooner than the others.
+    pub(super) has_near: bool,
 }
 
 /// What happens for a while.
@@ -34,6 +36,8 @@ pub(super) enum Trouble {
 /// The carrier.
 const RATE: Rate = Rate::from_bps(6_000_000);
 const RTT: Duration = Duration::from_millis(550);
+/// The round-trip time of a terminal that is near.
+const NEAR_RTT: Duration = Duration::from_millis(30);
 const LOSS: f64 = 1e-3;
 /// Data flow from here on, and are counted until trouble comes, while it lasts, and after it.
 const BEGIN: Duration = Duration::from_secs(5);
@@ -44,8 +48,9 @@ const SETTLES: Duration = Duration::from_millis(3 * 550);
 pub(super) fn all() -> Vec<HubCase> {
     let case = |terminals, name: &str, trouble, share| {
         let targets = Targets { jain_index: Some(0.995), ..Targets::share(share) };
-        HubCase { name: format!("hub of {terminals}{name}"), targets, terminals, trouble }
+        HubCase { name: format!("hub of {terminals}{name}"), targets, terminals, trouble, has_near: false }
     };
+    let near = |case: HubCase| HubCase { name: case.name.replace("one", "a near one"), has_near: true, ..case };
     vec![
         case(2, "", Trouble::Nothing, 0.95),
         case(50, "", Trouble::Nothing, 0.95),
@@ -55,10 +60,22 @@ pub(super) fn all() -> Vec<HubCase> {
         case(10, ", all fade to 50 %", Trouble::AllFade(0.5), 0.95),
         case(2, ", one lies", Trouble::OneLies, 0.95),
         case(10, ", one lies", Trouble::OneLies, 0.95),
+        near(case(10, ", one fades to 30 %", Trouble::OneFades(0.3), 0.95)),
+        near(case(10, ", one lies", Trouble::OneLies, 0.95)),
     ]
 }
 
 impl HubCase {
+    /// The round-trip time of a terminal.
+    fn rtt(&self, terminal: usize) -> Duration {
+        if self.has_near && terminal == 0 { NEAR_RTT } else { RTT }
+    }
+
+    /// The round-trip time of the carrier alone: the paths to the terminals have the rest.
+    fn carrier_rtt(&self) -> Duration {
+        (0..self.terminals).map(|terminal| self.rtt(terminal)).min().unwrap_or(RTT)
+    }
+
     /// What the path to a terminal carries while there is trouble.
     fn own_rate(&self, terminal: usize) -> Rate {
         let part = Rate::from_bps(RATE.as_bps() / self.terminals as u64);
@@ -132,6 +149,14 @@ mod tests {
         for (terminals, seed) in [(2, 3), (2, 4), (10, 3)] {
             let [before, during, after] = run(&format!("hub of {terminals}, all fade to 50 %"), seed);
             assert!(before > 0.95 && after > 0.95 && during > 0.88, "{terminals}, {seed}: {before} {during} {after}");
+        }
+    }
+
+    #[test]
+    fn a_near_terminal_that_fades_or_lies_harms_no_other() {
+        for trouble in ["fades to 30 %", "lies"] {
+            let shares = run(&format!("hub of 10, a near one {trouble}"), 1);
+            assert!(shares.into_iter().all(|share| share > 0.95), "{trouble}: {shares:?}");
         }
     }
 

@@ -89,6 +89,8 @@ pub(super) struct News<'a> {
     pub(super) point: Option<Point>,
     pub(super) noise: f64,
     pub(super) counts: Counts,
+    /// The round-trip time of the peer that reports, if it is one of several.
+    pub(super) rtt: Option<f64>,
 }
 
 /// What follows from a report at once.
@@ -108,7 +110,7 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    fn sample(&mut self, seconds: f64) {
+    pub(super) fn sample(&mut self, seconds: f64) {
         self.variation += 0.25 * ((seconds - self.smoothed).abs() - self.variation);
         self.smoothed += 0.125 * (seconds - self.smoothed);
     }
@@ -366,10 +368,11 @@ impl Learner {
         found.filter(|found| *found < Self::NARROW * self.rate)
     }
 
-    /// A packet of `ip_bytes` left, and `position` bytes have entered the link with it.
-    pub(super) fn on_sent(&mut self, now: f64, ip_bytes: usize, position: f64) {
+    /// A packet of `ip_bytes` left, and `position` bytes have entered the link with it. `rtt` is that of its peer, if that is one of
+    /// several.
+    pub(super) fn on_sent(&mut self, now: f64, ip_bytes: usize, position: f64, rtt: Option<f64>) {
         self.position = position;
-        self.silence.on_sent(now, position);
+        self.silence.on_sent(now, position, rtt);
         self.probing.on_sent(now, position - ip_bytes as f64);
         if self.trains.leaving_at().is_some() {
             let pace = self.pace(now);
@@ -380,11 +383,13 @@ impl Learner {
     /// Takes in what a report of `peer` says. Returns until when to hold data back, and what of its delay is no queue.
     pub(super) fn on_report(&mut self, now: f64, peer: PeerId, news: &News<'_>) -> Judgement {
         let Sent { at: sent, position } = news.newest;
-        if position > self.silence.reported() {
+        // Where several peers report, what counts is how long the link's points take: a near peer is ahead of others with each report.
+        let is_typical = if self.peers > 1 { news.point.is_some() } else { position > self.silence.reported() };
+        if is_typical {
             self.rtt.sample(now - sent);
         }
         self.silence.on_report(now, sent, position);
-        if self.trains.conclude(now, peer, news.largest, self.rtt.smoothed) {
+        if self.trains.conclude(now, peer, news.largest, news.rtt.unwrap_or(self.rtt.smoothed)) {
             self.on_trains(now);
         }
         let mut judgement = Judgement::default();

@@ -232,7 +232,11 @@ impl Capacity {
         if !is_leaving {
             learner.begin_train_if_due(now, peer, number, has_waiting);
         }
-        learner.trains.advance(peer, number)
+        let is_of_train = learner.trains.advance(peer, number);
+        if is_of_train {
+            self.paths.on_train(peer);
+        }
+        is_of_train
     }
 
     /// Whether a train of full packets is worth sending before there is anything to send: nothing is known of the capacity that is
@@ -258,7 +262,7 @@ impl Capacity {
         if let (Some(peer), None) = (peer, self.fixed) {
             let position = self.position(now) as f64;
             let now = now.as_secs_f64();
-            self.learner.on_sent(now, ip_bytes, position);
+            self.learner.on_sent(now, ip_bytes, position, self.paths.rtt(peer));
             self.paths.on_sent(now, peer, ip_bytes);
         }
     }
@@ -319,7 +323,7 @@ impl Capacity {
         let is_own_loss = tells_paths_apart && self.paths.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
         let (newest, largest) = (reading.newest, report.largest);
-        let news = News { newest, largest, lost, point: shared.link, noise, counts };
+        let news = News { newest, largest, lost, point: shared.link, noise, counts, rtt: self.paths.rtt(peer) };
         let judgement = self.learner.on_report(seconds, peer, &news);
         if let Some(shift) = judgement.shift {
             self.paths.shift_all(peer, shift);
@@ -333,6 +337,7 @@ impl Capacity {
     /// The session with a peer is over.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.paths.forget(peer);
+        self.learner.trains.forget(peer);
     }
 
     /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.

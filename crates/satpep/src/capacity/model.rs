@@ -350,7 +350,7 @@ impl Model {
         }
         let is_train = learner.trains.advance(PEER, next);
         sender.position += SIZE as u64;
-        learner.on_sent(now, SIZE as usize, sender.position as f64);
+        learner.on_sent(now, SIZE as usize, sender.position as f64, None);
         let pace = learner.pace(now);
         let gap = SIZE / learner.trains.leaving_at().unwrap_or(pace);
         let ahead = (learner.trains.take_ahead() / pace).min((learner.rtt.smoothed / 4.0).max(0.04));
@@ -509,7 +509,7 @@ impl Model {
         let trains = &mut learner.trains;
         let is_first =
             |stamp: &Stamp| trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64());
-        let Some(reading) = path.read(&report, (totals, 0), how, is_first) else { return };
+        let Some(reading) = path.read(&report, (totals, 0, false), how, is_first) else { return };
         let (lost, noise) = (&report.lost, path.delays.noise());
         let news = News {
             newest: reading.newest,
@@ -518,6 +518,7 @@ impl Model {
             point: reading.point,
             noise,
             counts: *totals,
+            rtt: None,
         };
         let judgement = learner.on_report(now, PEER, &news);
         if let Some(shift) = judgement.shift {

@@ -31,16 +31,17 @@ pub(super) struct Reading {
 
 impl PathReports {
     /// Points that are remembered: a peer with a queue of its own reports a second later than others what was sent at the same time.
-    const SEEN: usize = 64;
+    pub(super) const SEEN: usize = 64;
     /// Bytes that the share of losses remembers.
     const LOSS_MEMORY: f64 = 100e3;
 
-    /// Takes in a report, all but its trains; `None` as long as nothing was ever stamped. `is_first` says whether a stamp of a train is its first packet,
+    /// Takes in a report, all but its trains; `None` as long as nothing was ever stamped. What the peer has received and lost is added to
+    /// the totals, but for the losses of one that loses alone. `is_first` says whether a stamp of a train is its first packet,
     /// which alone of them queued behind nothing of its own; a point takes `length` seconds.
     pub(super) fn read(
         &mut self,
         report: &Report,
-        (totals, clock): (&mut Counts, usize),
+        (totals, clock, loses_alone): (&mut Counts, usize, bool),
         (length, is_steady): (f64, bool),
         mut is_first: impl FnMut(&super::report::Stamp) -> bool,
     ) -> Option<Reading> {
@@ -68,7 +69,9 @@ impl PathReports {
         self.received = self.received.max(report.received_bytes);
         let lost: u64 = report.lost.iter().map(|lost| u64::from(lost.ip_size)).sum();
         self.lost += lost;
-        totals.lost += lost as f64;
+        if !loses_alone {
+            totals.lost += lost as f64;
+        }
         let decided = received + lost as f64;
         if decided > 0.0 {
             self.loss += (decided / Self::LOSS_MEMORY).min(0.5) * (lost as f64 / decided - self.loss);
@@ -87,8 +90,10 @@ impl PathReports {
     /// The queue that was seen by what was sent at about `sent`, at most `apart` seconds from it; what lies between two points is on a line.
     pub(super) fn queue_at(&self, sent: f64, apart: f64) -> Option<f64> {
         let is_near = |seen: &&(f64, f64)| (seen.0 - sent).abs() <= apart;
-        let before = self.seen.iter().rev().find(|seen| seen.0 <= sent).filter(is_near);
-        let after = self.seen.iter().find(|seen| seen.0 > sent).filter(is_near);
+        // Where packets were reordered neighbours may have changed places, which makes no difference here.
+        let later = self.seen.partition_point(|seen| seen.0 <= sent);
+        let before = later.checked_sub(1).and_then(|at| self.seen.get(at)).filter(is_near);
+        let after = self.seen.get(later).filter(is_near);
         match (before, after) {
             (Some(before), Some(after)) => {
                 let part = (sent - before.0) / (after.0 - before.0);
@@ -106,6 +111,13 @@ impl PathReports {
     /// The queue that was seen last.
     pub(super) fn queue(&self) -> f64 {
         self.seen.back().map_or(0.0, |(_, queue)| *queue)
+    }
+
+    /// When the two latest points were sent.
+    pub(super) fn latest_points(&self) -> Option<[f64; 2]> {
+        let mut seen = self.seen.iter().rev().map(|(sent, _)| *sent);
+        let latest = seen.next()?;
+        Some([seen.next()?, latest])
     }
 
     /// So much of the delay is no queue.
@@ -136,7 +148,7 @@ mod tests {
         let (mut reports, mut totals) = (PathReports::default(), Counts::default());
         let report = |received_bytes| Report { received_bytes, ..Report::default() };
         let mut read = |reports: &mut PathReports, bytes| {
-            reports.read(&report(bytes), (&mut totals, 0), (0.02, true), |_| true);
+            reports.read(&report(bytes), (&mut totals, 0, false), (0.02, true), |_| true);
             totals.received
         };
         assert_eq!(read(&mut reports, 10_000), 10_000.0);

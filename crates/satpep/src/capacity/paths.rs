@@ -2,18 +2,19 @@
 //!
 //! Points hold delays on one clock each and our own times, so that points of different peers compare. What most of the peers that are
 //! sent to see at the same time is the link's queue; what one has beyond that is its own: a terminal in the rain, or with a host that
-//! lies. It lowers what that peer is sent and nothing else.
+//! lies. It lowers what that peer is sent and nothing else. So what a peer reports before the others do waits for theirs.
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::learner::{Learner, News};
+use super::learner::{Learner, News, RoundTrip};
+use super::parts::EstimatorPart;
 use super::path_reports::{PathReports, Reading};
 use super::prior::Belief;
 use super::report::Report;
 use super::trains::median;
 use crate::event::PeerId;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use units::Duration;
 
 /// A peer's path over the link.
@@ -25,9 +26,14 @@ struct PeerPath {
     is_narrow: bool,
     /// Bytes that the peer has been sent since its first report, in packets that ask for one.
     own_bytes: u64,
+    rtt: RoundTrip,
+    /// How many bytes the peer had been sent in its session with the newest packet that it has reported.
+    reported_own: f64,
     latest_report: f64,
-    /// The newest point, which is split when others' points of the same time are known.
-    waiting: Option<Point>,
+    /// When the latest packet that asks for a report left.
+    latest_sent: f64,
+    /// The newest points, which are split when others' points of the same time are known; the newest last.
+    waiting: VecDeque<Point>,
 }
 
 /// The paths to all peers.
@@ -37,6 +43,8 @@ pub(super) struct Paths {
     totals: Counts,
     /// When the latest point of the link was sent.
     latest: f64,
+    /// To whom the latest train left, on the link or on a narrow path.
+    train_to: Option<PeerId>,
 }
 
 /// A report's point as the link has it, and as the path has it.
@@ -73,16 +81,21 @@ impl Paths {
         report: &Report,
         link: &mut Learner,
     ) -> Option<(Reading, f64)> {
+        let loses_alone = link.parts.has(EstimatorPart::Paths) && self.loses_alone(peer);
         let Self { paths, totals, .. } = self;
         let path = paths.entry(peer.index()).or_insert_with(|| PeerPath::new(link));
         let how = (link.point_length(), link.is_steady(now));
         let learner = &mut path.learner;
-        let reading = path.reports.read(report, (totals, peer.index()), how, |stamp| {
+        let reading = path.reports.read(report, (totals, peer.index(), loses_alone), how, |stamp| {
             let arrived = stamp.arrived.as_secs_f64();
             link.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
                 || learner.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
         })?;
         path.latest_report = now;
+        if reading.newest_own > path.reported_own {
+            path.reported_own = reading.newest_own;
+            path.rtt.sample(now - reading.newest.at);
+        }
         Some((reading, path.reports.delays.noise()))
     }
 
@@ -96,13 +109,23 @@ impl Paths {
         let Some(newest) = reading.point else { return Shared::default() };
         // Where many share a slow link, each has a point seldom.
         let apart = (packet * Self::POINT_PACKETS * self.paths.len() as f64).clamp(Self::TOGETHER, Self::RECENTLY);
-        let is_narrow = self.paths.get(&peer.index()).is_some_and(|path| path.is_narrow);
-        let waited = self.paths.get_mut(&peer.index()).and_then(|path| path.waiting.replace(newest));
+        let Some(path) = self.paths.get_mut(&peer.index()) else { return Shared::default() };
+        let (is_narrow, waited) = (path.is_narrow, path.wait(newest));
         // What others saw at the time of the point before is known by now, though they report in turns.
-        let point = waited.filter(|waited| newest.sent - waited.sent <= Self::RECENTLY).unwrap_or(newest);
-        let others = self.paths.iter().filter(|(index, path)| **index != peer.index() && !path.is_narrow);
-        let together = others.filter_map(|(_, path)| path.reports.queue_at(point.sent, apart));
-        let mut queues: SmallVec<[f64; 16]> = together.collect();
+        let mut point = waited.filter(|waited| newest.sent - waited.sent <= Self::RECENTLY).unwrap_or(newest);
+        let mut queues = self.queues_at(peer, point.sent, apart);
+        let known = if queues.is_empty() && !is_narrow { self.others_report(peer, newest.sent, apart) } else { None };
+        if let Some(known) = known {
+            // A peer that is nearer than others, or says so, is not believed alone: its points wait.
+            let earlier = self.take_waiting(peer, known);
+            queues = earlier.map(|earlier| self.queues_at(peer, earlier.sent, apart)).unwrap_or_default();
+            let Some(earlier) = earlier.filter(|_| !queues.is_empty()) else {
+                return Shared { has_others: true, ..Shared::default() };
+            };
+            point = earlier;
+        } else if let Some(path) = self.paths.get_mut(&peer.index()) {
+            path.waiting.drain(..path.waiting.len() - 1);
+        }
         let has_others = !queues.is_empty() || self.has_others(peer, point.sent);
         if queues.is_empty() {
             // Who is sent to alone has all of the delay to itself. What a peer reports that long after others is of its own path.
@@ -119,13 +142,36 @@ impl Paths {
             queues.push(point.queue);
         }
         let shared = if queues.len() == 2 { queues[0].min(queues[1]) } else { median(&mut queues) };
-        let is_due = !is_narrow && point.sent >= self.latest + 0.01;
+        let is_due = !is_narrow && known.is_none() && point.sent >= self.latest + 0.01;
         if is_due {
             self.latest = point.sent;
         }
         let own = Point { queue: (point.queue - shared).max(0.0), position: point.own, ..point };
         let link = is_due.then_some(Point { queue: shared, ..point });
         Shared { link, own: Some(own), has_others }
+    }
+
+    /// The queues that others than `peer` whose paths are not narrow saw at about `sent`.
+    fn queues_at(&self, peer: PeerId, sent: f64, apart: f64) -> SmallVec<[f64; 16]> {
+        self.wide_others(peer).filter_map(|path| path.reports.queue_at(sent, apart)).collect()
+    }
+
+    fn wide_others(&self, peer: PeerId) -> impl Iterator<Item = &PeerPath> {
+        let others = self.paths.iter().filter(move |(index, path)| **index != peer.index() && !path.is_narrow);
+        others.map(|(_, path)| path)
+    }
+
+    /// If others are about to report what was sent at `sent`: up to when what they were sent is reported.
+    fn others_report(&self, peer: PeerId, sent: f64, apart: f64) -> Option<f64> {
+        let about_to = self.wide_others(peer).filter_map(|path| path.reports_up_to(sent, apart));
+        about_to.reduce(f64::max)
+    }
+
+    /// The newest point of `peer` that waits and was sent at `known` at the latest; older ones are forgotten.
+    fn take_waiting(&mut self, peer: PeerId, known: f64) -> Option<Point> {
+        let waiting = &mut self.paths.get_mut(&peer.index())?.waiting;
+        let at = waiting.iter().rposition(|point| point.sent <= known)?;
+        waiting.drain(..=at).next_back()
     }
 
     /// Whether others than `peer` were sent to at about `sent`.
@@ -142,9 +188,12 @@ impl Paths {
     /// Whether a peer loses more than others do: what it loses is no concern of the link.
     pub(super) fn loses_alone(&self, peer: PeerId) -> bool {
         let loss = |path: &PeerPath| path.reports.loss();
+        let own = self.paths.get(&peer.index()).map_or(0.0, loss);
+        if own <= Self::MUCH_LOSS {
+            return false;
+        }
         let mut others: SmallVec<[f64; 16]> =
             self.paths.iter().filter(|(index, _)| **index != peer.index()).map(|(_, path)| loss(path)).collect();
-        let own = self.paths.get(&peer.index()).map_or(0.0, loss);
         !others.is_empty() && own > Self::MUCH_LOSS + 2.0 * median(&mut others)
     }
 
@@ -165,7 +214,7 @@ impl Paths {
         }
         let newest = super::learner::Sent { position: reading.newest_own, ..reading.newest };
         let noise = path.reports.delays.noise();
-        let news = News { newest, largest: report.largest, lost: &[], point, noise, counts: self.totals };
+        let news = News { newest, largest: report.largest, lost: &[], point, noise, counts: self.totals, rtt: None };
         let before = path.learner.grown_at;
         let judgement = path.learner.on_report(now, peer, &news);
         if let Some(shift) = judgement.shift {
@@ -196,19 +245,35 @@ impl Paths {
         self.paths.get_mut(&peer.index()).filter(|path| path.is_narrow).map(|path| &mut path.learner)
     }
 
+    /// A packet of a train leaves to `peer`.
+    pub(super) fn on_train(&mut self, peer: PeerId) {
+        self.train_to = Some(peer);
+    }
+
+    /// The path of the latest train. No other has one that is leaving.
+    fn of_train(&self) -> Option<&PeerPath> {
+        self.paths.get(&self.train_to?.index())
+    }
+
     /// Bytes per second of the train that is leaving on a narrow path.
     pub(super) fn train_leaving_at(&self) -> Option<f64> {
-        self.paths.values().find_map(|path| path.learner.trains.leaving_at())
+        self.of_train()?.learner.trains.leaving_at()
     }
 
     /// To which peer a train is leaving on a narrow path.
     pub(super) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.paths.values().find_map(|path| path.learner.trains.leaving_to())
+        self.of_train()?.learner.trains.leaving_to()
     }
 
-    /// Whether a train on a narrow path has ended that sent ahead of its pace.
+    /// Whether the latest train on a narrow path has ended and sent ahead of its pace.
     pub(super) fn is_ahead(&self) -> bool {
-        self.paths.values().any(|path| path.is_narrow && path.learner.trains.is_ahead())
+        self.of_train().is_some_and(|path| path.is_narrow && path.learner.trains.is_ahead())
+    }
+
+    /// The round-trip time of a peer that is one of several.
+    pub(super) fn rtt(&self, peer: PeerId) -> Option<f64> {
+        let path = self.paths.get(&peer.index()).filter(|_| self.paths.len() > 1)?;
+        Some(path.rtt.smoothed)
     }
 
     /// The pace to a peer whose path is narrow.
@@ -221,19 +286,23 @@ impl Paths {
     pub(super) fn on_sent(&mut self, now: f64, peer: PeerId, ip_bytes: usize) {
         if let Some(path) = self.paths.get_mut(&peer.index()) {
             path.own_bytes += ip_bytes as u64;
-            path.learner.on_sent(now, ip_bytes, path.own_bytes as f64);
+            path.latest_sent = now;
+            path.learner.on_sent(now, ip_bytes, path.own_bytes as f64, None);
         }
     }
 
     pub(super) fn on_idle(&mut self) {
-        self.paths.values_mut().filter(|path| path.is_narrow).for_each(|path| path.learner.trains.end());
+        let path = self.train_to.and_then(|peer| self.paths.get_mut(&peer.index()));
+        if let Some(path) = path.filter(|path| path.is_narrow) {
+            path.learner.trains.end();
+        }
     }
 
     /// After an outage.
     pub(super) fn begin_anew(&mut self, now: f64) {
         for path in self.paths.values_mut() {
             path.reports.interrupt();
-            path.waiting = None;
+            path.waiting.clear();
             path.learner.begin_anew(now);
         }
     }
@@ -242,7 +311,8 @@ impl Paths {
     pub(super) fn interrupt(&mut self, peer: PeerId) {
         if let Some(path) = self.paths.get_mut(&peer.index()) {
             path.reports.forget_delays();
-            path.waiting = None;
+            path.reported_own = 0.0;
+            path.waiting.clear();
             path.learner.points.clear();
             path.learner.trains.forget_results();
         }
@@ -256,6 +326,8 @@ impl Paths {
 impl PeerPath {
     /// Packets to one of many peers leave unevenly.
     const SLACK: f64 = 2.0;
+    /// A peer that is sent half of an even share or more has its points this much further apart than one that is sent all of it.
+    const IN_A_ROW: f64 = 2.0;
 
     fn new(link: &Learner) -> Self {
         let belief = Belief { confidence: 1.0, ..link.belief };
@@ -268,9 +340,30 @@ impl PeerPath {
             learner,
             is_narrow: false,
             own_bytes: 0,
+            rtt: link.rtt,
+            reported_own: 0.0,
             latest_report: 0.0,
-            waiting: None,
+            latest_sent: 0.0,
+            waiting: VecDeque::new(),
         }
+    }
+
+    /// The newest point waits. Returns the one before.
+    fn wait(&mut self, newest: Point) -> Option<Point> {
+        if self.waiting.len() == PathReports::SEEN {
+            self.waiting.pop_front();
+        }
+        let before = self.waiting.back().copied();
+        self.waiting.push_back(newest);
+        before
+    }
+
+    /// If the peer has points in a row and is about to report what was sent at `sent`: when what it reported last was sent.
+    fn reports_up_to(&self, sent: f64, apart: f64) -> Option<f64> {
+        let [before, latest] = self.reports.latest_points()?;
+        let is_in_a_row = latest - before <= Self::IN_A_ROW * apart;
+        let is_behind = (sent - Paths::RECENTLY - apart..sent).contains(&latest);
+        (is_in_a_row && is_behind && self.latest_sent >= sent - apart).then_some(latest)
     }
 
     /// As long as the path is no narrower than what the peer is sent, that is what is known of it.
@@ -286,8 +379,9 @@ impl PeerPath {
 
 #[cfg(test)]
 mod tests {
+    use super::super::estimate::EstimatorState;
     use super::super::prior::Prior;
-    use super::super::report::Stamp;
+    use super::super::report::{LostPacket, Stamp};
     use super::*;
     use crate::packet_number::PacketNumber;
     use units::{Instant, Rate};
@@ -325,7 +419,7 @@ mod tests {
             self.sent_to[index] += 1;
             let (peer, position, own) = (PeerId(index as u32), 1500 * (k + 1), 1500 * self.sent_to[index]);
             self.paths.on_sent(sent, peer, 1500);
-            self.link.on_sent(sent, 1500, position as f64);
+            self.link.on_sent(sent, 1500, position as f64, self.paths.rtt(peer));
             OnWay { peer, number: PacketNumber::new(self.sent_to[index] - 1), position, own, sent }
         }
 
@@ -348,8 +442,8 @@ mod tests {
             let Some((reading, noise)) = paths.read(now, peer, &report, link) else { return };
             let shared = paths.share_out(peer, &reading, link.packets(1.0));
             link.peers = paths.len();
-            let (newest, largest, counts) = (reading.newest, report.largest, paths.counts());
-            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts });
+            let (newest, largest, counts, rtt) = (reading.newest, report.largest, paths.counts(), paths.rtt(peer));
+            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts, rtt });
             paths.learn(now, peer, &report, &reading, shared.own, link.rate);
         }
 
@@ -468,6 +562,162 @@ mod tests {
             hub.on_report(*now, *packet, *took);
         }
         assert!(hub.paths.narrow(PeerId(0)).is_some());
+        assert!(hub.link.rate < 0.6 * RATE, "{}", hub.link.rate / RATE);
+    }
+
+    /// When packets leave, and to whom: to all peers in turn, at 0.98 times the link's rate, until `end`.
+    fn in_turns(end: f64) -> impl Iterator<Item = (f64, usize)> {
+        let packets = (0u64..).map(|k| (k as f64 * 1500.0 / (RATE * 0.98), k as usize % PEERS));
+        packets.take_while(move |(sent, _)| *sent < end)
+    }
+
+    /// Sends `packets` over a link that carries `rate` at a time. `behind` says how much later than it leaves the link a packet is
+    /// stamped, and how much later that is reported. `look` sees the estimator before each packet.
+    fn play(
+        packets: impl Iterator<Item = (f64, usize)>,
+        rate: impl Fn(f64) -> f64,
+        mut behind: impl FnMut(f64, usize) -> (f64, f64),
+        mut look: impl FnMut(f64, &Hub),
+    ) -> Hub {
+        let mut hub = Hub::new(RATE);
+        let mut free = 0.0f64;
+        // By the time of the report, in nanoseconds.
+        let mut reports: BTreeMap<(u64, usize), (OnWay, f64)> = BTreeMap::new();
+        for (k, (sent, index)) in packets.enumerate() {
+            while let Some(entry) = reports.first_entry().filter(|entry| entry.key().0 <= (sent * 1e9) as u64) {
+                let ((now, _), (packet, took)) = entry.remove_entry();
+                hub.on_report(now as f64 / 1e9, packet, took);
+            }
+            look(sent, &hub);
+            let packet = hub.send(sent, k as u64, index);
+            free = free.max(sent) + 1500.0 / rate(sent);
+            let (stamped, reported) = behind(free, index);
+            reports.insert((((free + reported) * 1e9) as u64, k), (packet, free + stamped - sent));
+        }
+        hub
+    }
+
+    /// The estimate that was furthest from what the link carried, as a share, of packets to all peers in turn for 25 s; and the paces
+    /// in the end.
+    fn worst(behind: impl FnMut(f64, usize) -> (f64, f64)) -> (f64, Vec<Option<f64>>) {
+        let mut worst = 1.0f64;
+        let hub = play(
+            in_turns(25.0),
+            |_| RATE,
+            behind,
+            |_, hub| {
+                let rate = hub.link.rate / RATE;
+                if (rate - 1.0).abs() > (worst - 1.0).abs() {
+                    worst = rate;
+                }
+            },
+        );
+        (worst, hub.paces(25.0))
+    }
+
+    #[test]
+    fn a_near_terminal_that_fades_harms_none_but_itself() {
+        // From the fifth second on, the path to the first peer carries this share of what is sent to it.
+        for (rtt, left) in [(0.03, 0.1), (0.03, 0.3), (0.03, 0.5), (0.03, 0.9), (0.1, 0.3), (0.3, 0.7)] {
+            let mut own_free = 0.0f64;
+            let (rate, paces) = worst(|free, index| {
+                if index > 0 {
+                    return (0.0, 0.6);
+                }
+                if free >= 5.0 {
+                    own_free = own_free.max(free) + 1500.0 / (left * RATE / PEERS as f64);
+                }
+                let own_queue = (own_free - free).max(0.0);
+                (own_queue, rtt + own_queue)
+            });
+            assert!((rate - 1.0).abs() < 0.05, "{rtt}, {left}: {rate}");
+            assert!(left > 0.8 || paces[0].is_some_and(|pace| pace < left * RATE), "{rtt}, {left}: {paces:?}");
+            assert!(paces[1..].iter().all(Option::is_none), "{rtt}, {left}: {paces:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_reports_false_queues_before_others_report_harms_none_but_itself() {
+        let swaying = |now: f64| 0.15 * (now / 2.0 % 2.0 - 1.0).abs();
+        let growing = |now: f64| if now < 5.0 { 0.0 } else { (0.2 * (now - 5.0)).min(3.0) };
+        let lies: [&dyn Fn(f64) -> f64; 2] = [&swaying, &growing];
+        // How much too early it stamps, and reports, what it has not received yet.
+        let half_a_round_trip = |_: f64| 0.275;
+        let ever_more = |now: f64| (0.025 * now).min(0.5);
+        let now_and_then = |now: f64| if now % 3.0 < 1.5 { 0.3 } else { 0.0 };
+        let early: [&dyn Fn(f64) -> f64; 3] = [&half_a_round_trip, &ever_more, &now_and_then];
+        for (number, lie) in lies.into_iter().enumerate() {
+            for (how, early) in early.into_iter().enumerate() {
+                let (rate, paces) =
+                    worst(
+                        |free, index| {
+                            if index == 0 { (lie(free) - early(free), 0.55 - early(free)) } else { (0.0, 0.55) }
+                        },
+                    );
+                assert!((rate - 1.0).abs() < 0.05, "{number}, {how}: {rate}");
+                assert!(paces[1..].iter().all(Option::is_none), "{number}, {how}: {paces:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_link_is_followed_though_one_peer_is_near() {
+        // From the fifth second on, the link carries a half.
+        let rate = |sent: f64| if sent < 5.0 { RATE } else { RATE / 2.0 };
+        let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
+        let hub = play(in_turns(8.0), rate, behind, |_, _| ());
+        assert!((0.45..0.55).contains(&(hub.link.rate / RATE)), "{}", hub.link.rate / RATE);
+    }
+
+    #[test]
+    fn one_near_peer_does_not_make_the_round_trip_short() {
+        let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
+        let hub = play(in_turns(5.0), |_| RATE, behind, |_, _| ());
+        assert!((hub.link.rtt.smoothed - 0.55).abs() < 0.03, "{:?}", hub.link.rtt);
+    }
+
+    #[test]
+    fn far_peers_are_not_taken_for_silent_when_near_ones_have_reported_last() {
+        // All are sent to until the third second, near ones until the fifth, and far ones from then on: all but one, or one.
+        for (first, others) in [(0.03, 0.55), (0.55, 0.03)] {
+            let rtt = |index: usize| if index == 0 { first } else { others };
+            let is_sent_to = |(sent, index): &(f64, usize)| *sent < 3.0 || (*sent < 5.0) == (rtt(*index) < 0.5);
+            let look = |now, hub: &Hub| assert_eq!(hub.link.state(now), EstimatorState::Track, "{first} at {now}");
+            play(in_turns(10.0).filter(is_sent_to), |_| RATE, |_, index| (0.0, rtt(index)), look);
+        }
+    }
+
+    #[test]
+    fn what_one_peer_alone_loses_is_not_lost_on_the_link() {
+        let mut hub = Hub::new(RATE);
+        for round in 1..=100 {
+            for index in 0..PEERS as u32 {
+                let lost = LostPacket {
+                    number: PacketNumber::ZERO,
+                    sent: Instant::ZERO,
+                    position: 1500,
+                    ip_size: 1500,
+                    is_train: false,
+                };
+                let lost = (0..if index == 0 { 5 } else { 0 }).map(|_| lost).collect();
+                let report = Report { received_bytes: 15_000 * round, lost, ..Report::default() };
+                hub.paths.read(round as f64 * 0.1, PeerId(index), &report, &mut hub.link);
+            }
+        }
+        let Counts { received, lost, .. } = hub.paths.counts();
+        // Until it is known that this peer loses more than others.
+        assert!(lost < 0.01 * received, "{lost} of {received}");
+    }
+
+    #[test]
+    fn a_near_peer_that_alone_is_sent_to_is_believed_at_once() {
+        // From the fifth second on, the others are sent a packet in a while, and from the tenth on, the link carries a half.
+        let rate = |sent: f64| if sent < 10.0 { RATE } else { RATE / 2.0 };
+        let packets = in_turns(10.3)
+            .enumerate()
+            .map(|(k, (sent, index))| (sent, if sent < 5.0 || k % 100 == 1 { index } else { 0 }));
+        let behind = |_, index| (0.0, if index == 0 { 0.03 } else { 0.55 });
+        let hub = play(packets, rate, behind, |_, _| ());
         assert!(hub.link.rate < 0.6 * RATE, "{}", hub.link.rate / RATE);
     }
 

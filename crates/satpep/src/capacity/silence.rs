@@ -12,12 +12,22 @@ pub(super) struct Silence {
     latest: f64,
     /// The longest time between two reports of late.
     gap: f64,
-    /// When packets left, and bytes that had entered the link before each: of one in a while that is not reported yet.
-    unreported: VecDeque<(f64, f64)>,
+    /// Of one packet in a while that is not reported yet.
+    unreported: VecDeque<Unreported>,
     reported: f64,
     sent: f64,
     /// When a gap last ended that was long enough for an outage.
     odd_at: f64,
+}
+
+/// A packet that is not reported yet.
+#[derive(Debug, Clone, Copy)]
+struct Unreported {
+    /// When it left, and how many bytes had entered the link with it.
+    sent: f64,
+    position: f64,
+    /// The round-trip time of its peer, if that is one of several.
+    rtt: Option<f64>,
 }
 
 impl Default for Silence {
@@ -56,15 +66,22 @@ impl Silence {
     const MARK: f64 = 0.01;
     const MARKS: usize = 128;
 
-    /// A packet left that asks for a report; `position` bytes had entered the link with it.
-    pub(super) fn on_sent(&mut self, now: f64, position: f64) {
+    /// A packet left that asks for a report; `position` bytes had entered the link with it. `rtt` is that of its peer, if that is one of
+    /// several.
+    pub(super) fn on_sent(&mut self, now: f64, position: f64, rtt: Option<f64>) {
         self.sent = position;
         let mark = match self.unreported.back() {
-            Some((at, _)) => now - at >= Self::MARK && self.unreported.len() < Self::MARKS,
+            Some(latest) => now - latest.sent >= Self::MARK && self.unreported.len() < Self::MARKS,
             None => true,
         };
         if mark && position > self.reported {
-            self.unreported.push_back((now, position));
+            // What is due later than this tells nothing more: a peer with a queue of its own does not hide that reports are overdue.
+            let is_due_later =
+                |earlier: &Unreported| earlier.rtt.zip(rtt).is_some_and(|(its, rtt)| earlier.sent + its > now + rtt);
+            while self.unreported.back().is_some_and(is_due_later) {
+                self.unreported.pop_back();
+            }
+            self.unreported.push_back(Unreported { sent: now, position, rtt });
         }
     }
 
@@ -82,7 +99,7 @@ impl Silence {
         }
         self.latest = now;
         self.reported = self.reported.max(position);
-        while self.unreported.front().is_some_and(|(_, position)| *position <= self.reported) {
+        while self.unreported.front().is_some_and(|front| front.position <= self.reported) {
             self.unreported.pop_front();
         }
     }
@@ -97,10 +114,10 @@ impl Silence {
         self.reported
     }
 
-    /// Since when a report could have come, if the path takes `rtt`.
+    /// Since when a report could have come, if paths take `rtt` as a rule. A far peer's takes longer.
     fn due(&self, rtt: f64) -> f64 {
         let front = self.unreported.front().filter(|_| self.sent - self.reported > Self::FEW);
-        front.map_or(f64::INFINITY, |(sent, _)| (sent + rtt).max(self.latest))
+        front.map_or(f64::INFINITY, |front| (front.sent + front.rtt.map_or(rtt, |own| own.max(rtt))).max(self.latest))
     }
 
     fn patience(&self) -> f64 {
@@ -134,7 +151,7 @@ mod tests {
         let mut silence = Silence::default();
         for k in 0..(end / 0.002) as u32 {
             let now = f64::from(k) * 0.002;
-            silence.on_sent(now, f64::from(k + 1) * 1500.0);
+            silence.on_sent(now, f64::from(k + 1) * 1500.0, None);
             let sent = now - RTT.smoothed;
             if sent >= 0.0 && now < cut && k % 8 == 0 {
                 silence.on_report(now, sent, (sent / 0.002 + 1.0).floor() * 1500.0);
@@ -158,11 +175,20 @@ mod tests {
         let mut silence = run(3.0, 3.0);
         silence.on_report(3.6, 3.0, 1500.0 * 1500.0);
         assert!(!silence.is_quiet(100.0, &RTT), "there was nothing to report");
-        silence.on_sent(100.0, 1501.0 * 1500.0);
+        silence.on_sent(100.0, 1501.0 * 1500.0, None);
         assert!(!silence.is_quiet(101.5, &RTT), "one packet may have been lost");
-        silence.on_sent(100.0, 1530.0 * 1500.0);
+        silence.on_sent(100.0, 1530.0 * 1500.0, None);
         assert!(!silence.is_quiet(100.5, &RTT));
         assert!(silence.is_quiet(100.8, &RTT));
+    }
+
+    #[test]
+    fn a_peer_with_a_queue_of_its_own_does_not_hide_that_reports_are_overdue() {
+        let mut silence = Silence::default();
+        silence.on_sent(1.0, 1500.0, Some(3.0));
+        assert!(!silence.is_quiet(1.8, &RTT));
+        silence.on_sent(1.02, 30e3, Some(0.55));
+        assert!(silence.is_quiet(1.8, &RTT));
     }
 
     #[test]
@@ -171,7 +197,7 @@ mod tests {
         // A packet each 2 ms; a report each 100 ms, of what was sent 50 ms before.
         for k in 0..10_000u32 {
             let now = f64::from(k) * 0.002;
-            silence.on_sent(now, f64::from(k + 1) * 1500.0);
+            silence.on_sent(now, f64::from(k + 1) * 1500.0, None);
             if k % 50 == 49 {
                 silence.on_report(now, now - 0.05, f64::from(k - 24) * 1500.0);
             }

@@ -146,14 +146,15 @@ impl Trains {
         number == train.first
     }
 
-    /// What of `peer` up to `largest` has arrived, has; takes in what complete trains tell. Returns whether any did.
+    /// What of `peer` up to `largest` has arrived, has; takes in what complete trains tell. Returns whether any did. The path to `peer`
+    /// takes `rtt`: other peers' trains are not given up by it.
     pub(super) fn conclude(&mut self, now: f64, peer: PeerId, largest: PacketNumber, rtt: f64) -> bool {
         let (before, mut at) = (self.results.len(), 0);
         let mut news = false;
         while let Some(train) = self.under_way.get_mut(at) {
             let is_over = train.peer == peer && largest >= train.last;
             let has_arrived = train.arrived.len() as f64 >= Self::ARRIVED * f64::from(train.count);
-            let is_late = now - train.began > Self::PATIENCE_ROUNDS * rtt;
+            let is_late = train.peer == peer && now - train.began > Self::PATIENCE_ROUNDS * rtt;
             if (is_over && has_arrived) || is_late {
                 if is_over
                     && has_arrived
@@ -178,6 +179,11 @@ impl Trains {
     /// What the latest trains have told since `since`.
     pub(super) fn results(&self, since: f64) -> impl DoubleEndedIterator<Item = &TrainResult> {
         self.results.iter().filter(move |result| result.at > since)
+    }
+
+    /// Nothing more arrives at `peer` of what was sent in its session, which is over.
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        self.under_way.retain(|train| train.peer != peer);
     }
 
     /// What trains have told does not hold any more.
@@ -257,6 +263,19 @@ mod tests {
             assert!((result.found / 750_000.0 - 1.0).abs() < 0.15, "{result:?}");
         }
         assert_eq!(train(|k| (k % 3 == 0).then_some(0.002 * f64::from(k))), None, "too few arrived");
+    }
+
+    #[test]
+    fn a_train_to_a_far_peer_is_waited_for_while_a_near_one_reports() {
+        let mut trains = Trains::default();
+        trains.begin(1.0, PEER, PacketNumber::ZERO, Plan { count: 8, rate: 6e6 });
+        for k in 0..8 {
+            trains.advance(PEER, PacketNumber::new(k));
+            trains.on_sent(1500, 750_000.0);
+        }
+        assert!(!trains.conclude(1.3, PeerId(1), PacketNumber::new(900), 0.03));
+        (0..8).for_each(|k| _ = trains.on_stamp(PEER, PacketNumber::new(k), 1500.0 * k as f64, 0.002 * k as f64));
+        assert!(trains.conclude(1.6, PEER, PacketNumber::new(8), 0.55));
     }
 
     #[test]

@@ -86,14 +86,15 @@ impl World {
         let path = |terminal: usize| {
             let (bad, good) = (case.own_rate(terminal), RATE.mul_f64(2.0));
             let steps = Steps::new(vec![(BEGIN + PHASE, bad), (BEGIN + PHASE * 2, good)]);
-            let plain = link(good, Duration::ZERO, 1000 + terminal as u64);
+            let delay = (case.rtt(terminal) - case.carrier_rtt()) / 2;
+            let plain = link(good, delay, 1000 + terminal as u64);
             make(LinkConfig { queue, rate_steps: (bad < RATE).then_some(steps), ..plain })
         };
-        let of_return = |terminal: usize| make(lossy(link(back, RTT / 2, 1 + terminal as u64))?);
+        let of_return = |terminal: usize| make(lossy(link(back, case.rtt(terminal) / 2, 1 + terminal as u64))?);
         Ok(Self {
             now: Instant::ZERO,
             nodes: nodes(case, without, seed)?,
-            carrier: make(lossy(link(RATE, RTT / 2, 0))?)?,
+            carrier: make(lossy(link(RATE, case.carrier_rtt() / 2, 0))?)?,
             paths: (0..case.terminals).map(path).collect::<Result<_, _>>()?,
             returns: (0..case.terminals).map(of_return).collect::<Result<_, _>>()?,
             streams: Vec::new(),
