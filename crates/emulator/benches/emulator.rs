@@ -1,5 +1,5 @@
 //! How fast and how punctual the emulator is with one TCP connection through it: `cargo bench -p bentpipe-emulator`, or some
-//! of the cases: `cargo bench -p bentpipe-emulator -- "1 Gbit/s"`.
+//! of the cases: `cargo bench -p bentpipe-emulator -- "1 Gbit/s, 10 ms"`.
 //! Every packet is of wire size; processor time is that of the emulator's thread, delivery to the receiver included.
 #![allow(clippy::disallowed_methods, reason = "starts threads and waits on the real clock")]
 
@@ -65,7 +65,10 @@ fn error(measured_bps: f64, rate: Rate) -> String {
 
 fn print_lateness(name: &str, direction: &DirectionReport) {
     let late = direction.lateness_us;
-    println!("{name}lateness, us: p50 {:.0}, p99 {:.0}, p99.9 {:.0}, max {:.0}", late.p50, late.p99, late.p999, late.max);
+    println!(
+        "{name}lateness, us: p50 {:.0}, p99 {:.0}, p99.9 {:.0}, max {:.0}",
+        late.p50, late.p99, late.p999, late.max
+    );
 }
 
 struct Case {
@@ -78,7 +81,7 @@ struct Case {
 
 fn main() {
     let only: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|only| name.contains(only.as_str()));
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
     for mbit in [6, 50, 300] {
         let name = format!("{mbit} Mbit/s, saturated by UDP");
         if is_wanted(&name) {
@@ -110,14 +113,15 @@ fn main() {
 fn run(case: &Case) {
     let link = |stream| {
         let limited = LinkConfig::new(case.rate.unwrap_or(Rate::from_bps(1)), case.delay);
-        LinkConfig { rate: case.rate, queue: QueueLimit::Bytes(Bytes::new(4_000_000)), stream, ..limited }
+        LinkConfig { rate: case.rate, queue: QueueLimit::Unlimited, stream, ..limited }
     };
     let config = Config { spin: case.spin, ..Config::new(link(1), link(0)) };
     let Some(hosts) = Hosts::start(config, false) else { return };
+    // Windows of twice what fills the link.
+    let in_flight = case.rate.unwrap_or(Rate::from_bps(1_000_000_000)).bytes_in(case.delay * 2);
+    let sizes = format!("4096 1000000 {}", (in_flight * 4).max(Bytes::new(1_000_000)).as_u64());
     for host in [&hosts.left, &hosts.right] {
-        // A window that fills the link and never its queue.
-        let buffers = [("ipv4/tcp_rmem", "4096 1000000 8000000"), ("ipv4/tcp_wmem", "4096 1000000 8000000")];
-        set_sysctls(host, &buffers).expect("sysctl");
+        set_sysctls(host, &[("ipv4/tcp_rmem", &sizes), ("ipv4/tcp_wmem", &sizes)]).expect("sysctl");
     }
     let (bytes, time) = send_for(&hosts, case.time);
     let report = hosts.finish();
