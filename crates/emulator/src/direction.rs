@@ -8,15 +8,20 @@ use crate::path::{Path, PathModel};
 use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport, Transit};
 use crate::segment::{Unsupported, segment};
 use crate::terminal::PathError;
+use crate::train::Train;
 use hdrhistogram::Histogram;
 use kernel::clock;
-use kernel::packet::{BATCH, OffloadHeader, PacketSocket, is_too_long};
+use kernel::packet::{BATCH, PacketSocket, Received, is_too_long};
 use link::dama::Sample;
 use link::{Counters, Outcome, Packet, Tally};
+use std::collections::VecDeque;
+use std::io;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// The largest lateness that the histogram resolves.
 const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
+/// How often an interface may refuse a train, for example because its queue is full; after that it is one that cuts none.
+const REFUSED_TRAINS_MAX: u32 = 8;
 /// The longest time on the link that the histogram resolves.
 const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
@@ -28,6 +33,12 @@ pub(crate) struct Direction {
     /// Frames that leave with the next call, and when each should have left (exempt frames: never mind).
     outgoing: Vec<Frame>,
     due: Vec<Option<Instant>>,
+    /// Which of them leave as one.
+    trains: VecDeque<Train>,
+    /// The longest packets that the interface takes. Of trains it checks none.
+    mtu: usize,
+    /// How many trains in a row the host refused, but not their packets.
+    refused_trains: u32,
     start: Instant,
     /// The latest time that the link has seen.
     now: Instant,
@@ -63,6 +74,9 @@ impl Direction {
             memory_limit,
             outgoing: Vec::with_capacity(BATCH),
             due: Vec::with_capacity(BATCH),
+            trains: VecDeque::with_capacity(BATCH),
+            mtu: 0,
+            refused_trains: 0,
             start,
             now: start,
             arrivals: 0,
@@ -71,13 +85,14 @@ impl Direction {
         })
     }
 
-    /// Takes one received frame, which the batch could not hold if it is `None`.
-    pub(crate) fn accept(&mut self, now: Instant, received: Option<(&OffloadHeader, &[u8])>, pool: &mut Pool) {
-        let layered = received.and_then(|(offload, frame)| Some((offload, frame, headers::network_layer(frame)?)));
-        let Some((offload, frame, layer)) = layered else {
+    /// Takes one frame, received at `now`, which the batch could not hold if it is `None`.
+    pub(crate) fn accept(&mut self, now: Instant, received: Option<Received<'_>>, pool: &mut Pool) {
+        let layered = received.and_then(|received| Some((received, headers::network_layer(received.frame)?)));
+        let Some((Received { offload, frame, waited }, layer)) = layered else {
             self.facts.unsupported += 1;
             return;
         };
+        let arrival = now.before(waited);
         let is_exempt = headers::is_address_resolution(frame, layer);
         let cut = segment(offload, frame, layer, pool, |pool, frame| {
             if is_exempt {
@@ -85,7 +100,7 @@ impl Direction {
                 self.outgoing.push(frame);
                 self.due.push(None);
             } else {
-                self.enqueue(now, frame, pool);
+                self.enqueue(arrival, frame, pool);
             }
         });
         if cut == Err(Unsupported) {
@@ -200,29 +215,70 @@ impl Direction {
         self.path.next_timeout()
     }
 
+    /// When the last packet leaves of those on their way that do by `end`; `None` if none does.
+    pub(crate) fn last_timeout_by(&self, end: Instant) -> Option<Instant> {
+        self.path.last_timeout_by(end)
+    }
+
+    /// The longest packets that the sending interface takes from now on.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+    }
+
     /// Sends the outgoing frames; one that the host refuses is dropped, and the rest go on.
     fn flush(&mut self, to: &PacketSocket, pool: &mut Pool) {
-        let mut done = 0;
-        while done < self.outgoing.len() {
-            match to.send(&self.outgoing[done..]) {
-                Ok(sent) => {
-                    let now = clock::now();
-                    for due in self.due[done..done + sent].iter().flatten() {
-                        self.facts.lateness.saturating_record(now.since(*due).as_nanos());
-                    }
-                    done += sent;
-                }
-                Err(error) => {
-                    if self.due[done].is_some() {
-                        let Facts { oversize, send_failed, .. } = &mut self.facts;
-                        *(if is_too_long(&error) { oversize } else { send_failed }) += self.outgoing[done].size();
-                    }
-                    done += 1;
-                }
+        self.couple();
+        while let Some(first) = self.trains.front() {
+            match to.send(self.trains.iter().map(|train| train.message(&self.outgoing))) {
+                Ok(sent) => self.count_sent(sent),
+                // Of a train the host refuses perhaps all but one packet, or only that it is one.
+                Err(_) if first.frames.len() > 1 => self.uncouple(),
+                Err(error) => self.count_refused(&error),
             }
         }
         self.outgoing.drain(..).for_each(|frame| pool.give(frame.bytes));
         self.due.clear();
+    }
+
+    fn couple(&mut self) {
+        let mtu = if self.refused_trains < REFUSED_TRAINS_MAX { self.mtu } else { 0 };
+        let mut next = 0;
+        while next < self.outgoing.len() {
+            let train = Train::couple(&self.outgoing, next, mtu);
+            next = train.frames.end;
+            self.trains.push_back(train);
+        }
+    }
+
+    /// Has the packets of the first train leave one by one.
+    fn uncouple(&mut self) {
+        for number in self.trains.pop_front().into_iter().flat_map(|train| train.frames).rev() {
+            self.trains.push_front(Train::single(number));
+        }
+        self.refused_trains += 1;
+    }
+
+    fn count_sent(&mut self, trains: usize) {
+        let now = clock::now();
+        for train in self.trains.drain(..trains) {
+            if train.frames.len() > 1 {
+                self.refused_trains = 0;
+            }
+            for due in self.due[train.frames].iter().flatten() {
+                self.facts.lateness.saturating_record(now.since(*due).as_nanos());
+            }
+        }
+    }
+
+    fn count_refused(&mut self, error: &io::Error) {
+        // Then it was not because of the train.
+        self.refused_trains = 0;
+        for number in self.trains.pop_front().into_iter().flat_map(|train| train.frames) {
+            if self.due[number].is_some() {
+                let Facts { oversize, send_failed, .. } = &mut self.facts;
+                *(if is_too_long(error) { oversize } else { send_failed }) += self.outgoing[number].size();
+            }
+        }
     }
 
     /// The link's rate at `now`, and until when it holds; `None` if it has none.

@@ -1,7 +1,7 @@
 //! A frame on its way, and the memory of frames that have left.
 
 use crate::headers;
-use kernel::packet::{OffloadHeader, Outgoing};
+use kernel::packet::OffloadHeader;
 use units::{Bytes, Ecn, Instant};
 
 /// A frame of wire size.
@@ -47,16 +47,6 @@ impl link::Packet for Frame {
 
     fn mark(&mut self) {
         headers::mark(&mut self.bytes);
-    }
-}
-
-impl Outgoing for Frame {
-    fn offload(&self) -> &OffloadHeader {
-        &self.offload
-    }
-
-    fn frame(&self) -> &[u8] {
-        &self.bytes
     }
 }
 

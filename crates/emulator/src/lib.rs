@@ -7,6 +7,8 @@
 //!   segments first, each a packet with an outcome of its own.
 //! - **Address resolution is exempt**: ARP and IPv6 neighbour discovery (RFC 4861) cross at once, so that one lost
 //!   request does not cost a transfer a second.
+//! - **What is due at nearly the same time leaves together**, consecutive TCP segments as the super-packet that the host or its
+//!   network card cuts into just these; no packet leaves early.
 //! - **Time is measured.** The report says how much later than the model packets were really sent.
 //! - **A run can be repeated**: the log of arrivals, replayed through the links and carriers in virtual time, gives
 //!   every packet the same outcome ([`ArrivalLog`]).
@@ -26,8 +28,10 @@ mod headers;
 mod path;
 mod replay;
 mod report;
+mod rest;
 mod segment;
 mod terminal;
+mod train;
 
 pub use arrival_log::{LoggedOutcome, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};

@@ -150,6 +150,11 @@ impl<P: Packet> Path<P> {
         self.links.iter().filter_map(Link::next_timeout).chain(carrier).min()
     }
 
+    /// When the last packet leaves of those on their way that do by `end`; `None` if none does.
+    pub(crate) fn last_timeout_by(&self, end: Instant) -> Option<Instant> {
+        self.links.iter().filter_map(|link| link.last_timeout_by(end)).max()
+    }
+
     /// What would come next if nothing more were enqueued after `end`; `None` once it is empty. What a carrier has given no
     /// slots a minute after the end leaves then.
     pub(crate) fn drain(&mut self, end: Instant) -> Option<Outcome<P>> {

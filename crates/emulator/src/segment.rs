@@ -5,9 +5,9 @@ use crate::frame::{Frame, Pool};
 use crate::headers::{self, ETHERNET_HEADER, IPV4, IPV6, IPV6_HEADER, NetworkLayer, TCP, UDP};
 use kernel::packet::OffloadHeader;
 
-const TCP_FLAGS: usize = 13;
-const FIN_PSH: u8 = 0x09;
-const CWR: u8 = 0x80;
+pub(crate) const TCP_FLAGS: usize = 13;
+pub(crate) const FIN_PSH: u8 = 0x09;
+pub(crate) const CWR: u8 = 0x80;
 
 /// A super-packet of a kind that is not known, or whose headers do not fit its offload header.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,7 +93,10 @@ impl Plan {
     fn rewrite(&self, frame: &mut [u8], index: usize, is_last: bool) {
         let transport_length = frame.len() - self.transport;
         match self.layer.protocol {
-            IPV4 => rewrite_ipv4(&mut frame[self.layer.offset..], self.transport - self.layer.offset, index as u16),
+            IPV4 => {
+                let length = frame.len() - self.layer.offset;
+                rewrite_ipv4(&mut frame[self.layer.offset..self.transport], length, index as u16);
+            }
             _ => {
                 let payload_length = (frame.len() - self.layer.offset - IPV6_HEADER) as u16;
                 put_u16(frame, self.layer.offset + 4, payload_length);
@@ -123,40 +126,38 @@ impl Plan {
     }
 }
 
-/// Total length, identification and header checksum.
-fn rewrite_ipv4(ip: &mut [u8], header_length: usize, index: u16) {
-    put_u16(ip, 2, ip.len() as u16);
-    put_u16(ip, 4, get_u16(ip, 4).wrapping_add(index));
-    put_u16(ip, 10, 0);
-    let sum = ip[..header_length].chunks_exact(2).fold(0, |sum, word| add_ones_complement(sum, get_u16(word, 0)));
-    put_u16(ip, 10, !sum);
+/// Total length, identification and checksum of an IPv4 header.
+pub(crate) fn rewrite_ipv4(header: &mut [u8], length: usize, index: u16) {
+    put_u16(header, 2, length as u16);
+    put_u16(header, 4, get_u16(header, 4).wrapping_add(index));
+    put_u16(header, 10, 0);
+    put_u16(header, 10, !sum_of(header));
 }
 
-fn get_u16(bytes: &[u8], at: usize) -> u16 {
+/// The sum of 16-bit words.
+pub(crate) fn sum_of(words: &[u8]) -> u16 {
+    words.chunks_exact(2).fold(0, |sum, word| add_ones_complement(sum, get_u16(word, 0)))
+}
+
+pub(crate) fn get_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
+pub(crate) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
 /// The sum that the Internet checksum uses (RFC 1071).
-fn add_ones_complement(a: u16, b: u16) -> u16 {
+pub(crate) fn add_ones_complement(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u16::from(carry)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
-
-    fn sum_of(bytes: &[u8]) -> u16 {
-        bytes.chunks(2).fold(0, |sum, word| {
-            add_ones_complement(sum, u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]))
-        })
-    }
 
     fn addresses(ip: &[u8], protocol: u16) -> &[u8] {
         if protocol == IPV4 { &ip[12..20] } else { &ip[8..40] }
@@ -169,7 +170,12 @@ mod tests {
     }
 
     /// A super-packet as the kernel hands it out, and its offload header.
-    fn super_packet(ethertype: u16, protocol: u8, payload: &[u8], gso_size: u16) -> (OffloadHeader, Vec<u8>) {
+    pub(crate) fn super_packet(
+        ethertype: u16,
+        protocol: u8,
+        payload: &[u8],
+        gso_size: u16,
+    ) -> (OffloadHeader, Vec<u8>) {
         let mut transport = match protocol {
             // Ports, sequence number near the wrap, flags CWR, PSH, ACK and FIN, twelve bytes of options.
             TCP => [

@@ -8,11 +8,12 @@ use emulator::{ArrivalLog, Config, LoggedOutcome, PathModel, Record, Report, Sha
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
-use kernel::packet::{OffloadHeader, Outgoing, ReceiveBatch};
+use kernel::packet::{OffloadHeader, ReceiveBatch};
 use kernel::testing::best_of_three;
 use link::dama::{CarrierConfig, TerminalConfig};
 use link::{Discipline, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
-use std::net::UdpSocket;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
@@ -234,6 +235,89 @@ fn a_packet_longer_than_the_far_interface_takes_is_counted() {
     assert_eq!(report.up.offered.packets, report.up.delivered.packets + 1);
 }
 
+/// Sends `data` over TCP to a port of the right host, where nobody need read it.
+fn send_unread(hosts: &Hosts, data: &[u8]) {
+    let _listener = hosts.right.run(|| TcpListener::bind((RIGHT_IPV4, 7))).expect("a namespace").expect("bind");
+    let connect = || TcpStream::connect((RIGHT_IPV4, 7));
+    let mut stream = hosts.left.run(connect).expect("a namespace").expect("connect");
+    stream.write_all(data).expect("send");
+    std::thread::sleep(StdDuration::from_millis(200));
+}
+
+#[test]
+fn segments_that_leave_together_are_delivered_as_the_super_packet_of_a_network_card() {
+    let Some(hosts) = Hosts::start(Config::new(delay(5), delay(5)), false) else { return };
+    let receiver = hosts.right.run(|| emulator::open("eth0")).expect("a namespace").expect("a socket");
+    // Until the emulator has seen which packets the interface takes.
+    std::thread::sleep(StdDuration::from_millis(100));
+    transfer(&hosts, RIGHT_IPV4, &payload(200_000));
+    let (mut batch, mut super_packets, mut longest) = (ReceiveBatch::new(), 0, 0);
+    while receiver.receive(&mut batch).expect("receive") > 0 {
+        for received in batch.iter().flatten().filter(|received| received.offload.gso_size > 0) {
+            super_packets += 1;
+            longest = received.frame.len().max(longest);
+        }
+    }
+    let report = hosts.finish();
+    assert!(super_packets > 0 && longest > 2 * 1448, "{super_packets}, of {longest} bytes at most");
+    assert!(report.up.delivered.packets > 200_000 / 1448, "each packet counts: {report:?}");
+    assert_eq!(report.up.delivered.packets, report.up.offered.packets);
+}
+
+#[test]
+fn no_super_packet_takes_segments_past_the_mtu() {
+    let Some(hosts) = Hosts::start(Config::new(delay(5), delay(5)), false) else { return };
+    IpBatch::new(&hosts.middle).add("link set port2 mtu 1000").run().expect("ip");
+    std::thread::sleep(StdDuration::from_millis(100));
+    send_unread(&hosts, &payload(10_000));
+    let report = hosts.finish();
+    assert!(report.up.dropped.oversize.packets >= 6, "{report:?}");
+    assert!(report.up.delivered.bytes < 1000 * report.up.delivered.packets, "{report:?}");
+}
+
+#[test]
+fn an_interface_that_cuts_no_super_packets_gets_packets() {
+    let Some(hosts) = Hosts::start(Config::new(delay(5), delay(5)), false) else { return };
+    IpBatch::new(&hosts.middle).add("link set port2 gso_max_segs 1").run().expect("ip");
+    std::thread::sleep(StdDuration::from_millis(100));
+    transfer(&hosts, RIGHT_IPV4, &payload(2_000_000));
+    let report = hosts.finish();
+    assert_eq!(report.up.dropped.send_failed.packets, 0, "{report:?}");
+    assert_eq!(report.up.delivered.packets, report.up.offered.packets);
+}
+
+#[test]
+fn a_frame_that_was_received_late_came_when_it_came() {
+    let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
+    let receiver = hosts.right.run(|| emulator::open("eth0")).expect("a namespace").expect("a socket");
+    let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
+    // The kernel begins to note when frames come soon after somebody has asked it to.
+    std::thread::sleep(StdDuration::from_millis(100));
+    sender.send_to(b"late", (RIGHT_IPV4, 7)).expect("send");
+    std::thread::sleep(StdDuration::from_millis(300));
+    let mut batch = ReceiveBatch::new();
+    receiver.receive(&mut batch).expect("receive");
+    let mut frames = batch.iter().flatten().filter(|received| received.frame.ends_with(b"late"));
+    let waited = frames.next().expect("it came").waited;
+    assert!(waited >= Duration::from_millis(250), "{waited}");
+}
+
+#[test]
+fn who_spins_sends_nothing_early() {
+    let config = Config { spin: Duration::from_micros(500), ..Config::new(delay(20), delay(20)) };
+    let Some(hosts) = Hosts::start(config, false) else { return };
+    for _ in 0..3 {
+        let start = StdInstant::now();
+        hosts.right.run(|| TcpListener::bind((RIGHT_IPV4, 9))).expect("a namespace").expect("bind");
+        // Refused or not: an answer comes from the other end.
+        let _ = hosts.left.run(|| TcpStream::connect((RIGHT_IPV4, 9))).expect("a namespace");
+        assert!(start.elapsed() >= StdDuration::from_millis(40), "{:?}", start.elapsed());
+    }
+    transfer(&hosts, RIGHT_IPV4, &payload(500_000));
+    let report = hosts.finish();
+    assert!(report.cpu_s < report.wall_s, "{report:?}");
+}
+
 /// A frame as a host's VLAN interface sends it.
 struct Tagged(OffloadHeader, Vec<u8>);
 
@@ -251,16 +335,6 @@ impl Tagged {
     }
 }
 
-impl Outgoing for Tagged {
-    fn offload(&self) -> &OffloadHeader {
-        &self.0
-    }
-
-    fn frame(&self) -> &[u8] {
-        &self.1
-    }
-}
-
 #[test]
 fn vlan_tags_cross_with_what_they_mark() {
     let Some(hosts) = Hosts::start(Config::new(delay(0), delay(0)), false) else { return };
@@ -269,13 +343,13 @@ fn vlan_tags_cross_with_what_they_mark() {
     // One tag (IEEE 802.1Q) with all that an MTU of 1500 allows, and one behind a service tag (802.1ad).
     let frames = [Tagged::new(&[[0x81, 0, 0x60, 5]], 1480), Tagged::new(&[[0x88, 0xa8, 0, 6], [0x81, 0, 0, 5]], 100)];
     for sent in &frames {
-        sender.send(std::slice::from_ref(sent)).expect("send");
+        sender.send([(&sent.0, [&sent.1[..]])]).expect("send");
         let (mut batch, deadline) = (ReceiveBatch::new(), StdInstant::now() + StdDuration::from_secs(20));
         let mut crossed = false;
         while !crossed {
             assert!(StdInstant::now() < deadline, "nothing crossed");
             receiver.receive(&mut batch).expect("receive");
-            crossed = batch.iter().flatten().any(|(_, frame)| frame == sent.frame());
+            crossed = batch.iter().flatten().any(|received| received.frame == sent.1);
             std::thread::sleep(StdDuration::from_millis(1));
         }
     }

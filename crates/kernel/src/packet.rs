@@ -1,11 +1,12 @@
 //! Whole frames from and to a network interface (`packet(7)`), in batches, with the offload state of each.
 
+use crate::clock;
 use std::ffi::CString;
 use std::io;
 use std::mem::{MaybeUninit, size_of, size_of_val};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use units::Bytes;
+use units::{Bytes, Duration};
 
 /// How many frames one call receives or sends at most.
 pub const BATCH: usize = 64;
@@ -65,13 +66,20 @@ impl OffloadHeader {
     }
 }
 
-/// A frame that [`PacketSocket::send`] can send.
-pub trait Outgoing {
+/// A frame of a [`ReceiveBatch`].
+#[derive(Debug, Clone, Copy)]
+pub struct Received<'a> {
     /// What is left undone on it.
-    fn offload(&self) -> &OffloadHeader;
+    pub offload: &'a OffloadHeader,
     /// The frame from its Ethernet header on.
-    fn frame(&self) -> &[u8];
+    pub frame: &'a [u8],
+    /// How long it had waited when it was received.
+    pub waited: Duration,
 }
+
+/// How many pieces the frames of one [`PacketSocket::send`] may have in all, a piece for each offload header included: as many
+/// as the kernel takes for one message.
+const PIECES: usize = libc::UIO_MAXIOV as usize;
 
 /// A socket for all frames that come in on one interface, and for frames to go out on it. It stays in the network
 /// namespace in which it was opened.
@@ -79,6 +87,7 @@ pub trait Outgoing {
 pub struct PacketSocket {
     fd: OwnedFd,
     interface: String,
+    index: libc::c_int,
 }
 
 impl PacketSocket {
@@ -103,8 +112,10 @@ impl PacketSocket {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the kernel just returned this descriptor and nothing else owns it.
-        let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, interface: interface.to_owned() };
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = Self { fd, interface: interface.to_owned(), index };
         let yes: libc::c_int = 1;
+        socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &yes)?;
         let (offload, auxiliary) = (libc::PACKET_VNET_HDR, libc::PACKET_AUXDATA);
         for option in [offload, auxiliary, libc::PACKET_IGNORE_OUTGOING, libc::PACKET_QDISC_BYPASS] {
             socket.set_option(libc::SOL_PACKET, option, &yes)?;
@@ -124,15 +135,15 @@ impl PacketSocket {
         socket
             .set_option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &buffer)
             .or_else(|_| socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &buffer))?;
-        socket.bind(index)?;
+        socket.bind()?;
         Ok(socket)
     }
 
-    fn bind(&self, index: libc::c_int) -> io::Result<()> {
+    fn bind(&self) -> io::Result<()> {
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as libc::c_ushort,
             sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-            sll_ifindex: index,
+            sll_ifindex: self.index,
             sll_hatype: 0,
             sll_pkttype: 0,
             sll_halen: 0,
@@ -206,37 +217,58 @@ impl PacketSocket {
             };
         }
         batch.received = received as usize;
+        // The kernel's stamps are by the system clock. If that is set in between, frames seem to have waited for long, or not.
+        let now = Duration::from_nanos(clock::unix_time());
         for (index, message) in messages.iter().enumerate().take(batch.received) {
             // SAFETY: initialised above.
             let message = unsafe { message.assume_init_ref() };
             let is_whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
             let length = (message.msg_len as usize).saturating_sub(size_of::<OffloadHeader>());
-            let tag = vlan_tag(&message.msg_hdr);
+            let (stamp, tag) = annotations(&message.msg_hdr);
+            batch.waited[index] = stamp.map_or(Duration::ZERO, |stamp| now.saturating_sub(stamp));
             batch.ranges[index] = is_whole.then(|| batch.place(index, length, tag));
         }
         Ok(batch.received)
     }
 
-    /// Sends the first of `frames`, at most [`BATCH`], in order; returns how many were sent. Does not block.
+    /// Sends the first of `frames`, at most [`BATCH`], in order; returns how many were sent. Does not block. A frame is what is
+    /// left undone on it and, from its Ethernet header on, one or more pieces.
     ///
     /// # Errors
-    /// Why the first frame was not sent: it is longer than the interface's MTU allows, the interface is down or gone,
-    /// the kernel is out of memory.
-    pub fn send(&self, frames: &[impl Outgoing]) -> io::Result<usize> {
-        let mut vectors: [[MaybeUninit<libc::iovec>; 2]; BATCH] =
-            [const { [const { MaybeUninit::uninit() }; 2] }; BATCH];
-        let mut messages: [MaybeUninit<libc::mmsghdr>; BATCH] = [const { MaybeUninit::uninit() }; BATCH];
-        for (frame, (vector, message)) in frames.iter().zip(vectors.iter_mut().zip(&mut messages)) {
+    /// Why the first frame was not sent: it is longer than the interface's MTU allows, the interface is down or gone, or cannot
+    /// cut such a super-packet, or the kernel is out of memory. `InvalidInput` if there is none, or it has a thousand pieces.
+    pub fn send<'a, P>(&self, frames: impl IntoIterator<Item = (&'a OffloadHeader, P)>) -> io::Result<usize>
+    where
+        P: IntoIterator<Item = &'a [u8]>,
+    {
+        let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; PIECES];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+        let (mut free, mut count) = (&mut vectors[..], 0);
+        for ((offload, pieces), message) in frames.into_iter().zip(&mut messages) {
             // The kernel does not write to what it sends.
-            let offload = std::ptr::from_ref(frame.offload()).cast_mut();
-            let bytes = frame.frame();
-            vector[0].write(libc::iovec { iov_base: offload.cast(), iov_len: size_of::<OffloadHeader>() });
-            vector[1].write(libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() });
-            message.write(message_of(vector));
+            let offload = std::ptr::from_ref(offload).cast_mut();
+            let header = libc::iovec { iov_base: offload.cast(), iov_len: size_of::<OffloadHeader>() };
+            let pieces = pieces.into_iter();
+            let pieces =
+                pieces.map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
+            let mut used = 0;
+            let mut pieces = std::iter::once(header).chain(pieces);
+            for (piece, vector) in pieces.by_ref().zip(free.iter_mut()) {
+                vector.write(piece);
+                used += 1;
+            }
+            if used == free.len() {
+                break;
+            }
+            let (own, rest) = free.split_at_mut(used);
+            message.write(message_of(own));
+            (free, count) = (rest, count + 1);
         }
-        let count = frames.len().min(BATCH);
-        // SAFETY: the first `count` messages were initialised above, each with two vectors that describe memory of
-        // `frames`, which is borrowed until after the call and only read by it.
+        if count == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the first `count` messages were initialised above, each with vectors that describe memory of `frames`, which
+        // is borrowed until after the call and only read by it.
         let sent = unsafe {
             libc::sendmmsg(
                 self.fd.as_raw_fd(),
@@ -262,6 +294,26 @@ impl PacketSocket {
         }
         // SAFETY: all-zero bytes are a valid address, and the kernel has written another over them.
         Ok(unsafe { address.assume_init() }.sll_ifindex < 0)
+    }
+
+    /// The longest network-layer packet that the interface sends now. The kernel sends super-packets whatever their segments'
+    /// size.
+    ///
+    /// # Errors
+    /// Those of `netdevice(7)`: the interface was removed.
+    pub fn mtu(&self) -> io::Result<usize> {
+        // SAFETY: all-zero bytes are a valid request.
+        let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+        request.ifr_ifru.ifru_ifindex = self.index;
+        // It may have got another name since it was opened.
+        for query in [libc::SIOCGIFNAME, libc::SIOCGIFMTU] {
+            // SAFETY: both queries read and write one `ifreq`, which lives until after the call.
+            if unsafe { libc::ioctl(self.fd.as_raw_fd(), query as _, &raw mut request) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // SAFETY: the last query wrote this member of the union.
+        Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
     }
 
     /// How many frames the kernel dropped because too many waited to be received, since this was last asked.
@@ -305,12 +357,14 @@ pub struct ReceiveBatch {
     controls: Box<[Control]>,
     /// Where in its slot each frame is; `None` if it did not fit.
     ranges: [Option<Range<usize>>; BATCH],
+    waited: [Duration; BATCH],
     received: usize,
 }
 
-/// Room for the control message of one frame, `struct tpacket_auxdata`, aligned as control messages are.
+/// Room for the control messages of one frame, a `struct timespec` and a `struct tpacket_auxdata`, aligned as control messages
+/// are.
 #[derive(Debug, Clone, Copy, Default)]
-struct Control([u64; 8]);
+struct Control([u64; 10]);
 
 impl ReceiveBatch {
     /// An empty batch.
@@ -320,6 +374,7 @@ impl ReceiveBatch {
             frames: vec![0; BATCH * FRAME_MAX].into(),
             controls: vec![Control::default(); BATCH].into(),
             ranges: [const { None }; BATCH],
+            waited: [Duration::ZERO; BATCH],
             received: 0,
         }
     }
@@ -335,10 +390,12 @@ impl ReceiveBatch {
         0..end
     }
 
-    /// Each frame in order of arrival, with what is left undone on it; `None` for a frame that was too long.
-    pub fn iter(&self) -> impl Iterator<Item = Option<(&OffloadHeader, &[u8])>> {
-        let slots = self.headers.iter().zip(self.frames.chunks_exact(FRAME_MAX)).zip(&self.ranges);
-        slots.take(self.received).map(|((header, slot), range)| Some((header, slot.get(range.clone()?)?)))
+    /// Each frame in order of arrival; `None` for a frame that was too long.
+    pub fn iter(&self) -> impl Iterator<Item = Option<Received<'_>>> {
+        let slots = self.headers.iter().zip(self.frames.chunks_exact(FRAME_MAX)).zip(&self.ranges).zip(&self.waited);
+        slots.take(self.received).map(|(((offload, slot), range), waited)| {
+            Some(Received { offload, frame: slot.get(range.clone()?)?, waited: *waited })
+        })
     }
 }
 
@@ -349,24 +406,43 @@ impl Default for ReceiveBatch {
 }
 
 /// A message without address and control data whose payload is described by `vector`.
-fn message_of(vector: &mut [MaybeUninit<libc::iovec>; 2]) -> libc::mmsghdr {
+fn message_of(vector: &mut [MaybeUninit<libc::iovec>]) -> libc::mmsghdr {
     // SAFETY: all-zero bytes are a valid mmsghdr: null pointers and zero lengths.
     let mut message: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_hdr.msg_iov = vector.as_mut_ptr().cast();
-    message.msg_hdr.msg_iovlen = 2;
+    message.msg_hdr.msg_iovlen = vector.len() as _;
     message
 }
 
-/// The tag that the kernel took out of a received frame, as `struct tpacket_auxdata` has it (`packet_recvmsg` of
-/// net/packet/af_packet.c).
-fn vlan_tag(message: &libc::msghdr) -> Option<[u8; VLAN_TAG]> {
+/// When a frame came, by the system clock, and the tag that the kernel took out of it, as the control messages of `message` have
+/// them.
+fn annotations(message: &libc::msghdr) -> (Option<Duration>, Option<[u8; VLAN_TAG]>) {
+    let (mut stamp, mut tag) = (None, None);
     // SAFETY: the kernel has filled the control buffer that `message` describes; its caller still borrows it.
-    let control = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
-    if (control.cmsg_level, control.cmsg_type) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
-        return None;
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() };
+    while let Some(control) = next {
+        // SAFETY: it is a message of that buffer.
+        let data = unsafe { libc::CMSG_DATA(control) };
+        match (control.cmsg_level, control.cmsg_type) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                // SAFETY: a message of this type has this structure of plain numbers, which needs no alignment for this.
+                let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                stamp = Some(Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64));
+            }
+            (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                // SAFETY: as above.
+                tag = vlan_tag(unsafe { data.cast::<libc::tpacket_auxdata>().read_unaligned() });
+            }
+            _ => {}
+        }
+        // SAFETY: as for the first.
+        next = unsafe { libc::CMSG_NXTHDR(message, control).as_ref() };
     }
-    // SAFETY: a message of this type has this structure, whose bytes are all plain numbers and need no alignment for this.
-    let auxiliary = unsafe { libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned() };
+    (stamp, tag)
+}
+
+/// The tag that `struct tpacket_auxdata` has (`packet_recvmsg` of net/packet/af_packet.c).
+fn vlan_tag(auxiliary: libc::tpacket_auxdata) -> Option<[u8; VLAN_TAG]> {
     if auxiliary.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
     }

@@ -91,6 +91,13 @@ pub fn set_slack(slack: Duration) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Sleeps until `deadline` on the clock of [`crate::clock::now`], or until a signal comes.
+pub fn sleep_until(deadline: Instant) {
+    let time = timespec(Duration::from_nanos(deadline.as_nanos()));
+    // SAFETY: `time` lives until after the call, and the time that is left is not asked for.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
+}
+
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     let nanos = duration.as_nanos();
     libc::timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ }
@@ -129,6 +136,14 @@ mod tests {
         assert!(!fires_within(&timer, Duration::from_millis(2)));
         timer.set(Some(Instant::FAR_FUTURE)).expect("set");
         assert!(!fires_within(&timer, Duration::from_millis(2)));
+    }
+
+    #[test]
+    fn sleeps_until_a_deadline_and_not_past_ones() {
+        let deadline = clock::now() + Duration::from_millis(2);
+        sleep_until(deadline);
+        assert!(clock::now() >= deadline);
+        sleep_until(Instant::ZERO);
     }
 
     #[test]

@@ -34,6 +34,13 @@ impl<P> InTransit<P> {
         self.next
     }
 
+    /// The latest time up to `end` that one of those has that are there, if any has; only the first of those out of order counts.
+    pub(crate) fn last_by(&self, end: Instant) -> Option<Instant> {
+        let in_order = self.in_order.iter().map(Outcome::at).take_while(|at| *at <= end).last();
+        let [_, _, out_of_order] = self.fronts();
+        in_order.max(Some(out_of_order).filter(|at| *at <= end))
+    }
+
     /// A packet that arrives, or would have, not before those pushed in order until now.
     #[inline]
     pub(crate) fn push(&mut self, outcome: Outcome<P>) {

@@ -242,6 +242,12 @@ impl<P: Packet> Link<P> {
         if let Queue::DropTail(_) = self.queue { self.in_transit.next() } else { self.next_of_managed() }
     }
 
+    /// Until when a driver may wait, but not beyond `end`, to find all at once that is on its way and arrives by then: later than
+    /// [`Link::next_timeout`] where several packets follow one another closely. `None` if nothing arrives by `end`.
+    pub fn last_timeout_by(&self, end: Instant) -> Option<Instant> {
+        self.in_transit.last_by(end)
+    }
+
     fn next_of_managed(&self) -> Instant {
         let next = self.in_transit.next();
         match &self.queue {

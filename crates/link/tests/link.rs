@@ -31,6 +31,27 @@ fn packets_arrive_one_transmission_apart_and_a_delay_later() {
 }
 
 #[test]
+fn a_driver_may_wait_for_several() {
+    let mut link = Link::new(geo()).expect("valid");
+    assert_eq!(link.last_timeout_by(at_ms(1000)), None);
+    (0..3).for_each(|number| link.enqueue(Instant::ZERO, full(number)));
+    let last_by = |end| link.last_timeout_by(at_ms(end));
+    assert_eq!(
+        [276, 277, 280, 281, 1000].map(last_by),
+        [None, Some(277), Some(279), Some(281), Some(281)].map(|at| at.map(at_ms))
+    );
+}
+
+#[test]
+fn who_is_overtaken_is_waited_for_too() {
+    let reorder = Some(Reorder { probability: probability(1.0), extra_delay: Duration::from_millis(10) });
+    let mut link = Link::new(LinkConfig { reorder, ..geo() }).expect("valid");
+    link.enqueue(Instant::ZERO, full(0));
+    assert_eq!(link.last_timeout_by(at_ms(286)), None);
+    assert_eq!(link.last_timeout_by(at_ms(300)), Some(at_ms(287)));
+}
+
+#[test]
 fn nothing_departs_early() {
     let mut link = Link::new(geo()).expect("valid");
     link.enqueue(Instant::ZERO, full(0));
