@@ -2,7 +2,7 @@
 //! Sending one costs little more than sending a packet.
 
 use crate::frame::Frame;
-use crate::headers::{self, IPV4, IPV6, IPV6_HEADER, NetworkLayer, TCP};
+use crate::headers::{self, ETHERNET_HEADER, IPV4, IPV6, IPV6_HEADER, NetworkLayer, TCP};
 use crate::segment::{FIN_PSH, TCP_FLAGS, add_ones_complement, get_u16, put_u16, rewrite_ipv4, sum_of};
 use kernel::packet::OffloadHeader;
 use std::ops::Range;
@@ -12,6 +12,9 @@ const HEADERS_MAX: usize = 22 + 60 + 60;
 /// The longest IP packet, with some room for what the kernel counts.
 const LENGTH_MAX: usize = 65_000;
 const TCP_CHECKSUM: usize = 16;
+/// The EtherType of a tag (IEEE 802.1Q), and its length.
+const VLAN: u16 = 0x8100;
+const VLAN_TAG: usize = 4;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 
@@ -38,10 +41,10 @@ impl Train {
         Self { frames: number..number + 1, joint: None }
     }
 
-    /// The first of `frames` from number `first` on, and those behind it that it can take along if their packets are at most
-    /// `mtu` long.
+    /// The first of `frames` from number `first` on, and those behind it that it can take along, if an interface of this
+    /// MTU takes each of them.
     pub(crate) fn couple(frames: &[Frame], first: usize, mtu: usize) -> Self {
-        let Some(head) = Segment::of(&frames[first]).filter(|head| head.packet_length() <= mtu) else {
+        let Some(head) = Segment::of(&frames[first]).filter(|head| head.fits(mtu)) else {
             return Self::single(first);
         };
         let (mut last, mut end, mut length) = (head, first + 1, head.packet_length());
@@ -110,6 +113,12 @@ impl<'a> Segment<'a> {
 
     fn packet_length(&self) -> usize {
         self.bytes().len() - self.layer.offset
+    }
+
+    /// Whether an interface of this MTU takes the frame: its tags count, but for one of IEEE 802.1Q.
+    fn fits(&self, mtu: usize) -> bool {
+        let tag = if get_u16(self.bytes(), ETHERNET_HEADER - 2) == VLAN { VLAN_TAG } else { 0 };
+        self.bytes().len() <= mtu + ETHERNET_HEADER + tag
     }
 
     fn payload_length(&self) -> usize {
@@ -309,9 +318,23 @@ mod tests {
             change(&mut frames, tcp);
             assert_eq!(lengths(&frames), expected, "{what}");
         }
-        let wide = trains(&frames(), 1_051);
-        assert_eq!(wide.len(), 6, "the host would not cut what is longer than the MTU");
-        assert_eq!(trains(&frames(), 1_052).len(), 1);
+    }
+
+    #[test]
+    fn segments_longer_than_the_mtu_leave_alone_for_the_host_to_refuse() {
+        let tag = |mut frames: Vec<Frame>, ethertype: u16| {
+            for Frame { bytes, offload, .. } in &mut frames {
+                bytes.splice(12..12, [&ethertype.to_be_bytes()[..], &[0, 5]].concat());
+                offload.checksum_start += 4;
+            }
+            frames
+        };
+        let plain = segments(IPV4, &[7; 5_500], 1_000);
+        let tagged = tag(plain.clone(), VLAN);
+        let twice = tag(tagged.clone(), 0x88a8);
+        for (frames, mtu) in [(plain, 1_052), (tagged, 1_052), (twice, 1_060)] {
+            assert_eq!((trains(&frames, mtu).len(), trains(&frames, mtu - 1).len()), (1, 6));
+        }
     }
 
     #[test]
