@@ -3,6 +3,9 @@
 use crate::parse::{Grammar, text_form, write_scaled};
 use crate::{Bytes, Duration, QuantityError};
 
+/// A bit sent at one bit per second takes so many nanoseconds, a byte eight times as long.
+const BIT_NANOS_OF_A_BYTE: u64 = 8_000_000_000;
+
 /// A data rate in whole bits per second. Zero is a rate: a link at zero sends nothing, for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
@@ -52,14 +55,25 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
-        let bit_nanos = u128::from(bytes.as_u64()) * 8 * 1_000_000_000;
+        // Of a packet, all of this fits 64 bits, whose division takes a fraction of the time.
+        let half = self.0 / 2;
+        let short = bytes.as_u64().checked_mul(BIT_NANOS_OF_A_BYTE).and_then(|bit_nanos| bit_nanos.checked_add(half));
+        Duration::from_nanos(short.map_or_else(|| self.long_time_to_send(bytes), |bit_nanos| bit_nanos / self.0))
+    }
+
+    #[cold]
+    fn long_time_to_send(self, bytes: Bytes) -> u64 {
+        let bit_nanos = u128::from(bytes.as_u64()) * u128::from(BIT_NANOS_OF_A_BYTE);
         let rate = u128::from(self.0);
-        Duration::from_nanos(u64::try_from((bit_nanos + rate / 2) / rate).unwrap_or(u64::MAX))
+        u64::try_from((bit_nanos + rate / 2) / rate).unwrap_or(u64::MAX)
     }
 
     /// Whole bytes that this rate carries in `duration`.
     pub fn bytes_in(self, duration: Duration) -> Bytes {
-        let bytes = u128::from(self.0) * u128::from(duration.as_nanos()) / 8_000_000_000;
+        if let Some(bit_nanos) = self.0.checked_mul(duration.as_nanos()) {
+            return Bytes::new(bit_nanos / BIT_NANOS_OF_A_BYTE);
+        }
+        let bytes = u128::from(self.0) * u128::from(duration.as_nanos()) / u128::from(BIT_NANOS_OF_A_BYTE);
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
@@ -68,7 +82,10 @@ impl Rate {
         if duration.is_zero() {
             return Rate::ZERO;
         }
-        let bps = u128::from(bytes.as_u64()) * 8_000_000_000 / u128::from(duration.as_nanos());
+        if let Some(bit_nanos) = bytes.as_u64().checked_mul(BIT_NANOS_OF_A_BYTE) {
+            return Rate(bit_nanos / duration.as_nanos());
+        }
+        let bps = u128::from(bytes.as_u64()) * u128::from(BIT_NANOS_OF_A_BYTE) / u128::from(duration.as_nanos());
         Rate(u64::try_from(bps).unwrap_or(u64::MAX))
     }
 
@@ -114,6 +131,21 @@ mod tests {
     fn zero_rate_never_finishes() {
         assert_eq!(Rate::ZERO.time_to_send(Bytes::new(1)), Duration::MAX);
         assert_eq!(Rate::ZERO.time_to_send(Bytes::ZERO), Duration::ZERO);
+    }
+
+    /// At most and just above what 64 bits hold in between.
+    #[test]
+    fn large_figures_are_as_exact_as_small_ones() {
+        let bytes = Bytes::new(u64::MAX / 8_000_000_000);
+        let rate = Rate::from_bps(1_000_000_000);
+        for bytes in [bytes, bytes + Bytes::new(1), bytes + bytes] {
+            let time = rate.time_to_send(bytes);
+            assert_eq!(time.as_nanos(), bytes.as_u64() * 8, "{bytes}");
+            assert_eq!(rate.bytes_in(time), bytes);
+            assert_eq!(Rate::from_transfer(bytes, time), rate);
+        }
+        assert_eq!(Rate::from_bps(3).time_to_send(bytes).as_nanos(), 6_148_914_690_666_666_667);
+        assert_eq!(Rate::from_bps(1).time_to_send(bytes + bytes), Duration::from_nanos(u64::MAX));
     }
 
     #[test]
