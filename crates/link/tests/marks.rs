@@ -66,6 +66,21 @@ fn is_marked(outcome: &Outcome<Marked>) -> bool {
 }
 
 #[test]
+fn red_lets_packets_pass_where_nothing_waits_whatever_the_average_was() {
+    let mut link = link(red(false));
+    // Three times what the link carries, and nothing that answers: the average is beyond twice the maximum.
+    let outcomes = offer(&mut link, [0, 5_000], 3_000, 1, Ecn::NotCapable);
+    assert!(outcomes.iter().rev().take(100).any(is_drop));
+    let empty = drain(&mut link).last().map(Outcome::at).expect("some wait");
+    for (number, after) in [1, 2, 1_000, 10_000].into_iter().enumerate() {
+        let packet = Marked { number: number as u64, flow: 1, ecn: Ecn::NotCapable };
+        link.enqueue(empty + Duration::from_millis(after), packet);
+        let outcomes = drain(&mut link);
+        assert!(!outcomes.iter().any(is_drop), "{after} ms: {outcomes:?}");
+    }
+}
+
+#[test]
 fn pie_lets_a_burst_pass_and_then_holds_the_delay_at_its_target() {
     let mut link = link(pie(false));
     // Ten per cent more than the link carries, for 40 s.

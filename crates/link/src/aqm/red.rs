@@ -27,6 +27,7 @@ pub(super) struct State {
     average: f64,
     /// Arrivals since the last drop or mark while the average was above the minimum.
     count: f64,
+    /// Since when the queue is empty and not in the average, if it is.
     idle_since: Option<Instant>,
 }
 
@@ -35,7 +36,9 @@ impl State {
     pub(super) fn admit<P>(&mut self, now: Instant, law: &Law, fifo: &Fifo<P>, draw: f64) -> Fate {
         self.measure(now, law, fifo.bytes());
         let (min, max) = (law.min.as_u64() as f64, law.max.as_u64() as f64);
-        if self.average < min {
+        // Who finds an empty queue passes, as in Floyd's program in ns-2: where only senders that wait for their timers are left, their few
+        // packets would be dropped for the average of the past.
+        if self.average < min || fifo.packets() <= 1 {
             self.count = 0.0;
             return Fate::Enters;
         }
@@ -60,7 +63,9 @@ impl State {
     }
 
     fn measure(&mut self, now: Instant, law: &Law, queue: Bytes) {
-        if let Some(since) = self.idle_since.take() {
+        // An idle time that a dropped packet interrupts goes on.
+        let idle_since = if queue == Bytes::ZERO { self.idle_since.replace(now) } else { None };
+        if let Some(since) = idle_since {
             let missed = now.since(since).as_secs_f64() / law.transmission.as_secs_f64().max(1e-9);
             self.average *= (1.0 - law.weight).powf(missed);
         }
