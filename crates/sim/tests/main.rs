@@ -10,6 +10,7 @@ mod gateways;
 mod kernel;
 mod l4s;
 mod ns2;
+mod ns3_queues;
 mod prediction;
 mod quic;
 mod refusals;
