@@ -13,6 +13,7 @@ mod ns2;
 mod ns3_queues;
 mod prediction;
 mod quic;
+mod quinn;
 mod refusals;
 mod routes;
 mod satpep2003;
