@@ -74,7 +74,8 @@ async fn serve(address: SocketAddr) -> Result<()> {
 async fn send(address: SocketAddr, bytes: usize, control_name: &str) -> Result<()> {
     let mut transport = transport();
     transport.congestion_controller_factory(control(control_name)?);
-    let mut crypto = rustls::ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    let mut crypto =
+        rustls::ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
     crypto.dangerous().set_certificate_verifier(Arc::new(AnyServer));
     let mut config = ClientConfig::new(Arc::new(quinn::crypto::rustls::QuicClientConfig::try_from(crypto)?));
     config.transport_config(Arc::new(transport));
