@@ -41,8 +41,8 @@ static NetDeviceContainer Join(Ptr<Node> a, Ptr<Node> b, const std::string& rate
     return devices;
 }
 
-// RFC 8033 with its defaults and its section 5.4, as bentpipe has it. Not so with ECN: a mark of ns-3 leaves the sum of probabilities as it is, so
-// that beyond its limit every packet is marked.
+// RFC 8033 with its defaults and its section 5.4, as bentpipe has it. Not so with ECN: a mark of ns-3 seems to leave the sum of probabilities
+// as it is.
 static void SetPie(const std::string& type, bool ecn)
 {
     Config::SetDefault(type + "::MeanPktSize", UintegerValue(1500));
