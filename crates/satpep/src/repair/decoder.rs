@@ -2,7 +2,9 @@
 
 use super::code::{PaddedSymbols, checksum};
 use super::decode::Decoding;
-use super::symbol::{CHECKSUM, HEADROOM, MAX_REPAIR_SYMBOLS, RepairSymbol, SourceBlock, SourceSymbol, source_symbol};
+use super::symbol::{
+    CHECKSUM, HEADROOM, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, RepairSymbol, SourceBlock, SourceSymbol, source_symbol,
+};
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader};
@@ -79,8 +81,8 @@ struct Job {
 impl<P: Payload> Decoder<P> {
     /// Blocks remembered at once.
     pub(super) const MAX_BLOCKS: usize = 64;
-    /// Packets remembered at most, however small they are.
-    pub(super) const MAX_SYMBOLS: usize = 1 << 15;
+    /// Packets remembered at most, however small they are: as many as the blocks of one flight can span.
+    pub(super) const MAX_SYMBOLS: usize = (MAX_STRIDE + 1) * MAX_SOURCE_SYMBOLS;
     /// Symbols that may be decoded for each packet that arrives: enough where one in two is lost.
     const EARNED: usize = 2;
     /// The most that may be saved up: for blocks of all that is remembered, twice over.
@@ -319,7 +321,7 @@ mod tests {
     use super::*;
     use crate::payload::Stored;
     use crate::repair::code::encode;
-    use crate::repair::{MAX_SOURCE_SYMBOLS, WORK_STEP};
+    use crate::repair::WORK_STEP;
     use crate::stream::{StreamNumber, StreamOffset};
     use proptest::prelude::*;
 
@@ -399,6 +401,19 @@ mod tests {
         }
         let saved = Decoder::<Stored>::MAX_CREDIT / MAX_SOURCE_SYMBOLS;
         assert!((20..saved + 2 * 20).contains(&decoded), "{decoded} of 400");
+    }
+
+    #[test]
+    fn a_block_that_spans_a_flight_on_a_fast_link_is_decoded() {
+        // 1 Gbit/s over 600 ms, and the first packet of the flight is lost.
+        let (in_flight, stride) = (51_000, 50);
+        let mut decoder = Decoder::<Stored>::new(1 << 24);
+        (1..in_flight).for_each(|number| decoder.remember(PacketNumber::new(number), &packet(0)[..40], 0, true));
+        let count = (in_flight / stride) as usize;
+        let shape = SourceBlock { first: PacketNumber::ZERO, count, stride: stride as usize, repair_symbols: 1 };
+        let symbols = vec![canonical::<Stored>(&packet(0)[..40], 0, &mut Vec::new()); count];
+        let recovered = take_in(&mut decoder, encode(shape, symbols.iter()).swap_remove(0));
+        assert_eq!(recovered.len(), 1);
     }
 
     #[test]

@@ -106,6 +106,9 @@ pub(crate) struct Session<P: Payload> {
 }
 
 impl<P: Payload> Session<P> {
+    /// Bytes that are remembered for repair at most: about as many as the blocks of one flight can span.
+    const MOST_REMEMBERED: u64 = 96 << 20;
+
     /// A session with the peer whose transport parameters arrived. `even` says whether the streams that we open have even numbers,
     /// `initiates` whether we know the peer's address.
     pub(crate) fn new(
@@ -135,7 +138,7 @@ impl<P: Payload> Session<P> {
             start_probe: StartProbe::default(),
             dscps: dscps::Dscps::default(),
             repairs: repairs::Repairs::new(config),
-            decoder: Decoder::new((2 * config.receive_bdp()).min(64 << 20)),
+            decoder: Decoder::new((2 * config.receive_bdp()).min(Self::MOST_REMEMBERED)),
             drain: Drain::new(crate::epoch::knows_of_runs(parameters.epoch)),
             farewell: farewell::Farewell::default(),
             events: VecDeque::new(),
