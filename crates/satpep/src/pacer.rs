@@ -19,13 +19,20 @@ pub(crate) struct Pacer {
     /// When the latest burst left, and what is due before which time belongs to it.
     burst_at: Instant,
     burst_to: Instant,
+    /// No burst is longer.
+    longest: Duration,
 }
 
 impl Pacer {
     /// The longest burst where packets leave evenly.
     const EVEN: Duration = Duration::from_micros(250);
-    /// The longest one otherwise: as long as a busy host is late in any case.
+    /// The longest one otherwise: as long as a busy host is late in any case, or a small part of a long round trip.
     const BURST: Duration = Self::LATENESS;
+    const BURST_PART: u64 = 64;
+    const LONGEST_BURST: Duration = Duration::from_millis(10);
+    /// A fast link's queue holds more than a small one: what it sends in this time, up to this much.
+    const SHORT: Duration = Duration::from_micros(2500);
+    const LARGEST_BURST: Bytes = Bytes::new(64_000);
     /// Where fewer full packets are due in that time, each of them is long: they leave one by one.
     const WORTH: u64 = 3;
     /// How much missed time may be made up for while there is something to send: a busy host comes late now and then. What
@@ -38,7 +45,7 @@ impl Pacer {
 
     pub(crate) fn new(rate: Rate) -> Self {
         let (next, burst_at, burst_to) = (Instant::ZERO, Instant::FAR_FUTURE, Instant::ZERO);
-        Self { rate, idle: true, next, in_bursts: false, is_even: false, burst_at, burst_to }
+        Self { rate, idle: true, next, in_bursts: false, is_even: false, burst_at, burst_to, longest: Self::BURST }
     }
 
     /// One whose packets leave in bursts.
@@ -55,9 +62,21 @@ impl Pacer {
     fn burst(&self) -> Option<Duration> {
         let is_slow = || self.rate.time_to_send(Self::PACKET * Self::WORTH) > Self::BURST;
         let is_even = !self.in_bursts || self.is_even || is_slow();
-        (!is_even)
-            .then(|| self.rate.time_to_send(Self::SMALL_QUEUE).min(Self::BURST))
-            .filter(|burst| *burst > Self::EVEN)
+        let fits = || {
+            let in_short_time = self.rate.time_to_send(Self::LARGEST_BURST).min(Self::SHORT);
+            self.rate.time_to_send(Self::SMALL_QUEUE).max(in_short_time)
+        };
+        (!is_even).then(|| fits().min(self.longest)).filter(|burst| *burst > Self::EVEN)
+    }
+
+    /// What leaves next goes where a round trip takes `rtt`.
+    pub(crate) fn set_rtt(&mut self, rtt: Duration) {
+        self.longest = Self::longest_burst(rtt);
+    }
+
+    /// How long a burst is at most where a round trip takes `rtt`.
+    pub(crate) fn longest_burst(rtt: Duration) -> Duration {
+        (rtt / Self::BURST_PART).clamp(Self::BURST, Self::LONGEST_BURST)
     }
 
     /// Whether packets leave in bursts now.
@@ -189,8 +208,15 @@ mod tests {
 
     #[test]
     fn bursts_are_short_and_small_and_leave_the_long_run_rate_exact() {
-        for (mbps, packets) in [(1, 1..=1), (6, 1..=1), (10, 4..=4), (50, 17..=17), (200, 22..=22), (1_000, 20..=23)] {
+        let short =
+            [(1, 1..=1), (6, 1..=1), (10, 4..=4), (50, 17..=17), (100, 22..=22), (200, 42..=42), (1_000, 40..=44)];
+        let long = [(1, 1..=1), (6, 1..=1), (10, 8..=8), (50, 22..=22), (200, 42..=42), (1_000, 40..=44)];
+        let rtts = [Duration::from_millis(60), Duration::from_millis(600)];
+        for (rtt, (mbps, packets)) in
+            short.map(|case| (rtts[0], case)).into_iter().chain(long.map(|case| (rtts[1], case)))
+        {
             let mut pacer = Pacer::in_bursts(Rate::from_bps(mbps * 1_000_000));
+            pacer.set_rtt(rtt);
             let start = Instant::from_nanos(1_000_000_000);
             let (mut now, mut sent) = (start, 0);
             let first = burst(&mut pacer, now);
@@ -203,7 +229,7 @@ mod tests {
             }
             let took = Rate::from_bps(mbps * 1_000_000).time_to_send(Bytes::from((first + sent) * 1500));
             let error = pacer.next().since(start + took).max((start + took).since(pacer.next()));
-            assert!(error < Pacer::BURST.max(took / 1_000), "{error} at {mbps} Mbit/s");
+            assert!(error < Pacer::LONGEST_BURST.max(took / 1_000), "{error} at {mbps} Mbit/s");
         }
     }
 

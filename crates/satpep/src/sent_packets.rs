@@ -14,10 +14,10 @@ use crate::reordering::Reordering;
 use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::frame::AckFrame;
 use peering::dscp::Dscp;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;
 use std::ops::Range;
-use units::{Duration, Instant};
+use units::{Duration, Instant, RangeSet};
 
 /// Names a stream: its place in the session's table and its number, which tells a later stream in the same place apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +126,8 @@ impl From<NeverSent> for Violation {
 pub(crate) struct SentPackets {
     first: PacketNumber,
     entries: VecDeque<Entry>,
+    /// Those of them that are not in flight: the others are found without a look at each packet of a long record.
+    concluded: RangeSet<PacketNumber>,
     /// IP bytes of all packets so far, and of the longest.
     sent_bytes: u64,
     longest: u16,
@@ -169,6 +171,7 @@ impl SentPackets {
         Self {
             first: PacketNumber::ZERO,
             entries: VecDeque::new(),
+            concluded: RangeSet::new(),
             sent_bytes: 0,
             longest: 0,
             ack_eliciting: 0,
@@ -229,6 +232,10 @@ impl SentPackets {
     pub(crate) fn record(&mut self, now: Instant, position: u64, ip_size: usize, dscp: Dscp, frames: SentFrames) {
         let ack_eliciting = !frames.is_empty();
         self.ack_eliciting += usize::from(ack_eliciting);
+        if !ack_eliciting {
+            let number = self.next_number();
+            self.concluded.insert(number..number.next());
+        }
         let ip_size = u16::try_from(ip_size).unwrap_or(u16::MAX);
         self.is_mixed |= self.latest.replace(dscp).is_some_and(|latest| latest != dscp);
         self.sent_bytes += u64::from(ip_size);
@@ -293,9 +300,7 @@ impl SentPackets {
         for range in ack.ranges() {
             self.note_late(now, &range);
             self.note_newest(&range);
-            for number in PacketNumber::each(range.start.max(self.first)..range.end) {
-                self.conclude(number, Outcome::Acknowledged, outcomes);
-            }
+            self.conclude(range, Outcome::Acknowledged, outcomes);
         }
         self.find_losses(now, Some((ack.covered_from, ack.largest, horizon)), outcomes);
         if span > Self::LONG && (outcomes.len() - before) * Self::LITTLE < span {
@@ -309,8 +314,7 @@ impl SentPackets {
     pub(crate) fn on_quiet(&mut self, newest: PacketNumber, quiet: Duration, outcomes: &mut Vec<PacketOutcome>) {
         let Some(sent) = self.largest_acked_sent.filter(|_| self.largest_acked == Some(newest)) else { return };
         let end = self.first + self.entries.partition_point(|entry| entry.departure.sent < sent + quiet) as u64;
-        PacketNumber::each(self.first.max(newest.next())..end)
-            .for_each(|number| self.conclude(number, Outcome::Lost, outcomes));
+        self.conclude(newest.next()..end, Outcome::Lost, outcomes);
         self.forget_concluded();
     }
 
@@ -329,13 +333,11 @@ impl SentPackets {
     ) {
         self.loss_deadline = None;
         self.forget_protected();
-        let end = ack.map_or(self.next_number(), |(_, largest, _)| largest);
+        // Only an ACK of a later packet says that one is missing.
+        let end = ack.map(|(_, largest, _)| largest).or(self.largest_acked).unwrap_or(self.first);
         let [reordering, overtaking] = [self.reordering.window(), self.overtaking.window().max(self.least_overtaking)];
-        for number in PacketNumber::each(self.first..end) {
-            let Some(entry) = self.entries.get((number - self.first) as usize).filter(|entry| entry.in_flight) else {
-                continue;
-            };
-            let is_passed = self.is_passed(number, entry.dscp);
+        for number in self.in_flight(self.first..end).into_iter().flat_map(PacketNumber::each) {
+            let is_passed = self.is_passed(number, self.entries[(number - self.first) as usize].dscp);
             let patience = if is_passed { reordering } else { overtaking.max(reordering) };
             let entry = &mut self.entries[(number - self.first) as usize];
             let deadline = match ack {
@@ -350,13 +352,19 @@ impl SentPackets {
                 self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
             } else if !self.may_be_recovered(number) {
                 self.recent_losses.push_back((number, now, is_passed));
-                self.conclude(number, Outcome::Lost, outcomes);
+                self.conclude(number..number.next(), Outcome::Lost, outcomes);
             }
         }
         while self.recent_losses.len() > Self::RECENT_LOSSES {
             self.recent_losses.pop_front();
         }
         self.forget_concluded();
+    }
+
+    /// Those of `packets` that are in flight.
+    fn in_flight(&self, packets: Range<PacketNumber>) -> SmallVec<[Range<PacketNumber>; 8]> {
+        let known = packets.start.max(self.first)..packets.end.min(self.next_number());
+        self.concluded.gaps(known).collect()
     }
 
     /// Whether a packet that is marked alike and was sent after `number` has arrived.
@@ -366,15 +374,17 @@ impl SentPackets {
 
     /// Notes which of the packets that have arrived is the newest of its marking.
     fn note_newest(&mut self, acknowledged: &Range<PacketNumber>) {
-        let end = self.next_number().min(acknowledged.end);
-        for number in PacketNumber::each(acknowledged.start.max(self.first)..end).rev() {
+        let known = acknowledged.start.max(self.first)..self.next_number().min(acknowledged.end);
+        let numbers = if self.is_mixed {
+            self.in_flight(known)
+        } else {
+            smallvec![known.end.saturating_before(1).max(known.start)..known.end]
+        };
+        for number in numbers.into_iter().flat_map(PacketNumber::each) {
             let dscp = self.entries[(number - self.first) as usize].dscp;
             match self.newest.iter_mut().find(|(marking, _)| *marking == dscp) {
                 Some((_, newest)) => *newest = number.max(*newest),
                 None => self.newest.push((dscp, number)),
-            }
-            if !self.is_mixed {
-                return;
             }
         }
     }
@@ -400,8 +410,7 @@ impl SentPackets {
         if numbers.end > self.next_number() {
             return Err(NeverSent);
         }
-        PacketNumber::each(numbers.start.max(self.first)..numbers.end)
-            .for_each(|number| self.conclude(number, Outcome::Recovered, outcomes));
+        self.conclude(numbers, Outcome::Recovered, outcomes);
         Ok(())
     }
 
@@ -416,16 +425,23 @@ impl SentPackets {
         let mut protected = std::mem::take(&mut self.protected);
         protected.retain(|range| {
             let Range { start, end } = range.packets;
-            let known = start.max(self.first)..end.min(acked_to);
-            let at = |number: PacketNumber| (number - self.first) as usize;
-            let missing = || self.entries.range(at(known.start)..at(known.end)).filter(|entry| entry.in_flight).count();
-            acked_to <= range.last && (known.is_empty() || missing() <= range.repair_symbols)
+            let missing =
+                || self.in_flight(start..end.min(acked_to)).iter().map(|gap| gap.end - gap.start).sum::<u64>();
+            acked_to <= range.last && missing() <= range.repair_symbols as u64
         });
         self.protected = protected;
     }
 
-    fn conclude(&mut self, number: PacketNumber, outcome: Outcome, outcomes: &mut Vec<PacketOutcome>) {
-        let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { return };
+    /// The outcome of those of `packets` that are in flight is known.
+    fn conclude(&mut self, packets: Range<PacketNumber>, outcome: Outcome, outcomes: &mut Vec<PacketOutcome>) {
+        for gap in self.in_flight(packets) {
+            PacketNumber::each(gap.clone()).for_each(|number| self.conclude_one(number, outcome, outcomes));
+            self.concluded.insert(gap);
+        }
+    }
+
+    fn conclude_one(&mut self, number: PacketNumber, outcome: Outcome, outcomes: &mut Vec<PacketOutcome>) {
+        let Some(entry) = self.entry_mut(number) else { return };
         let acknowledged = outcome == Outcome::Acknowledged;
         entry.in_flight = false;
         entry.acknowledged = acknowledged;
@@ -448,10 +464,9 @@ impl SentPackets {
             self.recent_losses.retain(|(number, ..)| !acknowledged.contains(number));
         }
         if self.reordering.window() > Duration::ZERO || self.overtaking.window() > Duration::ZERO {
-            let end = self.next_number().min(acknowledged.end);
-            for number in PacketNumber::each(acknowledged.start.max(self.first)..end) {
+            for number in self.in_flight(acknowledged.clone()).into_iter().flat_map(PacketNumber::each) {
                 let entry = &self.entries[(number - self.first) as usize];
-                if let Some(since) = entry.missing_since.filter(|_| entry.in_flight) {
+                if let Some(since) = entry.missing_since {
                     let is_passed = self.is_passed(number, entry.dscp);
                     let window = if is_passed { &mut self.reordering } else { &mut self.overtaking };
                     window.on_late(now.since(since));
@@ -461,6 +476,7 @@ impl SentPackets {
     }
 
     fn forget_concluded(&mut self) {
+        let before = self.first;
         while self.entries.front().is_some_and(|entry| !entry.in_flight) {
             if let Some(entry) = self.entries.pop_front().filter(|entry| entry.ack_eliciting)
                 && (entry.acknowledged || self.first >= self.cut_off_to)
@@ -469,6 +485,7 @@ impl SentPackets {
             }
             self.first = self.first.next();
         }
+        self.concluded.remove(before..self.first);
     }
 
     /// How a packet left that is still recorded; once only, for who reports when it arrived.

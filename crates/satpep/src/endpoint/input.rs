@@ -115,7 +115,7 @@ impl<P: Payload> Endpoint<P> {
         self.on_path_news(now, id, from);
         self.on_congestion(now, id);
         self.learn(now, id);
-        self.refresh(now, id);
+        self.touch(now, id);
     }
 
     fn on_authentic(&mut self, now: Instant, id: PeerId, packet: &AcceptedPacket, frames: &[u8], elided: usize) {
@@ -245,6 +245,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
+        self.take_news();
         self.take_trace(id);
         let peer = &mut self.peers[id.index()];
         peer.candidates.clear();

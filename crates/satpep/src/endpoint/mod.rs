@@ -155,6 +155,8 @@ pub struct Endpoint<P: Payload = Stored> {
     /// The peer to which the path is being surveyed.
     surveyed: Option<PeerId>,
     timers: BTreeSet<(Instant, PeerId)>,
+    /// A peer whose news have yet to be taken, since when.
+    touched: Option<(PeerId, Instant)>,
     events: VecDeque<Event>,
     /// Keys to give away.
     logged_keys: VecDeque<LoggedKey>,
@@ -168,9 +170,8 @@ pub struct Endpoint<P: Payload = Stored> {
     stats: EndpointStats,
 }
 
-/// What has arrived waits for this part of a round trip at most, and no longer than this; for less than this it is not worth it.
+/// What has arrived waits for this part of a round trip at most, and no longer than a burst; for less than this it is not worth it.
 const READING_PART: u64 = 16;
-const LONGEST_READING_STEP: Duration = Duration::from_millis(4);
 const LEAST_READING_STEP: Duration = Duration::from_millis(1);
 /// Timers may expire so much later, with the burst that is due then.
 const COARSE: Duration = Duration::from_millis(1);
@@ -201,7 +202,7 @@ impl Endpoint<Stored> {
         match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {
             Some(session) => {
                 let result = session.write_with(id, read);
-                self.refresh(now, id.peer);
+                self.touch(now, id.peer);
                 result
             }
             None => read(&mut []),
@@ -257,6 +258,7 @@ impl<P: Payload> Endpoint<P> {
             path_outbox: VecDeque::new(),
             surveyed: None,
             timers: BTreeSet::new(),
+            touched: None,
             events: VecDeque::new(),
             logged_keys: VecDeque::new(),
             trace: VecDeque::new(),
@@ -349,6 +351,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.take_news();
         if self.cookies_rotate_at <= now {
             self.cookies_rotate_at = now + cookies::COOKIE_LIFE;
             self.cookies.rotate(&mut self.random);
@@ -390,7 +393,7 @@ impl<P: Payload> Endpoint<P> {
     /// [`poll_transmit`](Self::poll_transmit). A time in the past means at once.
     pub fn next_timeout(&self) -> Option<Instant> {
         let queues = [!self.outbox.is_empty(), !self.path_outbox.is_empty(), !self.urgent.is_empty()];
-        if queues.contains(&true) || !self.working.is_empty() {
+        if queues.contains(&true) || !self.working.is_empty() || self.touched.is_some() {
             return Some(Instant::ZERO);
         }
         let paced = (!self.scheduler.is_empty() || !self.idle.is_empty()).then(|| self.pacer.next());
@@ -408,12 +411,14 @@ impl<P: Payload> Endpoint<P> {
     /// coming: a small part of a round trip, and nothing where that is short. No session is harmed by as much.
     pub fn reading_step(&self) -> Duration {
         let sessions = self.peers.iter().filter_map(|peer| peer.session.as_ref());
-        let step = sessions.map(|session| session.rtt() / READING_PART).min().unwrap_or(Duration::ZERO);
-        if step < LEAST_READING_STEP { Duration::ZERO } else { step.min(LONGEST_READING_STEP) }
+        let rtt = sessions.map(|session| session.rtt()).min().unwrap_or(Duration::ZERO);
+        let step = rtt / READING_PART;
+        if step < LEAST_READING_STEP { Duration::ZERO } else { step.min(Pacer::longest_burst(rtt)) }
     }
 
     /// The next piece of news.
     pub fn poll_event(&mut self) -> Option<Event> {
+        self.take_news();
         while let Some(event) = self.events.pop_front() {
             if let Some(event) = self.for_driver(event) {
                 return Some(event);
@@ -595,7 +600,7 @@ impl<P: Payload> Endpoint<P> {
         self.lend_memory(id.peer);
         let session = self.peers.get_mut(id.peer.index())?.session.as_mut()?;
         let result = act(session);
-        self.refresh(now, id.peer);
+        self.touch(now, id.peer);
         Some(result)
     }
 
@@ -609,20 +614,48 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
+    /// Something has happened to a peer's session. Much may before the driver asks what follows: it is worked out once.
+    fn touch(&mut self, now: Instant, id: PeerId) {
+        if self.touched.is_some_and(|(touched, _)| touched != id) {
+            self.take_news();
+        }
+        self.touched = Some((id, now));
+        self.collect_events(now, id);
+    }
+
+    /// Takes over what a peer's session reports.
+    fn collect_events(&mut self, now: Instant, id: PeerId) {
+        let mut came_up = false;
+        if let Some(session) = self.peers.get_mut(id.index()).and_then(|peer| peer.session.as_mut()) {
+            while let Some(event) = session.poll_event() {
+                came_up |= matches!(event, Event::PeerUp(_));
+                self.events.push_back(event);
+            }
+        }
+        if came_up {
+            self.consider_start_probe(now, id);
+        }
+    }
+
+    /// Works out what follows from what has happened to a peer's session.
+    fn take_news(&mut self) {
+        if let Some((id, at)) = self.touched.take()
+            && self.peers.get(id.index()).is_some()
+        {
+            self.refresh(at, id);
+        }
+    }
+
     /// Takes a peer's news, and puts it where what it has to send and its next timer say.
     fn refresh(&mut self, now: Instant, id: PeerId) {
         if self.config.trace {
             self.collect_trace(now, id);
         }
+        self.collect_events(now, id);
         let peer = &mut self.peers[id.index()];
         let within_cap = peer.is_within_cap(now);
-        let mut came_up = false;
         if let Some(session) = &mut peer.session {
             session.charge(&mut self.receive_memory, &mut self.send_memory);
-            while let Some(event) = session.poll_event() {
-                came_up |= matches!(event, Event::PeerUp(_));
-                self.events.push_back(event);
-            }
             if session.has_urgent() && !std::mem::replace(&mut peer.urgent_queued, true) {
                 self.urgent.push_back(id);
             }
@@ -633,9 +666,6 @@ impl<P: Payload> Endpoint<P> {
             if session.has_idle(now) && within_cap && !leaves && !std::mem::replace(&mut peer.idle_queued, true) {
                 self.idle.push_back(id);
             }
-        }
-        if came_up {
-            self.consider_start_probe(now, id);
         }
         let peer = &mut self.peers[id.index()];
         if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {

@@ -69,6 +69,7 @@ impl<P: Payload> Endpoint<P> {
     /// configured MTU at least; with more room, several leave at once. Of [`Elided`](crate::Elided) datagrams only the
     /// heads are written: [`Transmit::elided`] finds them.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        self.take_news();
         if let Some((to, datagram)) = self.outbox.pop_front() {
             buffer[..datagram.len()].copy_from_slice(&datagram);
             let size = datagram.len();
@@ -195,6 +196,9 @@ impl<P: Payload> Endpoint<P> {
 
     /// Datagrams of one size and marking to one peer, as many as the pace, the peer's quantum and the buffer allow.
     fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
+        if let Some(session) = &self.peers[id.index()].session {
+            self.pacer.set_rtt(session.rtt());
+        }
         let at = self.advance_train(now, id);
         let first = fill_datagram(&mut self.peers[id.index()], at, buffer, Urgency::Paced, usize::MAX)?;
         let mut transmit = self.sent(now, Some(id), first);
@@ -295,7 +299,7 @@ impl<P: Payload> Endpoint<P> {
             if let Some(session) = &peer.session {
                 peer.brake.on_sent(now, ip_bytes, session.rtt(), self.pacer.rate());
             }
-            self.refresh(now, id);
+            self.touch(now, id);
         }
         transmit
     }

@@ -3,7 +3,8 @@
 use super::code::{PaddedSymbols, checksum};
 use super::decode::Decoding;
 use super::symbol::{
-    CHECKSUM, HEADROOM, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, RepairSymbol, SourceBlock, SourceSymbol, source_symbol,
+    CHECKSUM, HEADROOM, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, RepairSymbol, SourceBlock, SourceSymbol,
+    source_symbol,
 };
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
@@ -320,8 +321,8 @@ fn canonical<P: Payload>(frames: &[u8], elided: usize, scratch: &mut Vec<u8>) ->
 mod tests {
     use super::*;
     use crate::payload::Stored;
-    use crate::repair::code::encode;
     use crate::repair::WORK_STEP;
+    use crate::repair::code::encode;
     use crate::stream::{StreamNumber, StreamOffset};
     use proptest::prelude::*;
 
@@ -408,10 +409,10 @@ mod tests {
         // 1 Gbit/s over 600 ms, and the first packet of the flight is lost.
         let (in_flight, stride) = (51_000, 50);
         let mut decoder = Decoder::<Stored>::new(1 << 24);
-        (1..in_flight).for_each(|number| decoder.remember(PacketNumber::new(number), &packet(0)[..40], 0, true));
+        (1..in_flight).for_each(|number| decoder.remember(PacketNumber::new(number), &packet(0), 0, true));
         let count = (in_flight / stride) as usize;
         let shape = SourceBlock { first: PacketNumber::ZERO, count, stride: stride as usize, repair_symbols: 1 };
-        let symbols = vec![canonical::<Stored>(&packet(0)[..40], 0, &mut Vec::new()); count];
+        let symbols = vec![canonical::<Stored>(&packet(0), 0, &mut Vec::new()); count];
         let recovered = take_in(&mut decoder, encode(shape, symbols.iter()).swap_remove(0));
         assert_eq!(recovered.len(), 1);
     }

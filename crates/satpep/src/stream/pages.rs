@@ -47,7 +47,12 @@ struct Part {
 
 impl Part {
     fn new(pool: &mut PagePool, range: &Range<usize>) -> Self {
-        let bytes = pool.take(size_for(range.len()));
+        Self::with_size(pool, range, size_for(range.len()))
+    }
+
+    /// One of `size` bytes, which hold `range`.
+    fn with_size(pool: &mut PagePool, range: &Range<usize>, size: usize) -> Self {
+        let bytes = pool.take(size);
         Self { from: range.start.min(PAGE - bytes.len()), bytes }
     }
 
@@ -105,8 +110,11 @@ impl Stored {
 
     /// The part of a page that is `range`, to be written.
     fn part(&mut self, pool: &mut PagePool, index: u64, range: Range<usize>) -> &mut [u8] {
+        // What goes on from one page to the next fills that as well.
+        let goes_on = index > self.first && !self.pages.is_empty();
         let place = self.place(index);
         let part = match place.take() {
+            None if goes_on => Part::with_size(pool, &range, PAGE),
             None => Part::new(pool, &range),
             Some(part) => {
                 let there = part.range();
@@ -264,7 +272,7 @@ mod tests {
         let mut stored = Stored::default();
         let bytes: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
         stored.write(&mut pool, at(0), &bytes);
-        assert_eq!(kept(&stored), (3 * PAGE + SIZES[1], 4));
+        assert_eq!(kept(&stored), (4 * PAGE, 4));
         // Across the end of a page, too.
         for end in [3 * PAGE + 10, bytes.len()] {
             stored.release(&mut pool, at(end as u64 - 100), at(end as u64));
