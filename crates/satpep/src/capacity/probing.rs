@@ -268,7 +268,12 @@ impl Learner {
             if rate > Self::AT_ONCE * self.rate {
                 self.rate *= self.belief.confidence;
             }
-            self.raise_to(now, rate, Some(found));
+            // The first train is short, and on a fast link as long as its noise: what it finds near the prior confirms that.
+            let is_confirmed = (rate / self.rate - 1.0).abs() < noise.min(Self::AT_ONCE - 1.0);
+            match is_confirmed {
+                true => self.raise_to(now, self.rate, None),
+                false => self.raise_to(now, rate, Some(found)),
+            }
         } else if rate > self.rate * (1.0 + tolerance)
             && now - self.lowered_at > 1.2 * self.rtt.smoothed + 0.1
             && both(&|rate| rate > self.rate * (1.0 + tolerance / 2.0))
@@ -567,5 +572,42 @@ impl Learner {
             self.probing.usual += weight * (lossiness.mean.min(Probing::MOST_USUAL) - self.probing.usual);
             self.probing.measured += packets;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::prior::Prior;
+    use super::super::trains::Plan;
+    use super::*;
+    use crate::event::PeerId;
+    use crate::packet_number::PacketNumber;
+    use units::{Duration, Rate};
+
+    const PEER: PeerId = PeerId(0);
+
+    /// What is believed of a link of `bps` after a first train of 16 packets that arrived at `times` its rate.
+    fn after_first_train(bps: f64, times: f64) -> f64 {
+        let prior = Prior::Configured(Rate::from_bps(bps as u64));
+        let mut link = Learner::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
+        let rate = bps / 8.0;
+        link.trains.begin(1.0, PEER, PacketNumber::ZERO, Plan { count: 16, rate: 64.0 * rate });
+        for k in 0..16 {
+            assert!(link.trains.advance(PEER, PacketNumber::new(k)));
+            link.trains.on_sent(1500, rate);
+            let position = 1500.0 * (k + 1) as f64;
+            link.trains.on_stamp(PEER, PacketNumber::new(k), position, 1.3 + position / (times * rate));
+        }
+        assert!(link.trains.conclude(1.6, PEER, PacketNumber::new(16), 0.6));
+        link.on_trains(1.6);
+        link.rate / rate
+    }
+
+    #[test]
+    fn a_first_train_that_is_as_short_as_the_noise_confirms_a_prior_near_by() {
+        // Sixteen packets take 1 ms at 200 Mbit/s: hosts that take in arrivals in clumps shorten that.
+        assert_eq!(after_first_train(200e6, 1.2), 1.0);
+        assert!((after_first_train(200e6, 0.5) - 0.5).abs() < 0.01, "the prior was twice too much");
+        assert!((after_first_train(6e6, 1.2) - 1.2).abs() < 0.01, "there they take 32 ms");
     }
 }
