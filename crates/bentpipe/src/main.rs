@@ -15,6 +15,10 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use output::Output;
 use std::process::ExitCode;
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// bentpipe makes TCP run at the speed of a satellite link: a gateway at each end of the link splits TCP connections and
 /// carries them over a transport that knows the link's capacity and repairs losses
 #[derive(Parser)]

@@ -117,12 +117,14 @@ impl Udp {
         match self.send_at_once(head, contents) {
             // The interface's driver, or what transforms its packets, cannot take a batch apart (udp(7)).
             Err(error) if is_batch && matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {
+                self.send_singly(head, contents, &mut 0)?;
+                // It takes them one by one: they were not refused for anything else.
                 self.longest_batch.set(1);
                 tracing::warn!(
                     "the system does not take batches of datagrams (GSO): they are sent one by one from now on, at a cost of \
                      processor time"
                 );
-                self.send_singly(head, contents, &mut 0)
+                Ok(())
             }
             result => result,
         }

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod asymmetric;
+mod batches;
 mod claims;
 mod classes;
 mod congestion;

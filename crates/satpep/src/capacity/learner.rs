@@ -34,6 +34,9 @@ pub(super) struct Learner {
     pub(super) why: EstimateSource,
     /// No train and no queue has answered yet.
     pub(super) is_guess: bool,
+    /// What the only train so far has found, if it is much less than the prior, and until when that bounds what is sent: a stall of a
+    /// host makes a train look slow.
+    pub(super) doubted: Option<(f64, f64)>,
     pub(super) rtt: RoundTrip,
     pub(super) trains: Trains,
     next_train: f64,
@@ -167,6 +170,7 @@ impl Learner {
             rate: belief.rate,
             why: EstimateSource::Prior,
             is_guess: true,
+            doubted: None,
             rtt: RoundTrip { smoothed: rtt, variation: rtt / 8.0 },
             trains: Trains::default(),
             next_train: 0.0,
@@ -279,12 +283,8 @@ impl Learner {
             return rate;
         }
         if self.is_guess {
-            let most = Self::UNPROVEN.max(self.belief.rate * self.rtt.smoothed * Self::UNPROVEN_ROUNDS);
-            let pace = self.rate * self.belief.confidence;
-            let unproven = self.position - self.silence.reported();
-            let is_limited = unproven > most && self.parts.has(EstimatorPart::StartLimit);
-            let limit = if is_limited { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
-            return pace.min(limit) * 0.99;
+            let doubted = self.doubted.filter(|(_, until)| now < *until).map_or(f64::MAX, |(found, _)| found);
+            return self.guessed_pace().min(doubted);
         }
         if self.is_quiet(now) {
             return self.rate * Silence::QUIET_PACE;
@@ -299,6 +299,16 @@ impl Learner {
             return self.rate * (1.0 + self.push.share);
         }
         self.rate * Self::FOLLOW
+    }
+
+    /// Bytes per second to send before any train or queue has answered.
+    fn guessed_pace(&self) -> f64 {
+        let most = Self::UNPROVEN.max(self.belief.rate * self.rtt.smoothed * Self::UNPROVEN_ROUNDS);
+        let pace = self.rate * self.belief.confidence;
+        let unproven = self.position - self.silence.reported();
+        let is_limited = unproven > most && self.parts.has(EstimatorPart::StartLimit);
+        let limit = if is_limited { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
+        pace.min(limit) * 0.99
     }
 
     /// Whether more than the estimate is sent while no queue forms.
@@ -330,8 +340,8 @@ impl Learner {
             // On a path that is narrower than the link a train waits for longer than the pace makes up for.
             if self.narrowest().is_some() { count.min(Self::NARROW_PACKETS) } else { count }
         };
-        let multiple = if self.is_guess { Self::FIRST_TRAIN } else { Self::TRAIN };
-        Some(Plan { count: count as u32, rate: self.pace(now) * multiple })
+        let rate = if self.is_guess { self.guessed_pace() * Self::FIRST_TRAIN } else { self.pace(now) * Self::TRAIN };
+        Some(Plan { count: count as u32, rate })
     }
 
     /// Begins a train with packet `number` of `peer` if it is time for one and enough waits to be sent.
@@ -465,6 +475,7 @@ impl Learner {
     /// The link has answered: the prior is no longer all there is.
     pub(super) fn end_guess(&mut self) {
         self.is_guess = false;
+        self.doubted = None;
     }
 
     /// From here on losses count, and points too.

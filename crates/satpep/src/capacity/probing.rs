@@ -231,6 +231,8 @@ impl Learner {
     const LEAST_OURS: f64 = 0.2;
     /// Trains that were spaced out at up to this multiple of the estimate are believed to be the link's doing.
     const SURE: f64 = 12.0;
+    /// Seconds for which a host stalls now and then.
+    const STALL: f64 = 0.012;
     /// What trains find has to differ from the estimate by.
     const TOLERANCE: f64 = 0.06;
 
@@ -250,7 +252,8 @@ impl Learner {
             return self.on_lower_bound(now, median(&mut lower));
         }
         let mut found: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.found).collect();
-        let found = median(&mut found);
+        // A stall makes a train look slow, and nothing makes it look much faster than the link.
+        let found = if self.is_guess { found.iter().copied().fold(0.0, f64::max) } else { median(&mut found) };
         let mut spans: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.span).collect();
         let noise = 1.2 * self.noise / median(&mut spans) / (dispersed.len() as f64 / 2.0).sqrt();
         let tolerance = Self::TOLERANCE.max(noise);
@@ -261,6 +264,13 @@ impl Learner {
         let rate = found * self.ours;
         let both = |agrees: &dyn Fn(f64) -> bool| dispersed.iter().rev().take(2).all(|r| agrees(r.found * self.ours));
         if self.is_guess {
+            let believed = self.rate * self.belief.confidence;
+            let late_by = median(&mut spans) * (1.0 - found / believed);
+            let is_doubtful = rate * Self::AT_ONCE < believed && late_by < Self::STALL;
+            if is_doubtful && self.doubted.is_none_or(|(_, until)| now >= until) {
+                self.doubted = Some((rate, now + 2.0 * self.rtt.smoothed + 1.0));
+                return;
+            }
             self.end_guess();
             self.points.clear();
             self.trains.forget_results();
@@ -586,28 +596,40 @@ mod tests {
 
     const PEER: PeerId = PeerId(0);
 
-    /// What is believed of a link of `bps` after a first train of 16 packets that arrived at `times` its rate.
-    fn after_first_train(bps: f64, times: f64) -> f64 {
+    /// What is believed of a link of `bps`, and the pace there, after first trains of 16 packets that arrived at `times` its rate.
+    fn after_first_trains(bps: f64, times: &[f64]) -> [f64; 2] {
         let prior = Prior::Configured(Rate::from_bps(bps as u64));
         let mut link = Learner::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
-        let rate = bps / 8.0;
-        link.trains.begin(1.0, PEER, PacketNumber::ZERO, Plan { count: 16, rate: 64.0 * rate });
-        for k in 0..16 {
-            assert!(link.trains.advance(PEER, PacketNumber::new(k)));
-            link.trains.on_sent(1500, rate);
-            let position = 1500.0 * (k + 1) as f64;
-            link.trains.on_stamp(PEER, PacketNumber::new(k), position, 1.3 + position / (times * rate));
+        let (rate, mut now) = (bps / 8.0, 1.6);
+        for (train, times) in (0..).zip(times) {
+            let first = PacketNumber::new(train * 16);
+            link.trains.begin(now - 0.6, PEER, first, Plan { count: 16, rate: 64.0 * rate });
+            for k in 0..16 {
+                assert!(link.trains.advance(PEER, first + k));
+                link.trains.on_sent(1500, rate);
+                let position = 1500.0 * (k + 1) as f64;
+                link.trains.on_stamp(PEER, first + k, position, now - 0.3 + position / (times * rate));
+            }
+            assert!(link.trains.conclude(now, PEER, first + 16, 0.6));
+            link.on_trains(now);
+            now += 0.15;
         }
-        assert!(link.trains.conclude(1.6, PEER, PacketNumber::new(16), 0.6));
-        link.on_trains(1.6);
-        link.rate / rate
+        [link.rate / rate, link.pace(now) / rate]
     }
 
     #[test]
     fn a_first_train_that_is_as_short_as_the_noise_confirms_a_prior_near_by() {
         // Sixteen packets take 1 ms at 200 Mbit/s: hosts that take in arrivals in clumps shorten that.
-        assert_eq!(after_first_train(200e6, 1.2), 1.0);
-        assert!((after_first_train(200e6, 0.5) - 0.5).abs() < 0.01, "the prior was twice too much");
-        assert!((after_first_train(6e6, 1.2) - 1.2).abs() < 0.01, "there they take 32 ms");
+        assert_eq!(after_first_trains(200e6, &[1.2])[0], 1.0);
+        assert!((after_first_trains(6e6, &[1.2])[0] - 1.2).abs() < 0.01, "there they take 32 ms");
+    }
+
+    #[test]
+    fn a_train_in_which_a_host_stalls_does_not_undo_a_prior() {
+        let [rate, pace] = after_first_trains(200e6, &[0.1]);
+        assert!(rate == 1.0 && pace < 0.11, "{rate}, {pace}: it waits for a second train");
+        assert_eq!(after_first_trains(200e6, &[0.1, 0.98])[0], 1.0);
+        let [rate, _] = after_first_trains(200e6, &[0.5, 0.52]);
+        assert!((rate - 0.52).abs() < 0.01, "{rate}: the prior was twice too much");
     }
 }

@@ -15,6 +15,9 @@ use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
 use peering::dscp::Dscp;
 use units::Instant;
 
+/// Datagrams that leave at once at most: as many as any kernel cuts from one batch (UDP_SEGMENT), however small they are.
+const MOST_IN_BATCH: usize = 64;
+
 /// The peers as the scheduler sees them.
 struct PeerFlows<'a, P: Payload> {
     peers: &'a mut Peers<P>,
@@ -203,7 +206,8 @@ impl<P: Payload> Endpoint<P> {
         let first = fill_datagram(&mut self.peers[id.index()], at, buffer, Urgency::Paced, usize::MAX)?;
         let mut transmit = self.sent(now, Some(id), first);
         let segment_size = transmit.segment_size;
-        while self.pacer.may_go_on(now) && buffer.len() - transmit.size >= segment_size {
+        let most = buffer.len().min(segment_size * MOST_IN_BATCH);
+        while self.pacer.may_go_on(now) && most - transmit.size >= segment_size {
             if self.next_peer(now) != Some(id) {
                 break;
             }
