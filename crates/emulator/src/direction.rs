@@ -42,6 +42,7 @@ pub(crate) struct Direction {
     start: Instant,
     /// The latest time that the link has seen.
     now: Instant,
+    emptied: Emptied,
     /// How many packets came.
     arrivals: u64,
     /// The outcome of packets since the log took it; `None` without a log.
@@ -66,6 +67,18 @@ pub(crate) struct Facts {
     transit: Histogram<u64>,
 }
 
+/// When no more frames waited to be received: what is received later arrived after that.
+#[derive(Debug, Clone, Copy)]
+struct Emptied(Instant);
+
+impl Emptied {
+    /// When a frame arrived that is received at `now` and by the system clock has `waited` so long. That clock may have been set
+    /// meanwhile.
+    fn arrival(self, now: Instant, waited: Duration) -> Instant {
+        now.before(waited).max(self.0).min(now)
+    }
+}
+
 impl Direction {
     pub(crate) fn new(start: Instant, config: &PathModel, memory_limit: Bytes) -> Result<Self, PathError> {
         Ok(Self {
@@ -79,10 +92,16 @@ impl Direction {
             refused_trains: 0,
             start,
             now: start,
+            emptied: Emptied(start),
             arrivals: 0,
             records: None,
             facts: Facts::new(),
         })
+    }
+
+    /// At `now` no more frames waited to be received.
+    pub(crate) fn on_emptied(&mut self, now: Instant) {
+        self.emptied = Emptied(now);
     }
 
     /// Takes one frame, received at `now`, which the batch could not hold if it is `None`.
@@ -92,7 +111,7 @@ impl Direction {
             self.facts.unsupported += 1;
             return;
         };
-        let arrival = now.before(waited);
+        let arrival = self.emptied.arrival(now, waited);
         let is_exempt = headers::is_address_resolution(frame, layer);
         let cut = segment(offload, frame, layer, pool, |pool, frame| {
             if is_exempt {
@@ -338,5 +357,23 @@ impl Facts {
             transit_us: Transit::from_histogram(&self.transit),
             terminals: self.terminals.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_clock_that_is_set_does_not_move_arrivals_far() {
+        let at = |micros: u64| Instant::from_nanos(1_000_000_000 + micros * 1000);
+        let emptied = Emptied(at(100));
+        assert_eq!(emptied.arrival(at(150), Duration::from_micros(20)), at(130));
+        assert_eq!(
+            emptied.arrival(at(150), Duration::from_secs(3600)),
+            at(100),
+            "the clock was set forward by an hour"
+        );
+        assert_eq!(emptied.arrival(at(150), Duration::ZERO), at(150), "it was set back");
     }
 }

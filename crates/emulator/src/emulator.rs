@@ -9,7 +9,7 @@ use crate::headers;
 use crate::path::{PathModel, terminals};
 use crate::rest::Rest;
 use crate::terminal::PathError;
-use kernel::packet::{OffloadHeader, PacketSocket, ReceiveBatch};
+use kernel::packet::{BATCH, OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};
 use link::dama::Sample;
@@ -209,7 +209,11 @@ impl Emulator {
     /// Receives one batch from port `index`; what is still waiting then has its turn in the next round.
     fn receive(&mut self, index: usize) {
         let Self { ports, directions, pool, batch, .. } = self;
-        match ports[index].receive(batch) {
+        let before = clock::now();
+        let received = ports[index].receive(batch);
+        // All that had arrived before is in the batch.
+        let is_empty_after = received.as_ref().is_ok_and(|received| *received < BATCH);
+        match received {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => directions[index].count_unsupported(),
             // The interface went down; it may come up again. Whether it is gone for good is seen when inspecting it.
@@ -224,6 +228,9 @@ impl Emulator {
             if is_long {
                 depart(directions, ports, pool);
             }
+        }
+        if is_empty_after {
+            directions[index].on_emptied(before);
         }
     }
 

@@ -212,7 +212,7 @@ impl Learner {
         self.points.clear();
         self.trains.forget_results();
         self.probing.abandon();
-        self.raised_by = None;
+        (self.raised_by, self.doubted) = (None, None);
         (self.ours, self.carried) = (1.0, None);
     }
 

@@ -155,7 +155,7 @@ pub struct Endpoint<P: Payload = Stored> {
     /// The peer to which the path is being surveyed.
     surveyed: Option<PeerId>,
     timers: BTreeSet<(Instant, PeerId)>,
-    /// A peer whose news have yet to be taken, since when.
+    /// The peer to whose session something has happened, and when, if what follows is not worked out yet.
     touched: Option<(PeerId, Instant)>,
     events: VecDeque<Event>,
     /// Keys to give away.
@@ -351,7 +351,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.take_news();
+        self.settle_touched();
         if self.cookies_rotate_at <= now {
             self.cookies_rotate_at = now + cookies::COOKIE_LIFE;
             self.cookies.rotate(&mut self.random);
@@ -418,7 +418,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// The next piece of news.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.take_news();
+        self.settle_touched();
         while let Some(event) = self.events.pop_front() {
             if let Some(event) = self.for_driver(event) {
                 return Some(event);
@@ -617,7 +617,7 @@ impl<P: Payload> Endpoint<P> {
     /// Something has happened to a peer's session. Much may before the driver asks what follows: it is worked out once.
     fn touch(&mut self, now: Instant, id: PeerId) {
         if self.touched.is_some_and(|(touched, _)| touched != id) {
-            self.take_news();
+            self.settle_touched();
         }
         self.touched = Some((id, now));
         self.collect_events(now, id);
@@ -638,7 +638,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Works out what follows from what has happened to a peer's session.
-    fn take_news(&mut self) {
+    fn settle_touched(&mut self) {
         if let Some((id, at)) = self.touched.take()
             && self.peers.get(id.index()).is_some()
         {

@@ -72,7 +72,7 @@ impl<P: Payload> Endpoint<P> {
     /// configured MTU at least; with more room, several leave at once. Of [`Elided`](crate::Elided) datagrams only the
     /// heads are written: [`Transmit::elided`] finds them.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
-        self.take_news();
+        self.settle_touched();
         if let Some((to, datagram)) = self.outbox.pop_front() {
             buffer[..datagram.len()].copy_from_slice(&datagram);
             let size = datagram.len();
