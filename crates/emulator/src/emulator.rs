@@ -28,7 +28,7 @@ pub struct Config {
     pub down: PathModel,
     /// How long before a departure the thread stops sleeping and watches the clock instead: less lateness for more
     /// processor time. Zero never spins; 80 µs covers most late wake-ups. At high rates it takes four fifths of a processor:
-    /// it sleeps for the rest, lest the kernel stop it for longer.
+    /// if it did not sleep for the rest, the kernel would stop it for longer.
     pub spin: Duration,
     /// How many bytes of packets each direction may hold, in its queue and on the way; what comes on top is dropped.
     pub memory: Bytes,

@@ -43,7 +43,7 @@ pub use tcp::TcpSettings;
 pub use updates::UpdateSettings;
 pub use web::WebSettings;
 
-/// Where gateways keep what they remember, unless they are told otherwise.
+/// Where gateways keep what they remember, unless that is configured.
 const STATE: &str = "/var/lib/bentpipe/gateway";
 
 /// All settings of a gateway, checked.

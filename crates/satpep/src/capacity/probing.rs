@@ -280,10 +280,8 @@ impl Learner {
             }
             // The first train is short, and on a fast link as long as its noise: what it finds near the prior confirms that.
             let is_confirmed = (rate / self.rate - 1.0).abs() < noise.min(Self::AT_ONCE - 1.0);
-            match is_confirmed {
-                true => self.raise_to(now, self.rate, None),
-                false => self.raise_to(now, rate, Some(found)),
-            }
+            let (rate, found) = if is_confirmed { (self.rate, None) } else { (rate, Some(found)) };
+            self.raise_to(now, rate, found);
         } else if rate > self.rate * (1.0 + tolerance)
             && now - self.lowered_at > 1.2 * self.rtt.smoothed + 0.1
             && both(&|rate| rate > self.rate * (1.0 + tolerance / 2.0))

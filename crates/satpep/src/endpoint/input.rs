@@ -245,7 +245,6 @@ impl<P: Payload> Endpoint<P> {
     }
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
-        self.settle_touched();
         self.take_trace(id);
         let peer = &mut self.peers[id.index()];
         peer.candidates.clear();
