@@ -14,6 +14,8 @@
 #define WINDOWS_BUFFERED 4
 /* Windows of so many segments are large. */
 #define SMALL 100
+/* What late timers have kept back, up to an eighth of the window, leaves at 9/8 of the rate. */
+#define FASTER(rate) ((rate) + ((rate) >> 3))
 /* The window is full from 7/8 on, and until it is less than half full. */
 #define FULL(window) ((window) - ((window) >> 3))
 #define STILL_FULL(window) ((window) >> 1)
@@ -209,6 +211,8 @@ NOINLINE void follow_link(struct tcp_sock *tp, __u32 next)
 	/* A window leaves in a round trip. Those that have not filled theirs do so together at the link's rate, for which those with
 	 * full ones make way: a short answer does not wait for a round trip to end. */
 	pace = window * mss * USEC_PER_SEC / rtt;
+	if (use == FULL_WINDOW && flight < window && flight >= FULL(window))
+		pace = FASTER(pace);
 	if (use != FULL_WINDOW && !link->sessions) {
 		all /= others.connections[GROWING] + 1;
 		pace = all > pace ? all : pace;
