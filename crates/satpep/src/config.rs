@@ -175,12 +175,27 @@ impl EndpointConfig {
 
     /// The receive pool of a session.
     pub(crate) fn receive_pool(&self) -> u64 {
-        self.receive_memory.map_or((4 * self.receive_bdp()).max(32 << 20), Bytes::as_u64)
+        self.receive_memory.map_or(Self::pool(self.receive_bdp()), Bytes::as_u64)
+    }
+
+    /// The receive pool of a session in which up to `most` bytes arrived in a round trip.
+    pub(crate) fn grown_receive_pool(&self, most: u64) -> u64 {
+        if self.receive_memory.is_some() { self.receive_pool() } else { self.receive_pool().max(Self::pool(most)) }
     }
 
     /// Memory for data written and not yet acknowledged, per session.
     pub(crate) fn send_pool(&self) -> u64 {
-        (4 * self.capacity.bytes_in(self.rtt).as_u64()).max(32 << 20)
+        self.grown_send_pool(self.capacity, self.rtt)
+    }
+
+    /// The same where the link is thought to carry `capacity` now, and a round trip takes `rtt`.
+    pub(crate) fn grown_send_pool(&self, capacity: Rate, rtt: Duration) -> u64 {
+        Self::pool(capacity.max(self.capacity).bytes_in(rtt.max(self.rtt)).as_u64())
+    }
+
+    /// Memory for four BDP: one in flight, one whose repeats are in flight, and as much again while those are lost, too.
+    fn pool(bdp: u64) -> u64 {
+        bdp.saturating_mul(4).max(32 << 20)
     }
 
     /// How far apart the peer's acknowledgements may leave where its link is thin, which they take a share of.

@@ -10,7 +10,7 @@
 #[derive(Debug)]
 pub(crate) struct Memory {
     limit: Option<u64>,
-    /// What a session may hold at most.
+    /// What a session holds at most, unless it has use for more.
     most: u64,
     peers: u64,
     /// Reserved for each peer.
@@ -58,12 +58,12 @@ impl Memory {
         self.reserve
     }
 
-    /// What a session may hold now.
-    pub(crate) fn allowance(&self, holding: &Holding) -> u64 {
-        let Some(limit) = self.limit else { return self.most };
+    /// What a session may hold now that has use for `wanted` bytes.
+    pub(crate) fn allowance(&self, holding: &Holding, wanted: u64) -> u64 {
+        let Some(limit) = self.limit else { return wanted };
         let shared = limit.saturating_sub(self.reserve.saturating_mul(self.peers));
         let free = (shared + holding.beyond).saturating_sub(self.beyond);
-        (self.reserve + free / 2).min(self.most)
+        (self.reserve + free / 2).min(wanted)
     }
 
     /// A session holds `held` now.
@@ -96,9 +96,9 @@ mod tests {
         (memory, (0..peers).map(|_| Holding::default()).collect())
     }
 
-    /// Has the session take all that it may.
+    /// Has the session, which has use for more than most have, take all that it may.
     fn take(memory: &mut Memory, holding: &mut Holding) -> u64 {
-        let most = memory.allowance(holding).max(holding.held);
+        let most = memory.allowance(holding, 48 << 20).max(holding.held);
         memory.update(holding, most);
         most
     }
@@ -107,7 +107,7 @@ mod tests {
     fn without_a_limit_each_session_may_hold_its_most() {
         let mut memory = Memory::new(None, 1 << 20);
         (0..1000).for_each(|_| memory.add_peer());
-        assert_eq!((memory.reserve(), memory.allowance(&Holding::default())), (1 << 20, 1 << 20));
+        assert_eq!((memory.reserve(), memory.allowance(&Holding::default(), 1 << 20)), (1 << 20, 1 << 20));
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
         // All want more than there is, and who holds more than it may gives back as it consumes.
         for _ in 0..1000 {
             for holding in &mut holdings {
-                let next = (9 * holding.held + memory.allowance(holding)) / 10;
+                let next = (9 * holding.held + memory.allowance(holding, 32 << 20)) / 10;
                 memory.update(holding, next);
             }
         }

@@ -14,6 +14,7 @@ mod lifecycle;
 mod liveness;
 mod marking;
 mod membership;
+mod memory;
 mod model;
 mod model_based;
 mod mtu;

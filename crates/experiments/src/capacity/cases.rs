@@ -137,6 +137,9 @@ fn priors() -> Vec<Case> {
         prior("prior x 0.5", Prior::Times(0.5), Targets::share(0.96)),
         prior("prior x 0.1", Prior::Times(0.1), Targets::share(0.88)),
         prior("no prior", Prior::Nothing, Targets::share(0.90)),
+        fast("200 Mbit/s, 600 ms, prior x 2", Prior::Times(2.0), 0.95),
+        fast("200 Mbit/s, 600 ms, prior x 0.1", Prior::Times(0.1), 0.88),
+        fast("200 Mbit/s, 600 ms, no prior", Prior::Nothing, 0.88),
     ]
 }
 
@@ -201,13 +204,31 @@ fn paths() -> Vec<Case> {
         Case { loss: 0.05, ..case("losses of 5 %", Targets::share(0.94)) },
     ];
     for burst in [30_000, 64_000] {
-        for (prior, times) in [("right", 1.0), ("x 2", 2.0), ("x 0.5", 0.5)] {
+        // Right is the policer's rate.
+        let times = |times: f64| Prior::Times(times * 4.0 / 6.0);
+        let priors = [
+            ("prior right", times(1.0)),
+            ("prior x 2", times(2.0)),
+            ("prior x 0.5", times(0.5)),
+            ("no prior", Prior::Nothing),
+        ];
+        for (name, prior) in priors {
             let link = Nature::Policed(Policer { rate: Rate::from_bps(4_000_000), burst: Bytes::new(burst) });
-            let name = format!("policer, {} kB, prior {prior}", burst / 1000);
+            let name = format!("policer, {} kB, {name}", burst / 1000);
             let targets = Targets { policed: Some(0.05), ..Targets::share(0.94) };
-            // Right is the policer's rate.
-            all.push(Case { link, prior: Prior::Times(times * 4.0 / 6.0), ..case(name, targets) });
+            all.push(Case { link, prior, ..case(name, targets) });
         }
+    }
+    // What a contract allows of a fast link.
+    for (burst, known, prior) in [
+        (30_000, "prior right", Prior::Times(0.1)),
+        (30_000, "no prior", Prior::Nothing),
+        (250_000, "prior right", Prior::Times(0.1)),
+        (250_000, "no prior", Prior::Nothing),
+    ] {
+        let link = Nature::Policed(Policer { rate: Rate::from_bps(20_000_000), burst: Bytes::new(burst) });
+        let name = format!("200 Mbit/s, 600 ms, policer at 20, {} kB, {known}", burst / 1000);
+        all.push(Case { link, size: 30 * MB, ..fast(&name, prior, 0.85) });
     }
     all
 }
@@ -216,12 +237,18 @@ fn hosts() -> Vec<Case> {
     let bunches = Nature::Bunches { each: Duration::from_millis(30) };
     vec![
         Case { stalls: true, ..case("ends stall for up to 10 ms", Targets::share(0.975)) },
+        Case { stalls: true, ..fast("200 Mbit/s, 600 ms, ends stall", Prior::Times(1.0), 0.9) },
         Case { link: bunches, ..case("ACKs in bunches of 30 ms", Targets::share(0.975)) },
         Case {
             beside: Beside::Requests,
             ..case("beside requests of 20 kB", Targets { requests_s: Some(0.04), ..Targets::share(0.95) })
         },
     ]
+}
+
+/// Of a fast link memory has to be found out, too, and a train passes in less time than a stall takes.
+fn fast(name: &str, prior: Prior, share: f64) -> Case {
+    Case { prior, size: 200 * MB, ..case(name, Targets::share(share)) }.over(200, 600)
 }
 
 fn neighbours() -> Vec<Case> {

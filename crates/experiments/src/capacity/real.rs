@@ -159,6 +159,7 @@ mod tests {
         let only: Vec<_> = all().into_iter().filter(|case| obstacle(case).is_some()).map(|case| case.name).collect();
         let expected = [
             "ends stall for up to 10 ms",
+            "200 Mbit/s, 600 ms, ends stall",
             "beside requests of 20 kB",
             "fair beside CUBIC",
             "fair beside BBR",

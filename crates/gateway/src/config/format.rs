@@ -231,7 +231,7 @@ pub struct Link {
     /// DSCP of packets between the gateways: that of the client whose data they carry, or one code point for all.
     #[schemars(extend("default" = "copy"))]
     pub dscp: Option<DscpPolicyEntry>,
-    /// Receive memory for each peer. By default 4 x receive_rate x rtt, at least 32 MiB.
+    /// Receive memory for each peer. By default 4 x receive_rate x rtt, at least 32 MiB, and more as more arrives.
     #[schemars(extend("x-least" = "64KiB", "x-most" = "64GiB", "x-example" = "4MB"))]
     pub receive_memory: Option<Size>,
     /// Longest interval between probes of an idle peer that has an address.

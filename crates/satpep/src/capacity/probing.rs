@@ -37,6 +37,8 @@ struct Experiment {
     lossiness: Lossiness,
     /// Trains were spaced out: the link has a queue, so that losses need not be a policer's.
     is_serial: bool,
+    /// How many lower ones have followed the first.
+    again: u32,
     start: Option<Start>,
 }
 
@@ -79,6 +81,8 @@ pub(super) struct Probing {
     counts_from: f64,
     /// When a trial lost what it sent beyond the estimate.
     overshot_at: f64,
+    /// When the latest packet left.
+    sent_at: f64,
     /// The most that arrived in a round, in bytes per second, and when.
     carried: f64,
     carried_at: f64,
@@ -106,6 +110,7 @@ impl Default for Probing {
             found_once: false,
             counts_from: f64::NEG_INFINITY,
             overshot_at: f64::NEG_INFINITY,
+            sent_at: f64::NEG_INFINITY,
             carried: 0.0,
             carried_at: f64::NEG_INFINITY,
             doubt: Doubt::default(),
@@ -127,6 +132,9 @@ impl Probing {
     const MOST_FAILED: u32 = 5;
     /// A trial is judged after a quarter of a round trip within these numbers of packets, an experiment after so many.
     const TRIAL_PACKETS: [f64; 2] = [24.0, 200.0];
+    /// Nothing waits to be sent where nothing is sent for so long, in seconds and in packets.
+    const IDLE: f64 = 0.05;
+    const IDLE_PACKETS: f64 = 4.0;
     /// Where a policer was found, a trial lasts long enough to empty its bucket: seconds.
     const BUCKET: f64 = 1.0;
     const EXPERIMENT_PACKETS: f64 = 256.0;
@@ -141,6 +149,9 @@ impl Probing {
     const MOST_STEP: f64 = 0.04;
     /// An experiment's rate is this share of the estimate at least: it has to end.
     const LEAST_RATE: f64 = 0.125;
+    /// Where an experiment loses less than this share of what was lost before, losses are by the rate, and a lower one is tried, so often.
+    const EASED: f64 = 0.75;
+    const MOST_AGAIN: u32 = 3;
     /// No policer loses more than this: a prior would have to be twenty times too high.
     const BROKEN: f64 = 0.95;
     /// For so many seconds after many losses trials are short.
@@ -151,6 +162,7 @@ impl Probing {
     /// A packet is about to leave, when `position` bytes have entered the link.
     pub(super) fn on_sent(&mut self, now: f64, position: f64) {
         let start = Start { position, sent: now };
+        self.begin_again_after_idling(now, position);
         if let Some(Experiment { start: begins @ None, .. }) = &mut self.experiment {
             *begins = Some(start);
             self.losses = Losses::new(position);
@@ -159,6 +171,15 @@ impl Probing {
         }
         if let Some(Trial { start: Some(start), pulse, is_sent, .. }) = &mut self.trial {
             *is_sent |= position > start.position + *pulse;
+        }
+    }
+
+    /// A trial that has hardly begun when nothing waits to be sent begins again: what arrives in idle time is not what the link carries.
+    fn begin_again_after_idling(&mut self, now: f64, position: f64) {
+        let idle = now - std::mem::replace(&mut self.sent_at, now);
+        if let Some(Trial { start: begins @ Some(_), rate, .. }) = &mut self.trial {
+            let is_idle = idle > Self::IDLE.max(Self::IDLE_PACKETS * PACKET / *rate);
+            *begins = begins.filter(|start| !is_idle || position > start.position + Self::TRIAL_PACKETS[0] * PACKET);
         }
     }
 
@@ -231,6 +252,8 @@ impl Learner {
     const LEAST_OURS: f64 = 0.2;
     /// Trains that were spaced out at up to this multiple of the estimate are believed to be the link's doing.
     const SURE: f64 = 12.0;
+    /// The rate of a link of which nothing is known is tried up to this multiple at once, until one was too much: each trial takes a round trip.
+    const UNKNOWN: f64 = 64.0;
     /// Seconds for which a host stalls now and then.
     const STALL: f64 = 0.012;
     /// What trains find has to differ from the estimate by.
@@ -335,6 +358,7 @@ impl Learner {
                 _ if self.probing.is_limited => Self::AT_ONCE,
                 Some(_) if rate <= 4.0 * self.rate => 4.0,
                 Some(_) => 3.0,
+                None if self.belief.confidence < 1.0 && self.probing.overshot_at == f64::NEG_INFINITY => Self::UNKNOWN,
                 None => 2.0,
             };
             let rate = rate.min(most * self.rate);
@@ -474,8 +498,20 @@ impl Learner {
             return;
         }
         self.probing.found_once = false;
+        let has_eased = lossiness.mean < Probing::EASED * before.mean && lossiness.mean > Probing::MANY / 2.0;
+        if !has_fallen && is_clear && has_eased && experiment.again < Probing::MOST_AGAIN {
+            // What a bucket had let through made the rate too high.
+            let arrived = experiment.rate * (1.0 - lossiness.mean);
+            let rate = (arrived * 0.95).max(self.rate * Probing::LEAST_RATE);
+            let again = experiment.again + 1;
+            self.probing.experiment = Some(Experiment { rate, arrived, again, start: None, ..*experiment });
+            self.probing.round = None;
+            return;
+        }
         if has_fallen {
-            self.set(experiment.arrived * 0.995, EstimateSource::Losses);
+            // The experiment's rate is higher where nearly all was lost before.
+            let arrived = experiment.arrived.max(experiment.rate * (1.0 - lossiness.mean));
+            self.set(arrived * 0.995, EstimateSource::Losses);
             if let Some(found) = self.trains_find() {
                 self.ours = (experiment.arrived / found).clamp(Self::LEAST_OURS, 1.0);
             }
@@ -533,7 +569,8 @@ impl Learner {
                 let is_serial = self.trains_find().is_some();
                 let rate = arrived * if lossiness.median > Probing::MANY { 0.95 } else { 0.98 };
                 let rate = rate.max(self.rate * Probing::LEAST_RATE);
-                self.probing.experiment = Some(Experiment { rate, arrived, lossiness, is_serial, start: None });
+                self.probing.experiment =
+                    Some(Experiment { rate, arrived, lossiness, is_serial, again: 0, start: None });
                 (self.probing.excesses, self.probing.round) = (0, None);
                 return;
             }
@@ -629,5 +666,35 @@ mod tests {
         assert_eq!(after_first_trains(200e6, &[0.1, 0.98])[0], 1.0);
         let [rate, _] = after_first_trains(200e6, &[0.5, 0.52]);
         assert!((rate - 0.52).abs() < 0.01, "{rate}: the prior was twice too much");
+    }
+
+    #[test]
+    fn a_trial_begins_with_what_is_sent_without_a_pause() {
+        let trial = Trial { rate: 7.5e6, before: 2.5e6, start: None, pulse: f64::INFINITY, is_sent: false };
+        let mut probing = Probing { trial: Some(trial), ..Probing::default() };
+        probing.on_sent(10.0, 100.0);
+        // Nothing waited for two seconds.
+        (0..40).for_each(|k| probing.on_sent(12.0 + f64::from(k) * 2e-4, 100.0 + 1500.0 * f64::from(k + 1)));
+        let start = |probing: &Probing| probing.trial.expect("it goes on").start.expect("it has begun").sent;
+        assert_eq!(start(&probing), 12.0);
+        probing.on_sent(14.0, 70e3);
+        assert_eq!(start(&probing), 12.0, "enough was sent by then");
+    }
+
+    #[test]
+    fn a_rate_that_a_policer_still_drops_from_is_followed_by_a_lower_one() {
+        let prior = Prior::Configured(Rate::from_bps(128_000_000));
+        let mut link = Learner::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
+        // A policer passes 2.5 MB/s; its bucket had let more through before.
+        let lossiness = Lossiness { mean: 0.77, median: 0.77 };
+        let first = Experiment { rate: 4e6, arrived: 4.2e6, lossiness, is_serial: false, again: 0, start: None };
+        let end = |packets: f64| Start { position: 1500.0 * packets, sent: 2.0 };
+        link.probing.losses = Losses::new(0.0);
+        (0..256).filter(|k| k % 8 < 3).for_each(|k| link.probing.on_lost(1500.0 * f64::from(k + 1), 1500.0));
+        link.judge_experiment(2.6, &first, (Start { position: 0.0, sent: 1.0 }, end(256.0)));
+        let second = link.probing.experiment.expect("another one");
+        assert!((second.arrived / 2.5e6 - 1.0).abs() < 0.02 && second.rate < second.arrived, "{second:?}");
+        link.judge_experiment(4.6, &second, (end(256.0), end(512.0)));
+        assert!(link.probing.experiment.is_none() && (link.rate / 2.5e6 - 1.0).abs() < 0.02, "{}", link.rate);
     }
 }

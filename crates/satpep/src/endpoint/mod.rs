@@ -607,10 +607,13 @@ impl<P: Payload> Endpoint<P> {
     /// Sets what the session with a peer may hold beside the others.
     fn lend_memory(&mut self, id: PeerId) {
         if let Some(session) = self.peers.get_mut(id.index()).and_then(|peer| peer.session.as_mut()) {
-            let receive = self.receive_memory.allowance(&session.credit.receive_holding);
-            let send = self.send_memory.allowance(&session.credit.send_holding);
+            let capacity = self.capacity.rate();
+            let receive = self.config.grown_receive_pool(session.credit.most_in_round());
+            let send = self.config.grown_send_pool(capacity, session.rtt());
+            let receive = self.receive_memory.allowance(&session.credit.receive_holding, receive);
+            let send = self.send_memory.allowance(&session.credit.send_holding, send);
             session.credit.set_pools(receive, send);
-            session.credit.set_unsent_cap(self.capacity.rate());
+            session.credit.set_unsent_cap(capacity);
         }
     }
 

@@ -109,6 +109,11 @@ impl<P: Payload> Decoder<P> {
         }
     }
 
+    /// Up to `max_bytes` of packets are remembered from now on, if that is more than before.
+    pub(crate) fn grow(&mut self, max_bytes: u64) {
+        self.max_bytes = self.max_bytes.max(usize::try_from(max_bytes).unwrap_or(usize::MAX));
+    }
+
     /// Remembers the frames of a packet that arrived; `has_data` says whether there are stream frames among them.
     pub(crate) fn remember(&mut self, number: PacketNumber, frames: &[u8], elided: usize, has_data: bool) {
         self.credit = (self.credit + Self::EARNED).min(Self::MAX_CREDIT);

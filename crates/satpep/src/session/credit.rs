@@ -1,7 +1,8 @@
 //! Memory: what the peer may send us, what we may send it, and what the driver may write.
 //!
 //! The receiver grants memory only, never a rate: the session's pool bounds all streams together, and a limit for each
-//! stream keeps one stalled reader from taking the pool. Credit is never retracted, and data sent again uses none.
+//! stream keeps one stalled reader from taking the pool. Credit is never retracted, and data sent again uses none. The pool grows with
+//! what arrives in a round trip, so that a link which is faster or longer than it was configured is not held back.
 //!
 //! A sender at its limit stands still, so a larger one waits for no timer to be repeated: until it is known to
 //! have arrived it rides on every acknowledgement, of which there are 32 in a round trip. What a stream may be sent at first,
@@ -15,7 +16,7 @@ use crate::memory::{Holding, Memory};
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
-use crate::stream::Advertised;
+use crate::stream::{Advertised, StreamOffset};
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 use units::{Duration, Instant, Rate};
@@ -38,6 +39,8 @@ pub(crate) struct FlowControl {
     /// What each side may send on a new stream.
     pub(crate) own_stream_credit: Credit,
     pub(crate) peer_stream_credit: Credit,
+    /// What the peer was told that it may send on a new stream.
+    new_stream_credit: Credit,
 
     /// The bytes in all that the peer lets us send, and what we sent of them.
     peer_limit: Credit,
@@ -52,6 +55,9 @@ pub(crate) struct FlowControl {
     active: u64,
     active_before: u64,
     round_ends: Instant,
+    /// Stream bytes that had arrived when this round trip began, and the most that arrived for the first time in one.
+    received_before: u64,
+    most_in_round: u64,
 }
 
 impl FlowControl {
@@ -73,6 +79,7 @@ impl FlowControl {
             repeats: VecDeque::new(),
             own_stream_credit: Credit::new(config.stream_credit()),
             peer_stream_credit: parameters.stream_credit,
+            new_stream_credit: Credit::default(),
             peer_limit: parameters.session_credit,
             sent: 0,
             send_pool: config.send_pool(),
@@ -82,6 +89,8 @@ impl FlowControl {
             active: 0,
             active_before: 0,
             round_ends: now,
+            received_before: 0,
+            most_in_round: 0,
         }
     }
 
@@ -155,6 +164,10 @@ impl FlowControl {
         self.send_buffered
     }
 
+    pub(crate) fn on_new_stream_credit(&mut self, credit: Credit) {
+        self.peer_stream_credit = self.peer_stream_credit.max(credit);
+    }
+
     // Receiving.
 
     /// Bytes held for readers.
@@ -197,6 +210,18 @@ impl FlowControl {
         self.limit
     }
 
+    /// How far the peer may send on a stream without further credit.
+    pub(crate) fn new_stream_limit(&self) -> StreamOffset {
+        StreamOffset::new(self.new_stream_credit.bytes())
+    }
+
+    /// What the peer may send on a new stream, if that is more than it was in the handshake: two BDP of what the link turned out to carry.
+    fn raise_new_stream_credit(&mut self) -> Option<Credit> {
+        let credit = Credit::new((2 * self.most_in_round).min(self.pool / 2));
+        self.new_stream_credit = self.new_stream_credit.max(credit);
+        Some(self.new_stream_credit).filter(|credit| *credit > self.own_stream_credit)
+    }
+
     /// Counts a stream that received data once in each round trip.
     pub(crate) fn note_active(&mut self, active_round: &mut u64) {
         if *active_round != self.round {
@@ -205,18 +230,27 @@ impl FlowControl {
         }
     }
 
-    /// A packet arrived; a round trip takes `rtt`.
-    pub(crate) fn on_packet(&mut self, now: Instant, rtt: Duration) {
-        if self.round_ends <= now {
+    /// A packet arrived; a round trip takes `rtt`. Whether a round trip has ended.
+    pub(crate) fn on_packet(&mut self, now: Instant, rtt: Duration) -> bool {
+        let has_ended = self.round_ends <= now;
+        if has_ended {
             self.round_ends = now + rtt;
             self.next_round();
         }
+        has_ended
     }
 
     fn next_round(&mut self) {
         self.round += 1;
         self.active_before = self.active;
         self.active = 0;
+        self.most_in_round = self.most_in_round.max(self.received - self.received_before);
+        self.received_before = self.received;
+    }
+
+    /// The most stream bytes that arrived for the first time in a round trip: a BDP where the link was full.
+    pub(crate) fn most_in_round(&self) -> u64 {
+        self.most_in_round
     }
 
     /// How far ahead of its reader a stream of which `own` bytes are held may be sent: three quarters of what others leave
@@ -262,6 +296,13 @@ impl<P: Payload> Session<P> {
         self.credit.advertised.on_advertised(self.credit.limit, self.recovery.sent_packets.next_number());
     }
 
+    /// Says, together with the session's limit, what may be sent on a new stream. Whether it arrives shows in what the peer sends.
+    pub(super) fn put_new_stream_credit(&mut self, writer: &mut Writer<'_>) {
+        if let Some(credit) = self.credit.raise_new_stream_credit() {
+            writer.max_new_stream_data(credit);
+        }
+    }
+
     /// A stream's limit goes into the next packet.
     pub(super) fn on_max_stream_data_sent(&mut self, key: StreamKey) {
         let number = self.recovery.sent_packets.next_number();
@@ -277,6 +318,7 @@ impl<P: Payload> Session<P> {
         if self.credit.advertised.is_unconfirmed && writer.max_data(self.credit.limit) {
             self.on_max_data_sent();
             frames.push(SentFrame::MaxData);
+            self.put_new_stream_credit(writer);
         }
         // Those that are done leave the queue when they come up.
         for _ in 0..self.credit.repeats.len().min(4 * Self::REPEATS) {

@@ -55,7 +55,9 @@ impl<P: Payload> Session<P> {
             self.received.acknowledge_by(now);
         }
         self.feedback.on_packet_end(&self.recovery.sent_packets);
-        self.credit.on_packet(now, self.recovery.rtt.smoothed());
+        if self.credit.on_packet(now, self.recovery.rtt.smoothed()) {
+            self.decoder.grow(Self::remembered(self.credit.most_in_round()));
+        }
         Ok(())
     }
 
@@ -72,6 +74,7 @@ impl<P: Payload> Session<P> {
             Frame::StopWaiting { lowest } => self.received.raise_floor(lowest),
             Frame::MaxData { limit } => self.credit.on_peer_limit(limit),
             Frame::MaxStreamData { stream, limit } => self.on_stream_credit(stream, limit),
+            Frame::MaxNewStreamData { limit } => self.credit.on_new_stream_credit(limit),
             Frame::Reset { stream, reason, final_size } => {
                 if let Some(key) = self.find_or_accept(stream, false)? {
                     self.on_reset(key, reason, final_size)?;
@@ -147,6 +150,7 @@ impl<P: Payload> Session<P> {
         fin: bool,
     ) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
+        stream.receive.allow(offset + (data.len() + elided) as u64, self.credit.new_stream_limit());
         let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin)?;
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
@@ -181,6 +185,7 @@ impl<P: Payload> Session<P> {
         final_size: StreamOffset,
     ) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
+        stream.receive.allow(final_size, self.credit.new_stream_limit());
         let moved = stream.receive.on_reset(final_size)?;
         stream.abort.theirs = true;
         let was_aborted = stream.is_aborted();

@@ -109,6 +109,11 @@ impl<P: Payload> Session<P> {
     /// Bytes that are remembered for repair at most: about as many as the blocks of one flight can span.
     const MOST_REMEMBERED: u64 = 96 << 20;
 
+    /// Bytes that are remembered for repair where `bdp` are in flight.
+    fn remembered(bdp: u64) -> u64 {
+        bdp.saturating_mul(2).min(Self::MOST_REMEMBERED)
+    }
+
     /// A session with the peer whose transport parameters arrived. `even` says whether the streams that we open have even numbers,
     /// `initiates` whether we know the peer's address.
     pub(crate) fn new(
@@ -138,7 +143,7 @@ impl<P: Payload> Session<P> {
             start_probe: StartProbe::default(),
             dscps: dscps::Dscps::default(),
             repairs: repairs::Repairs::new(config),
-            decoder: Decoder::new((2 * config.receive_bdp()).min(Self::MOST_REMEMBERED)),
+            decoder: Decoder::new(Self::remembered(config.receive_bdp())),
             drain: Drain::new(crate::epoch::knows_of_runs(parameters.epoch)),
             farewell: farewell::Farewell::default(),
             events: VecDeque::new(),

@@ -260,6 +260,7 @@ impl<P: Payload> Session<P> {
         if self.credit.limit_due && writer.max_data(self.credit.limit()) {
             self.on_max_data_sent();
             frames.push(SentFrame::MaxData);
+            self.put_new_stream_credit(writer);
         }
         while let Some(key) = self.streams.next_control() {
             if !self.put_stream_control(key, writer, frames) {

@@ -48,6 +48,13 @@ impl<P: Payload> ReceiveHalf<P> {
         self.read
     }
 
+    /// The peer sends up to `end`. It may know that each new stream may be sent up to `limit`: then the stream may be.
+    pub(crate) fn allow(&mut self, end: StreamOffset, limit: StreamOffset) {
+        if end > self.limit && end <= limit {
+            self.limit = limit;
+        }
+    }
+
     /// Takes a piece in: `data`, and the count of the bytes after it that were elided. Returns by how many bytes the
     /// furthest point moved (they count against the session's credit).
     pub(crate) fn receive(

@@ -51,6 +51,8 @@ const RECOVERED: u8 = 0x12;
 const DRAIN: u8 = 0x14;
 /// How many streams the sender has opened: the answer to DRAIN.
 const OPENED: u8 = 0x15;
+/// What may be sent on a stream without further credit. A receiver that does not know it skips it.
+const MAX_NEW_STREAM_DATA: u64 = 0x40;
 
 /// Frames with a length, so that a receiver that does not know their type skips them.
 pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
@@ -74,6 +76,8 @@ pub(crate) enum Frame<'a> {
     MaxData { limit: Credit },
     /// The receiver takes this many bytes on one stream.
     MaxStreamData { stream: StreamNumber, limit: StreamOffset },
+    /// The receiver takes this many bytes on each stream that is opened from now on.
+    MaxNewStreamData { limit: Credit },
     /// The sender gives up both directions of a stream; it had sent `final_size` bytes.
     Reset { stream: StreamNumber, reason: ResetReason, final_size: StreamOffset },
     /// The sender's gateway goes away in good order.
@@ -99,8 +103,9 @@ pub(crate) enum Frame<'a> {
 impl Frame<'_> {
     /// Whether the packet that carries it wants to be acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
-        use Frame::{Ack, Arrivals, Close, Path, Recovered, StopWaiting};
-        !matches!(self, Ack(_) | Arrivals(_) | StopWaiting { .. } | Close | Path(_) | Recovered(_))
+        use Frame::{Ack, Arrivals, Close, MaxNewStreamData, Path, Recovered, StopWaiting};
+        let skippable = matches!(self, MaxNewStreamData { .. });
+        !skippable && !matches!(self, Ack(_) | Arrivals(_) | StopWaiting { .. } | Close | Path(_) | Recovered(_))
     }
 }
 
@@ -243,7 +248,11 @@ impl<'a, P: Payload> Reader<'a, P> {
         while let Some((&kind, rest)) = self.input.split_first() {
             match kind {
                 PADDING => self.input = rest,
-                LONG_TYPE.. => self.skip()?,
+                LONG_TYPE.. => {
+                    if let Some(frame) = self.skippable()? {
+                        return Ok(Some(frame));
+                    }
+                }
                 _ => {
                     self.input = rest;
                     return self.body(kind).map(Some);
@@ -253,17 +262,23 @@ impl<'a, P: Payload> Reader<'a, P> {
         Ok(None)
     }
 
-    /// Passes over a frame whose type takes more than a byte, which is none that this version knows.
-    fn skip(&mut self) -> Result<(), Malformed> {
+    /// A frame with a length; `None` if its type is not known, and it is passed over.
+    fn skippable(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
         let kind = self.integer()?;
         if !SKIPPABLE.contains(&kind) {
             // A type of this version in more bytes than it takes is none either.
             return Err(Malformed::Type(kind));
         }
         let length = usize::try_from(self.integer()?).map_err(|_| Malformed::Fields)?;
-        self.input = self.input.get(length..).ok_or(Malformed::Fields)?;
+        let (mut body, rest) = self.input.split_at_checked(length).ok_or(Malformed::Fields)?;
+        self.input = rest;
+        if kind == MAX_NEW_STREAM_DATA {
+            // Fields that a later build may add follow.
+            let limit = varint::read(&mut body).ok_or(Malformed::Fields)?;
+            return Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(limit) }));
+        }
         self.skipped += 1;
-        Ok(())
+        Ok(None)
     }
 
     fn body(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
@@ -464,6 +479,17 @@ impl<'a> Writer<'a> {
         self.put(MAX_STREAM_DATA, &[stream.get(), limit.get()])
     }
 
+    pub(crate) fn max_new_stream_data(&mut self, limit: Credit) -> bool {
+        let length = varint::len(limit.bytes());
+        if varint::len(MAX_NEW_STREAM_DATA) + 1 + length > self.room() {
+            return false;
+        }
+        for field in [MAX_NEW_STREAM_DATA, length as u64, limit.bytes()] {
+            self.at += varint::write(field, &mut self.out[self.at..]);
+        }
+        true
+    }
+
     pub(crate) fn reset(&mut self, stream: StreamNumber, reason: ResetReason, final_size: StreamOffset) -> bool {
         self.put(RESET, &[stream.get(), reason.code(), final_size.get()])
     }
@@ -659,6 +685,7 @@ mod tests {
             assert!(writer.arrivals(&COUNTERS, &[(PacketNumber::new(70_000), (1 << 30) - 1)]));
             assert!(writer.max_data(Credit::new(1 << 40)));
             assert!(writer.max_stream_data(StreamNumber::new(5), StreamOffset::new(9000)));
+            assert!(writer.max_new_stream_data(Credit::new(30_000_000)));
             assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, StreamOffset::new(100)));
             assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
             assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)));
@@ -682,6 +709,7 @@ mod tests {
             reader.next(),
             Ok(Some(Frame::MaxStreamData { stream: StreamNumber::new(5), limit: StreamOffset::new(9000) }))
         );
+        assert_eq!(reader.next(), Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(30_000_000) })));
         let reset = Frame::Reset {
             stream: StreamNumber::new(3),
             reason: ResetReason::Refused,
@@ -711,21 +739,22 @@ mod tests {
 
     #[test]
     fn frames_that_may_be_skipped_are_and_others_are_named() {
-        // A ping, types 0x40 and 0x3fff of 3 and 0 bytes, a ping.
-        let bytes = [1, 0x40, 0x40, 3, 9, 9, 9, 0x7f, 0xff, 0, 1];
+        // A ping, types 0x41 and 0x3fff of 3 and 0 bytes, a ping.
+        let bytes = [1, 0x40, 0x41, 3, 9, 9, 9, 0x7f, 0xff, 0, 1];
         let mut reader = Reader::new(&bytes);
         assert_eq!(
             (reader.next(), reader.next(), reader.next()),
             (Ok(Some(Frame::Ping)), Ok(Some(Frame::Ping)), Ok(None))
         );
         assert_eq!(reader.skipped(), 2);
-        let refused: [(&[u8], Malformed); 7] = [
+        let refused: [(&[u8], Malformed); 8] = [
             (&[0x3f], Malformed::Type(0x3f)),
             (&[0x30, 1, 2], Malformed::Type(0x30)),
             (&[0x80, 0, 0x40, 0, 0], Malformed::Type(0x4000)),
             (&[0x40, 1], Malformed::Type(1)),
             (&[0x40], Malformed::Fields),
-            (&[0x40, 0x40, 2, 9], Malformed::Fields),
+            (&[0x40, 0x41, 2, 9], Malformed::Fields),
+            (&[0x40, 0x40, 0], Malformed::Fields),
             (&[0x40, 0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Malformed::Fields),
         ];
         for (bytes, why) in refused {

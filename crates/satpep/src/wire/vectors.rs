@@ -45,6 +45,7 @@ fn describe(frame: &Frame<'_>) -> Value {
         Frame::MaxStreamData { stream, limit } => {
             json!({"frame": "MAX_STREAM_DATA", "stream": stream.get(), "limit": limit.get()})
         }
+        Frame::MaxNewStreamData { limit } => json!({"frame": "MAX_NEW_STREAM_DATA", "limit": limit.bytes()}),
         Frame::Reset { stream, reason, final_size } => {
             json!({"frame": "RESET", "stream": stream.get(), "reason": reason.code(), "final_size": final_size.get()})
         }
@@ -99,6 +100,7 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.stop_waiting(PacketNumber::new(77)))),
         written(|writer| assert!(writer.max_data(Credit::new(1 << 40)))),
         written(|writer| assert!(writer.max_stream_data(StreamNumber::new(6), StreamOffset::new(300_000)))),
+        written(|writer| assert!(writer.max_new_stream_data(Credit::new(30_000_000)))),
         written(|writer| assert!(writer.reset(StreamNumber::new(6), ResetReason::Refused, StreamOffset::new(100)))),
         written(|writer| assert!(writer.close())),
         written(|writer| assert!(writer.drain())),
@@ -295,7 +297,7 @@ fn made() -> Value {
     json!({
         "varints": varints,
         "frames": frames,
-        "skipped": [{"frames": "0140400309090901", "skipped": 1, "means": [{"frame": "PING"}, {"frame": "PING"}]}],
+        "skipped": [{"frames": "0140410309090901", "skipped": 1, "means": [{"frame": "PING"}, {"frame": "PING"}]}],
         "refused": refused(),
         "handshakes": handshakes(),
         "replies": replies(),
