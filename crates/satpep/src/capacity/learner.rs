@@ -354,13 +354,12 @@ impl Learner {
     ) {
         let Some(plan) = self.plan_train(now) else { return };
         let bytes = |count: u32| u64::from(count) * PACKET as u64;
-        if has_waiting(bytes(plan.count)) {
-            self.begin_train(now, peer, number, plan);
-        } else if self.is_guess && has_waiting(bytes(Self::SHORT)) {
-            self.begin_train(now, peer, number, Plan { count: Self::SHORT, ..plan });
-        } else {
+        let least = if self.is_guess { Self::SHORT } else { plan.count.min(Self::TRAIN_PACKETS as u32) };
+        let counts = [plan.count, plan.count / 2, plan.count / 4];
+        match counts.into_iter().map(|count| count.max(least)).find(|count| has_waiting(bytes(*count))) {
+            Some(count) => self.begin_train(now, peer, number, Plan { count, ..plan }),
             // It is looked for again a little later.
-            self.next_train = now + Self::RETRY;
+            None => self.next_train = now + Self::RETRY,
         }
     }
 

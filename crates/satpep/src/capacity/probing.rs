@@ -357,14 +357,15 @@ impl Learner {
             let most = match found {
                 _ if self.probing.is_limited => Self::AT_ONCE,
                 Some(_) if rate <= 4.0 * self.rate => 4.0,
+                _ if self.belief.confidence < 1.0 && self.probing.overshot_at == f64::NEG_INFINITY => Self::UNKNOWN,
                 Some(_) => 3.0,
-                None if self.belief.confidence < 1.0 && self.probing.overshot_at == f64::NEG_INFINITY => Self::UNKNOWN,
                 None => 2.0,
             };
             let rate = rate.min(most * self.rate);
             // Where trains were not spaced out the link may be a policer's: what is beyond its rate is lost, and has to be short.
-            let is_sure =
-                found.is_some_and(|found| found <= Self::SURE * self.rate) && now > self.probing.suspected_until;
+            let is_sure = found.is_some_and(|found| found <= Self::SURE * self.rate)
+                && most < Self::UNKNOWN
+                && now > self.probing.suspected_until;
             let pulse = if is_sure { f64::INFINITY } else { self.trial_length(rate) };
             let trial = Trial { rate, before: self.rate, start: None, pulse, is_sent: false };
             self.probing.trial = Some(trial);

@@ -224,6 +224,9 @@ impl<P: Payload> Session<P> {
             let (ranges, delay_us) = self.received.report(now);
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
+                if self.arrivals.has_trains() && self.detail >= Detail::Trains {
+                    self.received.acknowledge_by(now);
+                }
                 dscp = self.dscps.take_for_ack();
             }
             self.repeat_credits(writer, frames);
