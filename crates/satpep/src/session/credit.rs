@@ -55,8 +55,9 @@ pub(crate) struct FlowControl {
     active: u64,
     active_before: u64,
     round_ends: Instant,
-    /// Stream bytes that had arrived when this round trip began, and the most that arrived for the first time in one.
-    received_before: u64,
+    /// Stream bytes that came in this round trip, and the most that came in one: bytes, and not offsets, of which a peer may leave out
+    /// what it likes.
+    in_round: u64,
     most_in_round: u64,
 }
 
@@ -89,7 +90,7 @@ impl FlowControl {
             active: 0,
             active_before: 0,
             round_ends: now,
-            received_before: 0,
+            in_round: 0,
             most_in_round: 0,
         }
     }
@@ -244,11 +245,15 @@ impl FlowControl {
         self.round += 1;
         self.active_before = self.active;
         self.active = 0;
-        self.most_in_round = self.most_in_round.max(self.received - self.received_before);
-        self.received_before = self.received;
+        self.most_in_round = self.most_in_round.max(std::mem::take(&mut self.in_round));
     }
 
-    /// The most stream bytes that arrived for the first time in a round trip: a BDP where the link was full.
+    /// So many bytes of a stream came, whether they had come before or not.
+    pub(crate) fn on_data(&mut self, bytes: usize) {
+        self.in_round += bytes as u64;
+    }
+
+    /// The most stream bytes that came in a round trip: a BDP where the link was full.
     pub(crate) fn most_in_round(&self) -> u64 {
         self.most_in_round
     }
@@ -437,6 +442,25 @@ mod tests {
         assert!(credit.on_received(800_000));
         assert_eq!(credit.stream_window(800_000), 1_200_000);
         assert_eq!(credit.stream_window(0), 600_000);
+    }
+
+    #[test]
+    fn new_streams_begin_with_twice_what_came_in_a_round_trip_whatever_offsets_a_peer_leaves_out() {
+        let mut credit = credit();
+        credit.begin_at(Credit::new(500_000));
+        // The last byte of a stream of which nothing else comes.
+        assert!(credit.on_received(400_000));
+        credit.on_data(1);
+        credit.next_round();
+        assert_eq!(credit.raise_new_stream_credit(), None);
+        credit.on_data(300_000);
+        credit.next_round();
+        assert_eq!(credit.raise_new_stream_credit(), Some(Credit::new(600_000)));
+        credit.next_round();
+        assert_eq!(credit.most_in_round(), 300_000, "what the link once carried, it may carry again");
+        credit.on_data(1_000_000);
+        credit.next_round();
+        assert_eq!(credit.raise_new_stream_credit(), Some(Credit::new(800_000)), "half of the memory");
     }
 
     #[test]

@@ -155,6 +155,7 @@ impl<P: Payload> Session<P> {
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
         }
+        self.credit.on_data(data.len() + elided);
         let marking = stream.dscp;
         self.dscps.on_received(marking);
         self.stats.received_bytes += moved;
