@@ -104,8 +104,10 @@ impl Frame<'_> {
     /// Whether the packet that carries it wants to be acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
         use Frame::{Ack, Arrivals, Close, MaxNewStreamData, Path, Recovered, StopWaiting};
-        let skippable = matches!(self, MaxNewStreamData { .. });
-        !skippable && !matches!(self, Ack(_) | Arrivals(_) | StopWaiting { .. } | Close | Path(_) | Recovered(_))
+        !matches!(
+            self,
+            Ack(_) | Arrivals(_) | StopWaiting { .. } | Close | Path(_) | Recovered(_) | MaxNewStreamData { .. }
+        )
     }
 }
 
