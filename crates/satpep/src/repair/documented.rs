@@ -1,7 +1,8 @@
 //! What docs/protocol.md says of repair, by the code.
 
+use super::code::encode;
 use super::symbol::CHECKSUM;
-use super::{Decoder, Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, SourceBlock, SourceSymbol};
+use super::{Decoder, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, SourceBlock};
 use crate::documented::limit::{Limit, limit};
 use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
@@ -22,9 +23,6 @@ pub(crate) fn limits() -> Vec<Limit> {
 pub(crate) fn vector() -> serde_json::Value {
     let symbols = [&b"\x0a\x00\x00\x05hello"[..], b"", b"\x0b\x02\x03\x07goodbye"];
     let block = SourceBlock { first: PacketNumber::new(100), count: 3, stride: 1, repair_symbols: 2 };
-    let sources = symbols.iter().map(|bytes| SourceSymbol { bytes: bytes.to_vec(), elided: 0 }).collect();
-    let mut encoding = Encoding::new(block, sources).expect("something to code");
-    while encoding.step().is_some() {}
-    let repair: Vec<_> = encoding.finish().iter().map(|repair| hex(&repair.bytes)).collect();
+    let repair: Vec<_> = encode(block, &symbols.map(<[u8]>::to_vec)).iter().map(|repair| hex(&repair.bytes)).collect();
     serde_json::json!({"source_symbols": symbols.map(hex), "repair_symbols": repair})
 }

@@ -18,14 +18,14 @@ mod decode;
 mod decoder;
 #[cfg(test)]
 pub(crate) mod documented;
+mod lanes;
 mod symbol;
 
 pub(crate) use code::Encoding;
 pub(crate) use decode::prepare;
 pub(crate) use decoder::Decoder;
 pub(crate) use symbol::{
-    HEADROOM, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, RepairSymbol, SourceBlock, SourceSymbol,
-    source_symbol,
+    HEADROOM, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, RepairSymbol, SourceBlock, SymbolLength,
 };
 
 /// Bytes that are coded in one go, and then it is the rest of the loop's turn.

@@ -1,7 +1,6 @@
 //! The symbols of the code, and the blocks that they make.
 
 use crate::packet_number::PacketNumber;
-use crate::wire::frame::Writer;
 
 /// The most packets in one block: larger transfers make several.
 pub(crate) const MAX_SOURCE_SYMBOLS: usize = 1024;
@@ -16,19 +15,39 @@ pub(super) const CHECKSUM: usize = 4;
 /// form spells out, the checksum, the repair frame's head, and evenness.
 pub(crate) const HEADROOM: usize = 2 + CHECKSUM + (1 + 4 + 2 + 1 + 2 + 2) + 1;
 
-/// A packet's stream frames in canonical form, sent or recovered. Where bytes were left out of the frames, the code works on what is
-/// there; what is not counts with every length.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SourceSymbol {
-    pub(crate) bytes: Vec<u8>,
+/// The length of a packet's stream frames in canonical form, which are its symbol. Where bytes were left out of the frames, the code
+/// works on what is there; what is not counts with every length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SymbolLength {
+    /// Bytes that are there.
+    pub(crate) kept: usize,
     /// Bytes left out.
     pub(crate) elided: usize,
 }
 
-impl SourceSymbol {
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len() + self.elided
+impl SymbolLength {
+    pub(super) fn total(self) -> usize {
+        self.kept + self.elided
     }
+
+    /// The length of a symbol that `next` follows in.
+    pub(crate) fn followed_by(self, next: Self) -> Self {
+        Self { kept: self.kept + next.kept, elided: self.elided + next.elided }
+    }
+
+    /// The length of a symbol that holds this one as well as `other`, padded.
+    pub(crate) fn max(self, other: Self) -> Self {
+        let kept = self.kept.max(other.kept);
+        Self { kept, elided: self.total().max(other.total()) - kept }
+    }
+}
+
+/// A lost packet's stream frames in canonical form, recovered, with padding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecoveredSymbol {
+    pub(crate) bytes: Vec<u8>,
+    /// The most bytes that were left out.
+    pub(crate) elided: usize,
 }
 
 /// Which packets a block covers, and with how many repair symbols.
@@ -73,19 +92,4 @@ impl RepairSymbol {
         let sound = within.iter().all(|(value, most)| (1..=*most).contains(value));
         sound && self.index < repair_symbols && length > CHECKSUM && length.is_multiple_of(2)
     }
-}
-
-/// The source symbol of a packet whose stream frames `write` writes into at most `capacity` bytes of `scratch`.
-pub(crate) fn source_symbol(
-    capacity: usize,
-    scratch: &mut Vec<u8>,
-    write: impl FnOnce(&mut Writer<'_>),
-) -> SourceSymbol {
-    if scratch.len() < capacity {
-        scratch.resize(capacity, 0);
-    }
-    let mut writer = Writer::new(&mut scratch[..capacity]);
-    write(&mut writer);
-    let (length, elided) = (writer.len(), writer.elided());
-    SourceSymbol { bytes: scratch[..length - elided].to_vec(), elided }
 }

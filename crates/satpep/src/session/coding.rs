@@ -6,11 +6,11 @@ use crate::event::Violation;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::{
-    Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, PER_SYMBOL, RepairSymbol, SourceBlock, SourceSymbol,
-    WORK_STEP, source_symbol,
+    Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, PER_SYMBOL, RepairSymbol, SourceBlock, SymbolLength,
+    WORK_STEP,
 };
 use crate::sent_packets::{SentFrame, SentFrames};
-use crate::wire::frame::{Frame, Reader};
+use crate::wire::frame::{Frame, Reader, Writer, stream_with_length_size};
 use std::collections::VecDeque;
 use std::ops::Range;
 use units::Instant;
@@ -58,37 +58,31 @@ struct Run {
     packets: Range<PacketNumber>,
     stride: usize,
     repair_symbols: usize,
-    /// The next packet of the block to collect the symbol of, and those collected.
+    /// The next packet of the block.
     next: PacketNumber,
-    symbols: Vec<SourceSymbol>,
+    /// The block of those before it that need repair.
     encoding: Option<Encoding>,
     blocks: Vec<Vec<RepairSymbol>>,
 }
 
 impl Run {
-    /// Begins to code the block whose symbols have been collected.
-    fn begin_block(&mut self) {
-        let symbols = std::mem::take(&mut self.symbols);
-        let (count, stride, repair_symbols) = (symbols.len(), self.stride, self.repair_symbols);
-        let block =
-            SourceBlock { first: self.next.saturating_before((count * stride) as u64), count, stride, repair_symbols };
-        self.encoding = Encoding::new(block, symbols);
-        if self.encoding.is_none() {
-            self.end_block(Vec::new());
-        }
+    /// The shape of the block of all packets from the next one on.
+    fn rest_of_block(&self) -> SourceBlock {
+        let count = self.packets.end.saturating_since(self.next).div_ceil(self.stride as u64) as usize;
+        SourceBlock { first: self.next, count, stride: self.stride, repair_symbols: self.repair_symbols }
     }
 
-    /// The block has these repair symbols, and the next is begun.
-    fn end_block(&mut self, symbols: Vec<RepairSymbol>) {
-        self.blocks.push(symbols);
+    /// The block has all of its symbols, and the next is begun.
+    fn end_block(&mut self) {
+        self.blocks.push(self.encoding.take().map_or(Vec::new(), Encoding::finish));
         self.next = self.packets.start + self.blocks.len() as u64;
     }
 }
 
 impl<P: Payload> Session<P> {
-    /// Packets that one step looks over, and those that one step collects.
+    /// Packets that one step looks over, and the most that one step codes.
     const LOOKED_OVER: u64 = 512;
-    const COLLECTED: usize = 64;
+    const CODED: usize = 64;
 
     /// Whether there is something to code or decode.
     pub(crate) fn has_work(&self) -> bool {
@@ -167,43 +161,55 @@ impl<P: Payload> Session<P> {
         let most = most.div_ceil(stride).min(MAX_REPAIR_SYMBOLS);
         let repair_symbols = process.repair_symbols_for(total.div_ceil(stride), may_fail, most);
         let (next, blocks) = (packets.start, Vec::with_capacity(stride));
-        Run { packets, stride, repair_symbols, next, symbols: Vec::new(), encoding: None, blocks }
+        Run { packets, stride, repair_symbols, next, encoding: None, blocks }
     }
 
     /// Takes the making of blocks one step further; returns how much work that was, or nothing when all are made.
     fn code(&self, run: &mut Run) -> Option<usize> {
-        if let Some(taken) = run.encoding.as_mut().and_then(Encoding::step) {
-            return Some(taken);
-        }
-        if let Some(encoding) = run.encoding.take() {
-            run.end_block(encoding.finish());
-        }
         if run.blocks.len() == run.stride {
             return None;
         }
-        let (mut taken, mut scratch) = (PER_SYMBOL, Vec::new());
-        for _ in 0..Self::COLLECTED {
+        let mut taken = PER_SYMBOL;
+        for _ in 0..Self::CODED {
             if run.next >= run.packets.end {
-                run.begin_block();
+                run.end_block();
                 break;
             }
-            taken += self.collect(run, &mut scratch);
+            taken += PER_SYMBOL + self.code_packet(run);
         }
         Some(taken)
     }
 
-    /// Collects the symbol of one more packet of a block; returns how much work that was. What has been acknowledged
-    /// meanwhile needs no repair, nor is it known any more what it carried: the block begins after it.
-    fn collect(&self, run: &mut Run, scratch: &mut Vec<u8>) -> usize {
-        let number = run.next;
-        run.next += run.stride as u64;
-        let frames = self.recovery.sent_packets.frames_from(number).next().filter(|(at, _)| *at == number);
-        let frames = frames.filter(|_| number >= self.in_flight().start);
-        match frames.and_then(|(_, frames)| self.source_symbol(frames, scratch)) {
-            Some(symbol) => run.symbols.push(symbol),
-            None => run.symbols.clear(),
+    /// Takes one more packet into a block; returns how many bytes were worked on. What has been acknowledged meanwhile needs no
+    /// repair, nor is it known any more what it carried: the block begins after it.
+    fn code_packet(&self, run: &mut Run) -> usize {
+        let Some(frames) = self.frames_to_protect(run.next) else {
+            run.encoding = None;
+            run.next += run.stride as u64;
+            return 0;
+        };
+        let mut looked_over = 0;
+        if run.encoding.is_none() {
+            let block = run.rest_of_block();
+            looked_over = block.count * PER_SYMBOL / 4;
+            run.encoding = Some(Encoding::new(block, self.longest(block)));
         }
-        run.symbols.last().map_or(0, |symbol| symbol.bytes.len()) + PER_SYMBOL
+        run.next += run.stride as u64;
+        let coded =
+            run.encoding.as_mut().map_or(0, |encoding| encoding.add(|writer| self.write_symbol(frames, writer)));
+        looked_over + coded
+    }
+
+    /// What a packet carries, if it is in flight and its bytes are kept.
+    fn frames_to_protect(&self, number: PacketNumber) -> Option<&SentFrames> {
+        let (at, frames) = self.recovery.sent_packets.frames_from(number).next()?;
+        (at == number && number >= self.in_flight().start && self.is_kept(frames)).then_some(frames)
+    }
+
+    /// A length that holds the symbol of each packet of a block.
+    fn longest(&self, block: SourceBlock) -> SymbolLength {
+        let packets = self.recovery.sent_packets.frames_from(block.first).step_by(block.stride).take(block.count);
+        packets.fold(SymbolLength::default(), |longest, (_, frames)| longest.max(symbol_length::<P>(frames)))
     }
 
     /// Whether the bytes of a packet's stream frames are kept still.
@@ -216,22 +222,15 @@ impl<P: Payload> Session<P> {
         })
     }
 
-    /// A packet's stream frames in canonical form; `None` if their bytes are not kept any more.
-    pub(super) fn source_symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<SourceSymbol> {
-        let mut complete = true;
-        let symbol = source_symbol(usize::from(self.path.mtu.current()), scratch, |writer| {
-            for frame in frames {
-                let SentFrame::Stream { key, offset, length, fin, .. } = *frame else { continue };
-                let stream =
-                    self.stream(key).filter(|stream| !stream.is_aborted() && stream.send.keeps(offset, length));
-                let space = writer.stream_with_length::<P>(key.number, offset, usize::from(length), fin);
-                match (stream, space) {
-                    (Some(stream), Some(space)) => stream.send.copy(offset, space),
-                    _ => complete = false,
-                }
+    /// Writes a packet's stream frames, whose bytes are kept, in canonical form.
+    fn write_symbol(&self, frames: &SentFrames, writer: &mut Writer<'_>) {
+        for frame in frames {
+            let SentFrame::Stream { key, offset, length, fin, .. } = *frame else { continue };
+            let space = writer.stream_with_length::<P>(key.number, offset, usize::from(length), fin);
+            if let (Some(stream), Some(space)) = (self.stream(key), space) {
+                stream.send.copy(offset, space);
             }
-        });
-        complete.then_some(symbol)
+        }
     }
 
     /// Recovers for about as long as coding `budget` bytes takes.
@@ -251,4 +250,14 @@ impl<P: Payload> Session<P> {
         }
         Ok(())
     }
+}
+
+/// The length of the symbol of a packet that carries `frames`.
+fn symbol_length<P: Payload>(frames: &SentFrames) -> SymbolLength {
+    frames.iter().fold(SymbolLength::default(), |sum, frame| match *frame {
+        SentFrame::Stream { key, offset, length, .. } => {
+            sum.followed_by(stream_with_length_size::<P>(key.number, offset, usize::from(length)))
+        }
+        _ => sum,
+    })
 }

@@ -15,6 +15,7 @@ use crate::credit::Credit;
 use crate::event::Violation;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
+use crate::repair::SymbolLength;
 use crate::stream::{StreamNumber, StreamOffset};
 use peering::ResetReason;
 use std::marker::PhantomData;
@@ -403,13 +404,20 @@ struct WrittenRanges {
 /// Writes frames into a fixed space. Bytes that are left out take up space without being written.
 pub(crate) struct Writer<'a> {
     out: &'a mut [u8],
+    /// What may be written, bytes left out included.
+    limit: usize,
     at: usize,
     elided: usize,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(out: &'a mut [u8]) -> Self {
-        Self { out, at: 0, elided: 0 }
+        Self { limit: out.len(), out, at: 0, elided: 0 }
+    }
+
+    /// A writer of a symbol, of which what is left out takes up no space.
+    pub(crate) fn of_symbol(out: &'a mut [u8]) -> Self {
+        Self { limit: usize::MAX, out, at: 0, elided: 0 }
     }
 
     /// Bytes so far, those left out included.
@@ -428,20 +436,30 @@ impl<'a> Writer<'a> {
 
     /// Bytes left.
     pub(crate) fn room(&self) -> usize {
-        self.out.len() - self.len()
+        self.limit - self.len()
     }
 
     /// Leaves `bytes` at the end free.
     pub(crate) fn reserve(&mut self, bytes: usize) {
-        let kept = self.out.len().saturating_sub(bytes).max(self.len());
-        let out = std::mem::take(&mut self.out);
-        self.out = &mut out[..kept];
+        self.limit = self.limit.saturating_sub(bytes).max(self.len());
+    }
+
+    /// Whether there is space for `bytes` that are not left out.
+    fn has_space(&self, bytes: usize) -> bool {
+        bytes <= self.out.len() - self.at
+    }
+
+    /// Writes bytes that are a symbol already.
+    pub(crate) fn bytes(&mut self, symbol: &[u8]) {
+        let kept = symbol.len().min(self.out.len() - self.at);
+        self.out[self.at..self.at + kept].copy_from_slice(&symbol[..kept]);
+        self.at += kept;
     }
 
     /// Writes a frame without stream data; `false`, and nothing written, if it does not fit.
     fn put(&mut self, kind: u8, fields: &[u64]) -> bool {
         let length = 1 + fields.iter().map(|field| varint::len(*field)).sum::<usize>();
-        if length > self.room() {
+        if length > self.room() || !self.has_space(length) {
             return false;
         }
         self.out[self.at] = kind;
@@ -550,9 +568,11 @@ impl<'a> Writer<'a> {
         fin: bool,
     ) -> Option<&mut [u8]> {
         let kind = STREAM | STREAM_LENGTH | if fin { STREAM_FIN } else { 0 };
-        if !self.put_within(length, kind, &[stream.get(), offset.get(), length as u64]) {
+        let size = stream_with_length_size::<P>(stream, offset, length);
+        if !self.has_space(size.kept) || size.kept + size.elided > self.room() {
             return None;
         }
+        self.put(kind, &[stream.get(), offset.get(), length as u64]);
         Some(self.lend(P::kept(offset, length), length))
     }
 
@@ -659,6 +679,17 @@ impl<'a> Writer<'a> {
         }
         self.lend(P::kept(offset, length), length)
     }
+}
+
+/// The size of a stream frame with its length spelt out.
+pub(crate) fn stream_with_length_size<P: Payload>(
+    stream: StreamNumber,
+    offset: StreamOffset,
+    length: usize,
+) -> SymbolLength {
+    let head = 1 + varint::len(stream.get()) + varint::len(offset.get()) + varint::len(length as u64);
+    let kept = P::kept(offset, length);
+    SymbolLength { kept: head + kept, elided: length - kept }
 }
 
 #[cfg(test)]
