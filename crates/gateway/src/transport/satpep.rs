@@ -353,7 +353,8 @@ impl Satpep {
         if self.readable || (datagrams == 0 && self.steps.next().is_none()) {
             return;
         }
-        self.steps.on_read(now, self.streams.endpoint.reading_step(), datagrams, self.burst);
+        let endpoint = &self.streams.endpoint;
+        self.steps.on_read(now, endpoint.reading_step(), datagrams, self.burst, endpoint.next_timer());
         self.watch_socket();
     }
 

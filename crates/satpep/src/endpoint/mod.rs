@@ -407,6 +407,12 @@ impl<P: Payload> Endpoint<P> {
         timer.into_iter().chain(paced).chain(acknowledgements).chain(self.survey_timeout()).min()
     }
 
+    /// When the next timer of a session expires: an acknowledgement that is due, a loss that is certain then, and the like. What leaves
+    /// at the link's pace is not among them.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
     /// How long what has arrived may wait for what comes next, so that the driver takes in many datagrams at once while they keep
     /// coming: a small part of a round trip, and nothing where that is short. No session is harmed by as much.
     pub fn reading_step(&self) -> Duration {
