@@ -60,6 +60,8 @@ const FIRST: usize = 5;
 /// What one wake does at most: connections accepted, turns given.
 const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
+/// A tick may come so much earlier, with a wake for something else.
+const EARLY_TICK: Duration = Duration::from_millis(12);
 /// How often the firewall's counters are read at most, for who asks for all, for who asks each second, and for the connection log: each
 /// time starts a program.
 const COUNT_PERIOD: Duration = Duration::from_secs(1);
@@ -380,7 +382,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let accepts = self.relays.engine.transport_intake(ACCEPTS);
         self.relays.transport_mut().take_in(now, accepts);
         self.relays.engine.handle_timeout(now);
-        if self.next_tick <= now {
+        if self.next_tick <= now + EARLY_TICK {
             self.tick(now);
         }
         self.join(now);
@@ -397,7 +399,7 @@ impl<T: SatelliteTransport> Daemon<T> {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.next_tick = now + PERIOD;
+        self.next_tick = self.next_tick.max(now) + PERIOD;
         self.relays.engine.sweep(now);
         self.relays.engine.look_at_limits(now);
         self.accepting |= self.clients_wait;
