@@ -43,9 +43,11 @@ impl<P: Payload> Session<P> {
     #[inline]
     fn deadlines(&self, now: Instant) -> [(Timer, Option<Instant>); 11] {
         let (rtt, liveness) = (&self.recovery.rtt, &self.liveness);
+        // While data waits there is no idle capacity for repair, and the data's packets take symbols along.
+        let repair = self.repairs.next().filter(|_| self.classes.is_empty());
         [
             (Timer::Ack, self.ack_deadline()),
-            (Timer::Repair, self.repairs.next()),
+            (Timer::Repair, repair),
             (Timer::PathProbe, self.path.mtu.next_probe_at()),
             (Timer::Loss, self.recovery.sent_packets.loss_deadline()),
             (Timer::Probe, liveness.probe_at()),
