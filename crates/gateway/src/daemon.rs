@@ -93,6 +93,8 @@ struct Daemon<T: SatelliteTransport> {
     source: Arc<Source>,
     timer: Timer,
     timer_set_to: Option<Instant>,
+    /// Whether sockets ended the last wait.
+    is_busy: bool,
     listeners: Vec<Socket>,
     accepting: bool,
     /// Listeners may have clients that could not be accepted for want of room. Nothing reports when there is some again.
@@ -267,6 +269,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             source,
             timer,
             timer_set_to: None,
+            is_busy: false,
             listeners,
             accepting: false,
             clients_wait: false,
@@ -319,11 +322,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         tracing::info!(name = self.settings.name, listen = %self.settings.listen, public_key = self.public_key, "started");
         let mut events = Events::with_capacity(1024);
         loop {
-            let timeout = self.has_more().then_some(std::time::Duration::ZERO);
-            match self.poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
+            self.wait(&mut events)?;
             let now = clock::now();
             for event in &events {
                 self.on_event(now, event);
@@ -343,6 +342,31 @@ impl<T: SatelliteTransport> Daemon<T> {
         Ok(())
     }
 
+    /// Waits until there is something to do. Where sockets keep the loop busy, the next thing has mostly come meanwhile: only where it
+    /// has not is the timer set, which is dear on virtual machines.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        if self.has_more() {
+            return self.poll(events, Some(std::time::Duration::ZERO));
+        }
+        if self.is_busy {
+            self.poll(events, Some(std::time::Duration::ZERO))?;
+            if !events.is_empty() {
+                return Ok(());
+            }
+        }
+        self.set_timer(clock::now());
+        self.poll(events, None)?;
+        self.is_busy = events.iter().any(|event| event.token() != TIMER);
+        Ok(())
+    }
+
+    fn poll(&mut self, events: &mut Events, timeout: Option<std::time::Duration>) -> io::Result<()> {
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether something was left undone for the sake of the budget.
     fn has_more(&self) -> bool {
         self.relays.transport().has_more()
@@ -356,7 +380,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             LISTENERS => self.accepting = true,
             HELD_SYNS => self.syns_wait = true,
             TIMER => {
-                // `step` looks at the clock and sets the timer again, which makes it forget that it has expired.
+                // `step` looks at the clock, and `wait` sets the timer again, which makes it forget that it has expired.
                 self.timer_set_to = None;
             }
             WAKER => {}
@@ -395,7 +419,6 @@ impl<T: SatelliteTransport> Daemon<T> {
         // What the relays did may have ended streams.
         self.take_events(now);
         self.relays.log();
-        self.set_timer(now);
     }
 
     fn tick(&mut self, now: Instant) {
