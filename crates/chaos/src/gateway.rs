@@ -7,7 +7,7 @@ use relay::connect::{CONNECTED, ConnectRequest, MAX_LENGTH, Parser};
 use relay::connection::{Action, Event, State};
 use satpep::{Endpoint, PeerId, PeerState, ResetReason, StreamId};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use units::{Duration, Instant};
 
@@ -286,8 +286,17 @@ impl Gateway {
     fn read_host(&mut self, now: Instant, number: u32, transfers: &mut Transfers) -> bool {
         let Some(stream) = self.relays.get(&number).map(|relay| relay.stream) else { return false };
         let host = self.host(number, transfers);
-        let offer = |space: &mut [u8]| Ok::<_, std::convert::Infallible>(host.offer(space));
-        let mut offer = offer;
+        let mut offer = |spaces: &mut [IoSliceMut<'_>]| {
+            let mut sum = 0;
+            for space in spaces {
+                let length = host.offer(space);
+                sum += length;
+                if length < space.len() {
+                    break;
+                }
+            }
+            Ok::<_, std::convert::Infallible>(sum)
+        };
         while let Ok(1..) = self.endpoint.write_with(now, stream, &mut offer) {}
         let host = self.host(number, transfers);
         host.is_at_end() && !host.has_aborted

@@ -15,8 +15,6 @@ use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// One batch as a gateway hands it to the system: several datagrams of one size.
 const BATCH: usize = 64 * 1024;
-/// What a read of a host's socket brings.
-const READ: usize = 32 * 1024;
 /// What each case carries.
 const BYTES: u64 = 200_000_000;
 /// How long datagrams gather where the endpoint names no time: about as long as a busy gateway takes from one look to the next.
@@ -134,10 +132,9 @@ impl End {
             }
         }
         while let Some(stream) = stream.filter(|_| self.is_writable) {
-            let read = self.endpoint.write_with(now, stream, |space| {
-                let length = space.len().min(READ);
-                space[..length].fill(7);
-                Ok::<_, std::convert::Infallible>(length)
+            let read = self.endpoint.write_with(now, stream, |spaces| {
+                spaces.iter_mut().for_each(|space| space.fill(7));
+                Ok::<_, std::convert::Infallible>(spaces.iter().map(|space| space.len()).sum())
             });
             self.is_writable = read != Ok(0);
         }

@@ -763,9 +763,9 @@ impl Transport<HostSockets> for Satpep {
             return (0, Progress::Blocked);
         };
         let mut offered = 0;
-        let result = self.streams.endpoint.write_with(now, stream, |buffer| {
-            offered = buffer.len();
-            if buffer.is_empty() { Ok(0) } else { socket.read(buffer) }
+        let result = self.streams.endpoint.write_with(now, stream, |spaces| {
+            offered = spaces.iter().map(|space| space.len()).sum();
+            if offered == 0 { Ok(0) } else { socket.read_vectored(spaces) }
         });
         match result {
             // No room: `Writable` will tell.

@@ -70,7 +70,7 @@ use peering::ResetReason;
 use peering::dscp::Dscp;
 use peers::Peers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -187,8 +187,8 @@ impl Endpoint<Stored> {
         Self::start(config, now, unix_time, seed)
     }
 
-    /// Lends the stream's buffer to `read`, which returns how many bytes it put there. The buffer is empty if there is
-    /// no space now; [`Event::Writable`] follows then.
+    /// Lends space of the stream's buffer to `read`, which fills the slices in order and returns how many bytes it put there. There is
+    /// none if there is no space now; [`Event::Writable`] follows then.
     ///
     /// # Errors
     /// Those of `read`.
@@ -196,7 +196,7 @@ impl Endpoint<Stored> {
         &mut self,
         now: Instant,
         id: StreamId,
-        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<usize, E>,
     ) -> Result<usize, E> {
         self.lend_memory(id.peer);
         match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {

@@ -10,7 +10,7 @@ use crate::stream::{Sent, Stream, StreamOffset};
 use peering::Class;
 use peering::ResetReason;
 use peering::dscp::Dscp;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use units::Instant;
 
 impl<P: Payload> Session<P> {
@@ -190,7 +190,7 @@ impl Session<Stored> {
     pub(crate) fn write_with<E>(
         &mut self,
         id: StreamId,
-        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<usize, E>,
     ) -> Result<usize, E> {
         let space = self.write_space(id);
         let Some(key) = self.key(id).filter(|_| space > 0) else {
@@ -200,12 +200,12 @@ impl Session<Stored> {
             return read(&mut []);
         };
         let stream = &mut self.streams[key];
-        let buffer = stream.send.space(&mut self.pool);
-        let lent = buffer.len().min(space);
-        let length = read(&mut buffer[..lent]).map(|length| length.min(lent));
+        let mut spaces = stream.send.spaces(&mut self.pool, space);
+        let lent = spaces.iter().map(|space| space.len()).sum();
+        let length = read(&mut spaces).map(|length| length.min(lent));
         let written = *length.as_ref().unwrap_or(&0);
-        stream.send.written(written);
-        stream.send.trim(&mut self.pool);
+        drop(spaces);
+        stream.send.filled(&mut self.pool, written, written == lent);
         if written > 0 {
             self.credit.on_written(written as u64);
             self.activate(key);

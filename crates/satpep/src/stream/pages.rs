@@ -1,8 +1,9 @@
 //! Stream bytes in pages of fixed size, addressed by stream offset.
 
 use super::offset::StreamOffset;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 
 /// Bytes of a page: what one read from a socket may bring.
@@ -11,6 +12,12 @@ pub(crate) const PAGE: usize = 32 * 1024;
 /// What is kept of a page takes up one of these. Most streams are idle most of the time, with a request or a few keys that nobody has
 /// acknowledged or read.
 const SIZES: [usize; 3] = [256, 2048, PAGE];
+
+/// Pages that one read may fill at most.
+pub(crate) const MOST_LENT: usize = 8;
+
+/// Space in pages, one after the other.
+pub(crate) type Spaces<'a> = SmallVec<[IoSliceMut<'a>; MOST_LENT]>;
 
 /// The least size for so many bytes of a page.
 fn size_for(length: usize) -> usize {
@@ -144,10 +151,33 @@ impl Stored {
         }
     }
 
-    /// The space from `offset` to the end of its page. [`Stored::release`] gives back what is not used of it.
-    pub(crate) fn space(&mut self, pool: &mut PagePool, offset: StreamOffset) -> &mut [u8] {
+    /// Space for `most` bytes from `offset` on, or up to the end of so many `pages` if that is less. [`Stored::cut`] gives back what
+    /// is not used of it.
+    pub(crate) fn spaces(
+        &mut self,
+        pool: &mut PagePool,
+        offset: StreamOffset,
+        most: usize,
+        pages: usize,
+    ) -> Spaces<'_> {
         let (index, within) = Self::locate(offset);
-        self.part(pool, index, within..PAGE)
+        let pages = (within + most).div_ceil(PAGE).min(pages);
+        let from = |page: usize| if page == 0 { within } else { 0 };
+        for page in 0..pages {
+            self.part(pool, index + page as u64, from(page)..PAGE);
+        }
+        let at = (index - self.first) as usize;
+        let parts = self.pages.range_mut(at..at + pages).flatten().enumerate();
+        let end = |page: usize| (within + most - page * PAGE).min(PAGE);
+        parts.map(|(page, part)| IoSliceMut::new(part.get_mut(from(page)..end(page)))).collect()
+    }
+
+    /// Gives back pages behind the `end` of what was written.
+    pub(crate) fn cut(&mut self, pool: &mut PagePool, end: StreamOffset) {
+        let needed = end.get().div_ceil(PAGE as u64).saturating_sub(self.first);
+        for part in self.pages.drain(self.pages.len().min(needed as usize)..).flatten() {
+            pool.give(part.bytes);
+        }
     }
 
     /// Copies stored bytes from `offset` into `out`.
@@ -254,12 +284,15 @@ mod tests {
     fn what_a_read_did_not_fill_is_given_back() {
         let mut pool = PagePool::default();
         let mut stored = Stored::default();
-        assert_eq!(stored.space(&mut pool, at(0)).len(), PAGE);
-        stored.space(&mut pool, at(0))[..3].copy_from_slice(b"abc");
+        let lent: Vec<_> = stored.spaces(&mut pool, at(0), 2 * PAGE + 5, 8).iter().map(|space| space.len()).collect();
+        assert_eq!(lent, [PAGE, PAGE, 5]);
+        stored.spaces(&mut pool, at(0), 3, 1)[0][..3].copy_from_slice(b"abc");
+        assert_eq!(kept(&stored).0, 3 * PAGE);
+        stored.cut(&mut pool, at(3));
         assert_eq!(kept(&stored).0, PAGE);
         stored.release(&mut pool, at(0), at(3));
-        assert_eq!((kept(&stored).0, pool.free.len()), (SIZES[0], 1));
-        stored.space(&mut pool, at(3))[..2].copy_from_slice(b"de");
+        assert_eq!((kept(&stored).0, pool.free.len()), (SIZES[0], 3));
+        stored.spaces(&mut pool, at(3), PAGE, 1)[0][..2].copy_from_slice(b"de");
         stored.release(&mut pool, at(1), at(5));
         let mut read = [0; 4];
         stored.read(at(1), &mut read);
@@ -293,11 +326,17 @@ mod tests {
             for (length, is_lent, release) in steps {
                 let end = written.len();
                 let data: Vec<u8> = (end..end + length).map(|at| ((at * 31) >> 3) as u8).collect();
-                let space = if is_lent { Some(stored.space(&mut pool, at(end as u64))) } else { None };
-                let taken = space.as_ref().map_or(length, |space| length.min(space.len()));
-                match space {
-                    Some(space) => space[..taken].copy_from_slice(&data[..taken]),
-                    None => stored.write(&mut pool, at(end as u64), &data),
+                let mut taken = 0;
+                if is_lent {
+                    for mut space in stored.spaces(&mut pool, at(end as u64), length, 1 + length % 3) {
+                        let fitting = space.len().min(length - taken);
+                        space[..fitting].copy_from_slice(&data[taken..][..fitting]);
+                        taken += fitting;
+                    }
+                    stored.cut(&mut pool, at((end + taken) as u64));
+                } else {
+                    stored.write(&mut pool, at(end as u64), &data);
+                    taken = length;
                 }
                 written.extend_from_slice(&data[..taken]);
                 released = (released + release).min(written.len() as u64);

@@ -1,7 +1,7 @@
 //! The sending half of a stream: what was written, sent, acknowledged and lost.
 
 use super::offset::StreamOffset;
-use super::pages::{PagePool, Stored};
+use super::pages::{MOST_LENT, PagePool, Spaces, Stored};
 use crate::credit::Credit;
 use crate::payload::Payload;
 use std::ops::Range;
@@ -30,6 +30,8 @@ pub(crate) struct SendHalf<P> {
     fin: Fin,
     /// A write found no space, so the writer wants to hear of it.
     pub(crate) writer_waits: bool,
+    /// Pages that the last read was lent, twice as many if it filled them.
+    lent_pages: u8,
 }
 
 /// The end of the stream, after the last byte.
@@ -236,13 +238,17 @@ impl<P: Payload> SendHalf<P> {
 }
 
 impl SendHalf<Stored> {
-    /// The space after the last byte; [`SendHalf::written`] takes how much of it was filled.
-    pub(crate) fn space(&mut self, pool: &mut PagePool) -> &mut [u8] {
-        self.bytes.space(pool, self.end)
+    /// Space for `most` bytes at most after the last one: the rest of a page, or more where reads have filled what was lent.
+    /// [`SendHalf::filled`] takes how much of it was filled.
+    pub(crate) fn spaces(&mut self, pool: &mut PagePool, most: usize) -> Spaces<'_> {
+        self.bytes.spaces(pool, self.end, most, usize::from(self.lent_pages.max(1)))
     }
 
-    /// Gives back what nothing came of of the page that [`SendHalf::space`] lent.
-    pub(crate) fn trim(&mut self, pool: &mut PagePool) {
+    /// Takes what was filled of the space that [`SendHalf::spaces`] lent, which was `all` of it or not, and gives back the rest.
+    pub(crate) fn filled(&mut self, pool: &mut PagePool, length: usize, all: bool) {
+        self.written(length);
+        self.lent_pages = if all { (self.lent_pages.max(1) * 2).min(MOST_LENT as u8) } else { 1 };
+        self.bytes.cut(pool, self.end);
         self.bytes.release(pool, self.acked_to, self.end);
     }
 }
