@@ -28,21 +28,31 @@ fn size_for(length: usize) -> usize {
 #[derive(Default)]
 pub struct PagePool {
     free: Vec<Box<[u8]>>,
+    in_use: usize,
 }
 
 impl PagePool {
-    /// Pages kept for later; more are given back to the system.
+    /// Pages kept for later, or as many as are in use if that is more: a window is given back and filled again at once. What is
+    /// beyond goes back to the system.
     const KEEP: usize = 64;
 
     fn take(&mut self, size: usize) -> Box<[u8]> {
-        let free = if size == PAGE { self.free.pop() } else { None };
-        free.unwrap_or_else(|| vec![0; size].into_boxed_slice())
+        if size < PAGE {
+            return vec![0; size].into_boxed_slice();
+        }
+        self.in_use += 1;
+        self.free.pop().unwrap_or_else(|| vec![0; PAGE].into_boxed_slice())
     }
 
     fn give(&mut self, bytes: Box<[u8]>) {
-        if bytes.len() == PAGE && self.free.len() < Self::KEEP {
-            self.free.push(bytes);
+        if bytes.len() < PAGE {
+            return;
         }
+        self.in_use = self.in_use.saturating_sub(1);
+        self.free.push(bytes);
+        // Of two pages at most, so that no one call gives much back.
+        let beyond = self.free.len().saturating_sub(self.in_use.max(Self::KEEP));
+        self.free.truncate(self.free.len() - beyond.min(2));
     }
 }
 
@@ -315,6 +325,20 @@ mod tests {
             assert!(kept(&stored).0 <= 2 * SIZES[0], "{:?}", kept(&stored));
             stored.write(&mut pool, at(end as u64), &bytes[end..]);
         }
+    }
+
+    #[test]
+    fn as_many_pages_are_kept_as_are_in_use() {
+        let mut pool = PagePool::default();
+        let mut stored = Stored::default();
+        let window = 300 * PAGE;
+        stored.write(&mut pool, at(0), &vec![1; window]);
+        assert_eq!(pool.in_use, 300);
+        // Half of it is acknowledged at once, and the same half is kept for what follows.
+        stored.release(&mut pool, at(window as u64 / 2), at(window as u64));
+        assert_eq!((pool.in_use, pool.free.len()), (150, 150));
+        stored.release(&mut pool, at(window as u64), at(window as u64));
+        assert_eq!((pool.in_use, pool.free.len()), (0, PagePool::KEEP));
     }
 
     proptest! {
