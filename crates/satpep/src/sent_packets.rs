@@ -144,6 +144,9 @@ pub(crate) struct SentPackets {
     newest: SmallVec<[(Dscp, PacketNumber); 2]>,
     /// The latest losses, to find out which of them were only late, and whether one of the same marking had passed.
     recent_losses: VecDeque<(PacketNumber, Instant, bool)>,
+    /// Packets of trains that have arrived and are recorded no longer, in order: an acknowledgement that says so of a whole train has
+    /// not the space for all stamps.
+    unstamped: VecDeque<(PacketNumber, Departure)>,
     /// When the earliest missing packet counts as lost.
     loss_deadline: Option<Instant>,
     /// The newest packet known to have arrived.
@@ -159,6 +162,9 @@ pub(crate) struct SentPackets {
 
 impl SentPackets {
     const RECENT_LOSSES: usize = 256;
+    /// Packets of trains that are remembered until they are stamped, if one acknowledgement has settled them all: as many as two of
+    /// the longest trains have.
+    const UNSTAMPED: usize = 1024;
     /// A record of so many packets is long; an ACK that decides the outcome of fewer than one in so many is worth little.
     const LONG: usize = 4096;
     const LITTLE: usize = 64;
@@ -182,6 +188,7 @@ impl SentPackets {
             latest: None,
             newest: SmallVec::new(),
             recent_losses: VecDeque::new(),
+            unstamped: VecDeque::new(),
             loss_deadline: None,
             largest_acked: None,
             largest_acked_sent: None,
@@ -482,14 +489,23 @@ impl SentPackets {
                 && (entry.acknowledged || self.first >= self.cut_off_to)
             {
                 self.process.observe(entry.departure.sent, entry.acknowledged);
+                if entry.acknowledged && entry.departure.is_train && !entry.is_stamped {
+                    self.unstamped.push_back((self.first, entry.departure));
+                }
             }
             self.first = self.first.next();
         }
         self.concluded.remove(before..self.first);
+        let beyond = self.unstamped.len().saturating_sub(Self::UNSTAMPED);
+        self.unstamped.drain(..beyond);
     }
 
-    /// How a packet left that is still recorded; once only, for who reports when it arrived.
+    /// How a packet left that is still recorded, or of a train; once only, for who reports when it arrived.
     pub(crate) fn take_departure(&mut self, number: PacketNumber) -> Option<Departure> {
+        if number < self.first {
+            let at = self.unstamped.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+            return self.unstamped.remove(at).map(|(_, departure)| departure);
+        }
         let entry = self.entry_mut(number).filter(|entry| entry.ack_eliciting)?;
         (!std::mem::replace(&mut entry.is_stamped, true)).then_some(entry.departure)
     }
@@ -569,6 +585,31 @@ mod tests {
         let mut outcomes = Vec::new();
         sent_packets.on_ack(now, &ack, HORIZON, &mut outcomes)?;
         Ok((offsets(&outcomes, true), offsets(&outcomes, false)))
+    }
+
+    #[test]
+    fn how_a_packet_of_a_train_left_is_known_after_an_acknowledgement_has_settled_all() {
+        let mut sent_packets = SentPackets::new(Duration::ZERO);
+        let count = 3 * SentPackets::UNSTAMPED as u64 / 2;
+        for number in 0..count {
+            let frames = SmallVec::from_slice(&[SentFrame::Ping]);
+            sent_packets.record(at(number), 1500 * number, 1500, Dscp::default(), frames);
+            if number > 1 {
+                sent_packets.mark_train();
+            }
+        }
+        let number = PacketNumber::new;
+        let first = sent_packets.take_departure(number(count - 2)).map(|departure| departure.sent);
+        assert_eq!(first, Some(at(count - 2)));
+        assert!(acknowledge(&mut sent_packets, at(count + 500), &[0..count]).is_ok());
+        // One acknowledgement has no space to say of a whole train when it arrived: those that follow do.
+        assert_eq!(sent_packets.take_departure(number(count - 1)).map(|departure| departure.sent), Some(at(count - 1)));
+        assert_eq!(sent_packets.take_departure(number(count - 1)), None, "once");
+        assert_eq!(sent_packets.take_departure(number(count - 2)), None, "it was stamped before");
+        assert_eq!(sent_packets.take_departure(number(1)), None, "of no train");
+        assert_eq!(sent_packets.take_departure(number(2)), None, "so many are not remembered");
+        let known = (0..count).filter(|at| sent_packets.take_departure(number(*at)).is_some()).count();
+        assert_eq!(known, SentPackets::UNSTAMPED - 1);
     }
 
     #[test]
