@@ -5,8 +5,10 @@ use emulator::{Config, Emulator, Error, Monitor, Report};
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::namespace;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use kernel::transparent::set_buffers;
+use socket2::{SockAddr, Socket};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -92,12 +94,16 @@ pub fn transfer_back(hosts: &Hosts, data: &[u8]) {
 }
 
 /// Sends `data` over TCP from left to right and checks that it arrives; returns what of it came after the first fifth,
-/// and in what time.
+/// and in what time. Neither end limits the flow: all of `data` fits into the buffers, and NewReno's slow start has no
+/// HyStart to end early on a host whose threads wake up late.
 pub fn transfer(hosts: &Hosts, address: &str, data: &[u8]) -> (usize, Duration) {
-    let listener = hosts.right.run(|| TcpListener::bind((address, 7))).expect("a namespace").expect("bind");
+    let address = SocketAddr::new(address.parse().expect("an address"), 7);
+    let socket = |host: &Namespace| host.run(|| socket_for(address.ip(), data.len())).expect("a namespace");
+    let (listener, sender) = (socket(&hosts.right).expect("a socket"), socket(&hosts.left).expect("a socket"));
+    listener.bind(&SockAddr::from(address)).and_then(|()| listener.listen(1)).expect("listen");
     let expected = data.to_vec();
     let receiver = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("accept");
+        let (mut stream, _) = TcpListener::from(listener).accept().expect("accept");
         let (mut received, mut buffer, mut mark) = (Vec::new(), vec![0; 1 << 16], None);
         loop {
             let count = stream.read(&mut buffer).expect("read");
@@ -114,7 +120,16 @@ pub fn transfer(hosts: &Hosts, address: &str, data: &[u8]) -> (usize, Duration) 
         assert!(received == expected, "the data was changed on the way");
         (received.len() - length, time)
     });
-    let send = || TcpStream::connect((address, 7)).and_then(|mut stream| stream.write_all(data));
-    hosts.left.run(send).expect("a namespace").expect("send");
+    sender.connect(&SockAddr::from(address)).expect("connect");
+    TcpStream::from(sender).write_all(data).expect("send");
     receiver.join().expect("no panic")
+}
+
+/// A TCP socket of `address`'s family whose buffers hold `length` bytes of data, with NewReno.
+fn socket_for(address: IpAddr, length: usize) -> io::Result<Socket> {
+    let domain = if address.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+    let socket = Socket::new(domain, socket2::Type::STREAM, None)?;
+    set_buffers(&socket, 2 * length, 2 * length)?;
+    socket.set_tcp_congestion(b"reno")?;
+    Ok(socket)
 }
