@@ -137,6 +137,11 @@ impl Pacer {
         self.burst_to = self.burst_to.min(until);
     }
 
+    /// What was held back is not any more.
+    pub(crate) fn release(&mut self, now: Instant) {
+        self.next = self.next.min(now);
+    }
+
     /// Makes up for `bytes` that left ahead of the pace.
     pub(crate) fn make_up(&mut self, now: Instant, bytes: Bytes) {
         self.next = self.next.max(now) + self.rate.time_to_send(bytes);

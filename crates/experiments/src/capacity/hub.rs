@@ -3,6 +3,7 @@
 mod clock;
 mod world;
 
+use super::cases::Prior;
 use super::figures::Figures;
 use super::targets::Targets;
 use super::without::Without;
@@ -19,6 +20,10 @@ pub(super) struct HubCase {
     pub(super) trouble: Trouble,
     /// Whether the first terminal is near, so that it reports sooner than the others.
     pub(super) has_near: bool,
+    /// What the hub knows of the carrier's rate.
+    pub(super) prior: Prior,
+    /// Whether the first terminal reads alone at first: the others begin with the second phase.
+    pub(super) is_first: bool,
 }
 
 /// What happens for a while.
@@ -29,6 +34,8 @@ pub(super) enum Trouble {
     OneFades(f64),
     /// The paths to all do.
     AllFade(f64),
+    /// The path to the first terminal carries this share of the carrier, from the start to the end.
+    OneIsNarrow(f64),
     /// The clock of the first terminal shows delays that are not there.
     OneLies,
 }
@@ -48,7 +55,19 @@ const SETTLES: Duration = Duration::from_millis(3 * 550);
 pub(super) fn all() -> Vec<HubCase> {
     let case = |terminals, name: &str, trouble, share| {
         let targets = Targets { jain_index: Some(0.995), ..Targets::share(share) };
-        HubCase { name: format!("hub of {terminals}{name}"), targets, terminals, trouble, has_near: false }
+        HubCase {
+            name: format!("hub of {terminals}{name}"),
+            targets,
+            terminals,
+            trouble,
+            has_near: false,
+            prior: Prior::Times(1.0),
+            is_first: false,
+        }
+    };
+    let narrow = |terminals, name, prior, is_first| {
+        let case = case(terminals, name, Trouble::OneIsNarrow(0.02), 0.9);
+        HubCase { prior, is_first, ..case }
     };
     let near = |case: HubCase| HubCase { name: case.name.replace("one", "a near one"), has_near: true, ..case };
     vec![
@@ -62,6 +81,9 @@ pub(super) fn all() -> Vec<HubCase> {
         case(10, ", one lies", Trouble::OneLies, 0.95),
         near(case(10, ", one fades to 30 %", Trouble::OneFades(0.3), 0.95)),
         near(case(10, ", one lies", Trouble::OneLies, 0.95)),
+        narrow(2, ", one at 2 %", Prior::Times(1.0), false),
+        narrow(2, ", one at 2 % alone first", Prior::Times(1.0), true),
+        narrow(10, ", one at 2 % alone first, no prior", Prior::Nothing, true),
     ]
 }
 
@@ -82,14 +104,25 @@ impl HubCase {
         match self.trouble {
             Trouble::OneFades(share) if terminal == 0 => part.mul_f64(share),
             Trouble::AllFade(share) => part.mul_f64(share),
+            Trouble::OneIsNarrow(share) if terminal == 0 => RATE.mul_f64(share),
             _ => RATE,
         }
     }
 
-    /// What all terminals can be sent, in trouble or not.
-    fn limit(&self, in_trouble: bool) -> Rate {
-        let paths: u64 = (0..self.terminals).map(|terminal| self.own_rate(terminal).as_bps()).sum();
-        if in_trouble { RATE.min(Rate::from_bps(paths)) } else { RATE }
+    /// In which of the three phases there is trouble.
+    fn is_in_trouble(&self, phase: usize) -> bool {
+        phase == 1 || matches!(self.trouble, Trouble::OneIsNarrow(_))
+    }
+
+    /// How many terminals read in a phase.
+    fn readers(&self, phase: usize) -> usize {
+        if self.is_first && phase == 0 { 1 } else { self.terminals }
+    }
+
+    /// What all terminals that read can be sent.
+    fn limit(&self, phase: usize) -> Rate {
+        let paths: u64 = (0..self.readers(phase)).map(|terminal| self.own_rate(terminal).as_bps()).sum();
+        if self.is_in_trouble(phase) { RATE.min(Rate::from_bps(paths)) } else { RATE }
     }
 
     /// Runs it once.
@@ -103,13 +136,15 @@ impl HubCase {
             let after = world.run_until(start + PHASE)?;
             let carried: Vec<_> =
                 after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect();
-            let limit = self.limit(phase == 1);
+            let limit = self.limit(phase);
             shares[phase] = share(carried.iter().sum(), limit, PHASE.saturating_sub(SETTLES));
             // Who has a path of its own that is narrow has less by that; who lies has what it has.
-            let is_apart = matches!(self.trouble, Trouble::OneFades(_) | Trouble::OneLies);
-            let others = if phase == 1 && is_apart { &carried[1..] } else { &carried[..] };
+            let is_apart = self.is_in_trouble(phase) && !matches!(self.trouble, Trouble::Nothing | Trouble::AllFade(_));
+            let others = if is_apart { &carried[1..] } else { &carried[..] };
             let others: Vec<_> = others.iter().map(|bytes| *bytes as f64).collect();
-            fairness = fairness.min(lab::measure::jain_index(&others));
+            if self.readers(phase) == self.terminals {
+                fairness = fairness.min(lab::measure::jain_index(&others));
+            }
         }
         let Tally { received, offered, queues } = world.run_until(BEGIN + PHASE * 3)?;
         Ok(Figures {
@@ -157,6 +192,15 @@ mod tests {
         for trouble in ["fades to 30 %", "lies"] {
             let shares = run(&format!("hub of 10, a near one {trouble}"), 1);
             assert!(shares.into_iter().all(|share| share > 0.95), "{trouble}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn a_slow_terminal_that_was_alone_leaves_the_carrier_to_others() {
+        // The carrier was believed to be as slow as that terminal's path, and the others got 2 % of it for as long as they read.
+        for name in ["hub of 2, one at 2 % alone first", "hub of 10, one at 2 % alone first, no prior"] {
+            let shares = run(name, 1);
+            assert!(shares.into_iter().all(|share| share > 0.9), "{name}: {shares:?}");
         }
     }
 

@@ -29,7 +29,7 @@ pub use without::Without;
 
 use crate::setup::median;
 use crate::{Error, Setup};
-use cases::Case;
+use cases::{Case, Prior};
 use hub::HubCase;
 use lab::Direction;
 use replicas::Pool;
@@ -134,10 +134,12 @@ pub fn traces(setup: &Setup, runs: &Runs, only: &str) -> Result<Vec<Trace>, Erro
 fn subjects(runs: &Runs, only: &str) -> Vec<Subject> {
     let cases = cases::all().into_iter().filter(|case| case.name.contains(only));
     // A rate that is kept by force has to be there.
-    let cases = cases.filter(|case| runs.without != Some(Without::Estimation) || case.configured().is_some());
+    let is_forced = runs.without == Some(Without::Estimation);
+    let cases = cases.filter(|case| !is_forced || case.configured().is_some());
     let paths = cases.flat_map(|case| DIRECTIONS.map(|direction| Subject::Path(Box::new(case.clone()), direction)));
-    let hubs = hub::all().into_iter().filter(|case| case.name.contains(only)).map(Subject::Hub);
-    paths.chain(hubs).collect()
+    let hubs = hub::all().into_iter().filter(|case| case.name.contains(only));
+    let hubs = hubs.filter(|case| !is_forced || case.prior != Prior::Nothing);
+    paths.chain(hubs.map(Subject::Hub)).collect()
 }
 
 impl Subject {

@@ -203,6 +203,21 @@ impl Learner {
         Self { parts, ..self }
     }
 
+    /// This one where nothing was measured, and `rate` is a guess. What was sent remains.
+    pub(super) fn anew(&self, rate: f64, rtt: Duration) -> Self {
+        let belief = Belief { rate, confidence: Belief::DOUBT, ..self.belief };
+        let mut silence = self.silence.clone();
+        silence.end();
+        Self {
+            position: self.position,
+            counts: self.counts,
+            peers: self.peers,
+            noise: self.noise,
+            silence,
+            ..Self::new(belief, rtt).with(self.parts)
+        }
+    }
+
     /// Somebody who should know, `why` says who, says what the capacity is.
     pub(super) fn tell(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.

@@ -7,6 +7,7 @@
 //! | `arrival_log.rs` | the receiver's side: what was accepted, and the arrivals that are stamped |
 //! | `path_reports.rs`, `delays.rs` | one peer's reports: queueing delays on its clock alone |
 //! | `paths.rs` | what of a delay is the link's queue, and what a path's own |
+//! | `lone.rs` | one peer that is sent to alone |
 //! | `learner.rs` | the estimator |
 //! | `prior.rs` | what is believed before anything is measured |
 //! | `trains.rs` | packets sent faster than the link |
@@ -27,6 +28,7 @@ mod delays;
 pub(crate) mod documented;
 mod estimate;
 mod learner;
+mod lone;
 mod losses;
 #[cfg(test)]
 mod model;
@@ -54,6 +56,7 @@ use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
 use learner::{Learner, News};
+use lone::Lone;
 use paths::{Paths, Shared};
 use report::Report;
 use units::{Bytes, Duration, Instant, Rate};
@@ -70,6 +73,7 @@ pub(crate) struct Capacity {
     reported: Option<Rate>,
     learner: Learner,
     paths: Paths,
+    lone: Lone,
     cross_traffic: CrossTraffic,
     policy: CrossTrafficPolicy,
     /// Bytes of cross traffic so far, up to `cross_traffic_at`.
@@ -115,6 +119,7 @@ impl Capacity {
             reported: None,
             learner: Learner::new(belief, config.rtt).with(config.estimator_parts),
             paths: Paths::default(),
+            lone: Lone::new(belief.rate),
             cross_traffic: CrossTraffic::new(config.rtt),
             policy: config.cross_traffic,
             cross_traffic_bytes: 0,
@@ -154,6 +159,7 @@ impl Capacity {
         }
         self.prior = Prior::Configured(reported);
         self.learner.tell(self.prior.belief(self.rtt, self.ceiling), EstimateSource::Reported);
+        self.lone = Lone::new(self.learner.rate);
     }
 
     /// Another rate is configured: the estimate begins anew there.
@@ -163,6 +169,7 @@ impl Capacity {
         }
         (self.prior, self.reported) = (prior, None);
         self.learner.tell(prior.belief(self.rtt, self.ceiling), EstimateSource::Prior);
+        self.lone = Lone::new(self.learner.rate);
     }
 
     /// Another bound of the estimate is configured, or none but that of the prior.
@@ -237,6 +244,16 @@ impl Capacity {
             self.paths.on_train(peer);
         }
         is_of_train
+    }
+
+    /// `peer` has data. Returns whether what is believed of the link begins anew: what was measured is the path of another, which had the
+    /// link to itself.
+    pub(crate) fn on_data(&mut self, peer: PeerId) -> bool {
+        let Some((lone, most)) = self.lone.others_fall(peer, self.learner.rate) else { return false };
+        self.paths.set_narrow(lone, self.learner.rate);
+        self.learner = self.learner.anew(most, self.rtt);
+        self.lone = Lone::new(most);
+        true
     }
 
     /// Whether a train of full packets is worth sending before there is anything to send: nothing is known of the capacity that is
@@ -316,6 +333,8 @@ impl Capacity {
         if reading.point.is_some() {
             self.learner.is_shared = shared.has_others;
         }
+        // Most reports come with a point, or before there are any.
+        self.lone.on_report(peer, shared.has_others, self.learner.rate);
         self.learner.peers = self.paths.len();
         self.learner.is_alone = self.paths.len() == 1;
         self.learner.is_crowded = self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.has_others(self.rate());

@@ -240,6 +240,15 @@ impl Paths {
         }
     }
 
+    /// What was taken for the link's rate is that of the path to `peer`.
+    pub(super) fn set_narrow(&mut self, peer: PeerId, rate: f64) {
+        let Some(path) = self.paths.get_mut(&peer.index()) else { return };
+        path.is_narrow = true;
+        path.learner.set(rate, EstimateSource::Queue);
+        path.learner.points.clear();
+        path.waiting.clear();
+    }
+
     /// The learner of a path that is narrow.
     pub(super) fn narrow(&mut self, peer: PeerId) -> Option<&mut Learner> {
         self.paths.get_mut(&peer.index()).filter(|path| path.is_narrow).map(|path| &mut path.learner)

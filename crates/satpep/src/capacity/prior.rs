@@ -33,6 +33,11 @@ pub(super) struct Belief {
     pub(super) ceiling: f64,
 }
 
+impl Belief {
+    /// How far a guess is trusted: a guess twice too high does no harm then.
+    pub(super) const DOUBT: f64 = 0.5;
+}
+
 impl Prior {
     /// A link of which nothing is known is thought this slow: what the first round trip sends fills no modem's queue.
     pub const UNKNOWN: Rate = Rate::from_bps(4_000_000);
@@ -44,20 +49,17 @@ impl Prior {
     /// How long a measured rate is as good as one of this session, and how far the round-trip time may be from what it was.
     const FRESH: Duration = Duration::from_secs(3600);
     const SAME_PATH: f64 = 0.25;
-    /// How far a guess is trusted: a guess twice too high does no harm then.
-    const DOUBT: f64 = 0.5;
-
     /// The belief that follows, on a path with the round-trip time `rtt`.
     pub(super) fn belief(self, rtt: Duration, ceiling: Option<Rate>) -> Belief {
         let (rate, confidence) = match self {
             Self::Configured(rate) => (rate, 1.0),
-            Self::Guess(rate) => (rate, Self::DOUBT),
+            Self::Guess(rate) => (rate, Belief::DOUBT),
             Self::Remembered { rate, rtt: before, age } => {
                 let ratio = rtt.as_secs_f64() / before.as_secs_f64().max(1e-6);
                 let is_same = age < Self::FRESH && (ratio - 1.0).abs() <= Self::SAME_PATH;
-                (rate, if is_same { 1.0 } else { Self::DOUBT })
+                (rate, if is_same { 1.0 } else { Belief::DOUBT })
             }
-            Self::None => (Self::UNKNOWN, Self::DOUBT),
+            Self::None => (Self::UNKNOWN, Belief::DOUBT),
         };
         let default = if self == Self::None { Self::UNKNOWN_CEILING } else { rate.mul_f64(Self::CEILING) };
         let bytes = |rate: Rate| rate.as_bps() as f64 / 8.0;

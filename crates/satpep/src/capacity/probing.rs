@@ -259,9 +259,12 @@ impl Learner {
     /// What trains find has to differ from the estimate by.
     const TOLERANCE: f64 = 0.06;
 
+    /// Trains tell of the last two round trips, the last second, and the last so many packets of a slow link.
+    const REMEMBERED_PACKETS: f64 = 48.0;
+
     /// Draws what follows from the latest trains.
     pub(super) fn on_trains(&mut self, now: f64) {
-        let since = now - (2.0 * self.rtt.smoothed).max(1.0);
+        let since = now - (2.0 * self.rtt.smoothed).max(1.0).max(self.packets(Self::REMEMBERED_PACKETS));
         let latest: SmallVec<[_; 8]> = self.trains.results(since).copied().collect();
         let wanted = if self.is_guess { 1 } else { 3 };
         if latest.len() < wanted || self.probing.experiment.is_some() {

@@ -7,7 +7,7 @@ use super::learner::RoundTrip;
 use std::collections::VecDeque;
 
 /// When reports came, and for what one is due.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Silence {
     latest: f64,
     /// The longest time between two reports of late.

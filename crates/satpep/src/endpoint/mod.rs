@@ -679,6 +679,10 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {
             self.scheduler.activate(id, peer.scheduler_entry(now));
+            if self.capacity.on_data(id) {
+                self.pacer.release(now);
+                self.set_pace(now);
+            }
         }
         self.queue_work(id);
         let peer = &mut self.peers[id.index()];

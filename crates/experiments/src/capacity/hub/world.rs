@@ -1,5 +1,6 @@
 //! The run: endpoints of the transport, and the links between them.
 
+use super::super::cases::Prior;
 use super::super::without::Without;
 use super::clock::Clock;
 use super::{BEGIN, HubCase, LOSS, PHASE, RATE, RTT, Trouble};
@@ -68,6 +69,8 @@ pub(super) struct World {
     paths: Vec<Link<Datagram>>,
     returns: Vec<Link<Datagram>>,
     streams: Vec<StreamId>,
+    /// Terminals that begin to read later, and when.
+    later: Option<(Vec<PeerId>, Instant)>,
     buffer: Vec<u8>,
     received: Vec<u64>,
     queues: Vec<Duration>,
@@ -85,19 +88,25 @@ impl World {
         let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
         let path = |terminal: usize| {
             let (bad, good) = (case.own_rate(terminal), RATE.mul_f64(2.0));
-            let steps = Steps::new(vec![(BEGIN + PHASE, bad), (BEGIN + PHASE * 2, good)]);
+            let steps = match case.trouble {
+                Trouble::OneIsNarrow(_) => vec![(Duration::from_nanos(1), bad)],
+                _ => vec![(BEGIN + PHASE, bad), (BEGIN + PHASE * 2, good)],
+            };
             let delay = (case.rtt(terminal) - case.carrier_rtt()) / 2;
             let plain = link(good, delay, 1000 + terminal as u64);
-            make(LinkConfig { queue, rate_steps: (bad < RATE).then_some(steps), ..plain })
+            make(LinkConfig { queue, rate_steps: (bad < RATE).then(|| Steps::new(steps)), ..plain })
         };
         let of_return = |terminal: usize| make(lossy(link(back, case.rtt(terminal) / 2, 1 + terminal as u64))?);
+        let nodes = nodes(case, without, seed)?;
+        let later = case.is_first.then(|| (nodes[0].peers[1..].to_vec(), Instant::ZERO + BEGIN + PHASE));
         Ok(Self {
             now: Instant::ZERO,
-            nodes: nodes(case, without, seed)?,
+            nodes,
             carrier: make(lossy(link(RATE, case.carrier_rtt() / 2, 0))?)?,
             paths: (0..case.terminals).map(path).collect::<Result<_, _>>()?,
             returns: (0..case.terminals).map(of_return).collect::<Result<_, _>>()?,
             streams: Vec::new(),
+            later,
             buffer: vec![0; BUFFER],
             received: vec![0; case.terminals],
             queues: Vec::new(),
@@ -153,12 +162,21 @@ impl World {
         self.next_look += LOOKS;
         if self.streams.is_empty() {
             self.offered_before = self.carrier.counters().offered.bytes;
-            let hub = &mut self.nodes[0];
-            let local = hub.clock.read(self.now);
-            let peers = hub.peers.clone();
-            self.streams = peers.into_iter().filter_map(|peer| hub.endpoint.open(local, peer).ok()).collect();
+            let mut peers = self.nodes[0].peers.clone();
+            peers.retain(|peer| !self.later.as_ref().is_some_and(|(later, _)| later.contains(peer)));
+            self.open(peers);
+        }
+        if let Some((peers, _)) = self.later.take_if(|(_, at)| *at <= self.now) {
+            self.open(peers);
         }
         self.queues.push(RATE.time_to_send(self.carrier.queued_bytes(self.now)));
+    }
+
+    /// Begins to send to `peers`.
+    fn open(&mut self, peers: Vec<PeerId>) {
+        let hub = &mut self.nodes[0];
+        let local = hub.clock.read(self.now);
+        self.streams.extend(peers.into_iter().filter_map(|peer| hub.endpoint.open(local, peer).ok()));
     }
 
     /// Moves datagrams from link to link and to the endpoints.
@@ -228,6 +246,12 @@ fn nodes(case: &HubCase, without: Option<Without>, seed: u64) -> Result<Vec<Node
         };
         let [out, into] = if number == 0 { [RATE, back] } else { [back, RATE] };
         let mut config = EndpointConfig::new(key(number), out, into, RTT);
+        if number == 0 {
+            (config.capacity, config.prior) = match case.prior {
+                Prior::Times(times) => (RATE.mul_f64(times), None),
+                Prior::Nothing => (satpep::Prior::UNKNOWN, Some(satpep::Prior::None)),
+            };
+        }
         config.capacity_is_fixed = without == Some(Without::Estimation);
         config.estimator_parts = Without::rest(without);
         let start = clock.read(Instant::ZERO);
