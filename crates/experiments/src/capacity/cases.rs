@@ -81,6 +81,10 @@ pub(super) enum Nature {
         late: Duration,
     },
     Policed(Policer),
+    /// The data arrive in frames of the air interface.
+    Frames {
+        each: Duration,
+    },
     /// What comes back comes in bunches.
     Bunches {
         each: Duration,
@@ -195,6 +199,10 @@ fn paths() -> Vec<Case> {
         let link = Nature::Reordering { probability, late: Duration::from_millis(millis) };
         Case { link, ..case(name, Targets::share(share)) }
     };
+    let frames = |name: &str, millis| {
+        let link = Nature::Frames { each: Duration::from_millis(millis) };
+        Case { link, ..case(name, Targets::share(0.95)) }
+    };
     let queue = |name: &str, products, targets| Case { queue: Queue::Products(products), ..case(name, targets) };
     let mut all = vec![
         late("5 % late by 100 ms", 0.05, 100, 0.97),
@@ -202,6 +210,9 @@ fn paths() -> Vec<Case> {
         queue("queue of 0.1 BDP", 0.1, Targets::share(0.96)),
         queue("queue of 5 BDP", 5.0, Targets::share(0.98).queue(50.0)),
         Case { loss: 0.05, ..case("losses of 5 %", Targets::share(0.94)) },
+        frames("frames of 20 ms", 20),
+        Case { size: 60 * MB, ..frames("20 Mbit/s, 600 ms, frames of 50 ms", 50) }.over(20, 600),
+        frames("frames of 100 ms", 100),
     ];
     for burst in [30_000, 64_000] {
         // Right is the policer's rate.

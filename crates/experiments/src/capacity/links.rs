@@ -69,11 +69,11 @@ impl Links {
                 self.data.policer = Some(policer);
                 self.ideal.rate = Some(policer.rate);
             }
+            Nature::Frames { each } => {
+                (self.data.rate, self.data.opportunities) = (None, Some(frames(case.rate, each)));
+            }
             Nature::Bunches { each } => {
-                let millis = (each.as_millis_f64()) as u64;
-                let packets = case.rate.bytes_in(each).as_u64() / FULL_PACKET;
-                self.back.opportunities = Some(Opportunities { millis: vec![millis; packets as usize], file: None });
-                self.back.rate = None;
+                (self.back.rate, self.back.opportunities) = (None, Some(frames(case.rate, each)));
             }
             Nature::Starlink => {
                 let (opportunities, delays) = starlink::trace()?;
@@ -105,6 +105,12 @@ impl Links {
         let arrives = link.next_timeout().ok_or_else(|| Error::failed("an ideal link that carries nothing"))?;
         Ok(arrives.since(case.begin))
     }
+}
+
+/// What a link of `rate` carries, at the end of each frame at once.
+fn frames(rate: Rate, each: Duration) -> Opportunities {
+    let packets = rate.bytes_in(each).as_u64() / FULL_PACKET;
+    Opportunities { millis: vec![each.as_millis_f64() as u64; packets as usize], file: None }
 }
 
 /// `bad` from the case's change on, and then `good`.

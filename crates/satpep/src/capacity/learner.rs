@@ -8,6 +8,7 @@ use super::delays::{Counts, Point};
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
 use super::parts::{EstimatorPart, EstimatorParts};
+use super::path_reports::Wander;
 use super::prior::Belief;
 use super::probing::Probing;
 use super::queue_test::QueueTest;
@@ -48,8 +49,12 @@ pub(super) struct Learner {
     /// Bytes that have entered the link.
     pub(super) position: f64,
     pub(super) noise: f64,
+    /// Seconds of sending that arrive together.
+    pub(super) frame: f64,
     /// Several peers are sent to, so that what a train finds may be its peer's own path.
     pub(super) is_shared: bool,
+    /// The estimate before trains changed it, as long as nothing else has.
+    untold: Option<f64>,
     /// How many peers there are.
     pub(super) peers: usize,
     /// One peer is sent to: all of the link is its own.
@@ -90,7 +95,7 @@ pub(super) struct News<'a> {
     pub(super) largest: PacketNumber,
     pub(super) lost: &'a [LostPacket],
     pub(super) point: Option<Point>,
-    pub(super) noise: f64,
+    pub(super) wander: Wander,
     pub(super) counts: Counts,
     /// The round-trip time of the peer that reports, if it is one of several.
     pub(super) rtt: Option<f64>,
@@ -136,6 +141,9 @@ impl Learner {
     const TRAIN_PACKETS: f64 = 12.0;
     const TRAIN_TIME: f64 = 0.016;
     const LONGEST_TRAIN_TIME: f64 = 0.04;
+    /// A train lasts this many times as long as what arrives together, and a point.
+    const TRAIN_FRAMES: f64 = 5.0;
+    const POINT_FRAMES: f64 = 2.0;
     /// A path that trains find below this share of the link is narrower. Trains on it have so many packets, and are this much rarer.
     const NARROW: f64 = 0.9;
     const NARROW_PACKETS: f64 = 6.0;
@@ -179,7 +187,9 @@ impl Learner {
             newest: None,
             position: 0.0,
             noise: 0.0005,
+            frame: 0.0,
             is_shared: false,
+            untold: None,
             peers: 1,
             is_alone: true,
             is_crowded: false,
@@ -213,6 +223,7 @@ impl Learner {
             counts: self.counts,
             peers: self.peers,
             noise: self.noise,
+            frame: self.frame,
             silence,
             ..Self::new(belief, rtt).with(self.parts)
         }
@@ -244,12 +255,12 @@ impl Learner {
 
     /// A queue of this length is one.
     pub(super) fn busy(&self) -> f64 {
-        (0.003f64).max(1.5 * self.slot()).max(2.0 * self.noise)
+        (0.003f64).max(1.5 * self.slot()).max(2.0 * self.noise).max(0.8 * self.frame)
     }
 
     /// A queue of this length is to be drained.
     pub(super) fn high(&self) -> f64 {
-        (0.012f64).max(5.0 * self.slot()).max(4.0 * self.noise)
+        (0.012f64).max(5.0 * self.slot()).max(4.0 * self.noise).max(1.5 * self.frame)
     }
 
     /// How long a packet takes where that is longest: one that came just before is waited for.
@@ -331,10 +342,27 @@ impl Learner {
         self.push.is_on && self.parts.has(EstimatorPart::Pushes)
     }
 
+    /// Whether trains last longer than what arrives together: how far apart their packets arrive says something of the link.
+    pub(super) fn trains_tell(&self) -> bool {
+        self.frame * Self::TRAIN_FRAMES < Self::LONGEST_TRAIN_TIME
+    }
+
+    /// Takes back what trains have told if they tell nothing. Nothing but a queue tells then whether there is more.
+    fn doubt_trains(&mut self) {
+        if self.trains_tell() {
+            return;
+        }
+        self.push.is_on = true;
+        self.doubted = None;
+        if let Some(before) = self.untold.take() {
+            self.set(before, EstimateSource::Prior);
+        }
+    }
+
     /// The train to begin now, if it is time for one.
     fn plan_train(&self, now: f64) -> Option<Plan> {
         let is_free = self.trains.leaving_at().is_none() && now >= self.next_train;
-        let is_free = is_free && self.parts.has(EstimatorPart::Trains);
+        let is_free = is_free && self.parts.has(EstimatorPart::Trains) && (self.is_guess || self.trains_tell());
         if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.is_silent(now) {
             return None;
         }
@@ -344,7 +372,8 @@ impl Learner {
         if queue > (0.004f64).max(self.packets(3.0)) {
             return None;
         }
-        let time = Self::TRAIN_TIME.max((12.0 * self.noise).min(Self::LONGEST_TRAIN_TIME));
+        let time = Self::TRAIN_TIME
+            .max((12.0 * self.noise).max(Self::TRAIN_FRAMES * self.frame).min(Self::LONGEST_TRAIN_TIME));
         let count = if self.is_guess {
             Self::FIRST_PACKETS
         } else {
@@ -419,7 +448,8 @@ impl Learner {
         let mut judgement = Judgement::default();
         if let Some(point) = news.point {
             if self.parts.has(EstimatorPart::Noise) {
-                self.noise = news.noise;
+                (self.noise, self.frame) = (news.wander.noise, news.wander.frame);
+                self.doubt_trains();
             }
             judgement.shift = self.on_point(now, point);
         }
@@ -435,7 +465,7 @@ impl Learner {
 
     /// Seconds of stamps that a point needs.
     pub(super) fn point_length(&self) -> f64 {
-        Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT))
+        Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT)).max(Self::POINT_FRAMES * self.frame)
     }
 
     /// Whether much more is in flight at the prior's rate than is sent before the link has answered.
@@ -482,6 +512,7 @@ impl Learner {
 
     /// The estimate is `rate` from now on.
     pub(super) fn set(&mut self, rate: f64, why: EstimateSource) {
+        self.untold = if why == EstimateSource::Trains { self.untold.or(Some(self.rate)) } else { None };
         self.rate = rate.clamp((self.belief.rate * Self::LEAST).min(self.belief.ceiling), self.belief.ceiling);
         self.why = why;
     }

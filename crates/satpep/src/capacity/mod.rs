@@ -6,6 +6,7 @@
 //! | `report.rs` | what an acknowledgement says of arrivals |
 //! | `arrival_log.rs` | the receiver's side: what was accepted, and the arrivals that are stamped |
 //! | `path_reports.rs`, `delays.rs` | one peer's reports: queueing delays on its clock alone |
+//! | `frames.rs` | packets that arrive together |
 //! | `paths.rs` | what of a delay is the link's queue, and what a path's own |
 //! | `lone.rs` | one peer that is sent to alone |
 //! | `learner.rs` | the estimator |
@@ -27,6 +28,7 @@ mod delays;
 #[cfg(test)]
 pub(crate) mod documented;
 mod estimate;
+mod frames;
 mod learner;
 mod lone;
 mod losses;
@@ -321,7 +323,7 @@ impl Capacity {
             self.learner.begin_anew(seconds);
             self.paths.begin_anew(seconds);
         }
-        let Some((reading, noise)) = self.paths.read(seconds, peer, report, &mut self.learner) else {
+        let Some((reading, wander)) = self.paths.read(seconds, peer, report, &mut self.learner) else {
             return Holds::default();
         };
         let tells_paths_apart = self.learner.parts.has(EstimatorPart::Paths);
@@ -342,7 +344,7 @@ impl Capacity {
         let is_own_loss = tells_paths_apart && self.paths.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
         let (newest, largest) = (reading.newest, report.largest);
-        let news = News { newest, largest, lost, point: shared.link, noise, counts, rtt: self.paths.rtt(peer) };
+        let news = News { newest, largest, lost, point: shared.link, wander, counts, rtt: self.paths.rtt(peer) };
         let judgement = self.learner.on_report(seconds, peer, &news);
         if let Some(shift) = judgement.shift {
             self.paths.shift_all(peer, shift);

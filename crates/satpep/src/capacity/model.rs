@@ -510,13 +510,13 @@ impl Model {
         let is_first =
             |stamp: &Stamp| trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64());
         let Some(reading) = path.read(&report, (totals, 0, false), how, is_first) else { return };
-        let (lost, noise) = (&report.lost, path.delays.noise());
+        let (lost, wander) = (&report.lost, path.wander());
         let news = News {
             newest: reading.newest,
             largest: report.largest,
             lost,
             point: reading.point,
-            noise,
+            wander,
             counts: *totals,
             rtt: None,
         };

@@ -1,14 +1,16 @@
 //! One peer's reports: read into delays and points on its clock alone.
 
 use super::delays::{Counts, Delays, Point, Sample};
+use super::frames::Frames;
 use super::learner::Sent;
-use super::report::Report;
+use super::report::{Report, Stamp};
 use std::collections::VecDeque;
 
 /// What is known of the path to a peer.
 #[derive(Debug, Default)]
 pub(super) struct PathReports {
     pub(super) delays: Delays,
+    frames: Frames,
     /// Bytes that the peer has received, and that were lost on the path to it.
     received: u64,
     lost: u64,
@@ -29,6 +31,24 @@ pub(super) struct Reading {
     pub(super) point: Option<Point>,
 }
 
+/// How far delays differ that no queue explains, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wander {
+    /// From point to point.
+    pub(super) noise: f64,
+    /// Between packets that arrive together.
+    pub(super) frame: f64,
+}
+
+fn sample(stamp: &Stamp) -> Sample {
+    Sample {
+        sent: stamp.sent.as_secs_f64(),
+        arrived: stamp.arrived.as_secs_f64(),
+        position: stamp.position as f64,
+        own: stamp.own as f64,
+    }
+}
+
 impl PathReports {
     /// Points that are remembered: a peer with a queue of its own reports a second later than others what was sent at the same time.
     pub(super) const SEEN: usize = 64;
@@ -43,7 +63,7 @@ impl PathReports {
         report: &Report,
         (totals, clock, loses_alone): (&mut Counts, usize, bool),
         (length, is_steady): (f64, bool),
-        mut is_first: impl FnMut(&super::report::Stamp) -> bool,
+        mut is_first: impl FnMut(&Stamp) -> bool,
     ) -> Option<Reading> {
         let mut latest = f64::NEG_INFINITY;
         for stamp in &report.stamps {
@@ -51,14 +71,10 @@ impl PathReports {
             latest = latest.max(arrived);
             let counts = if stamp.is_train { is_first(stamp) } else { true };
             if counts {
-                self.delays.add(Sample {
-                    sent: stamp.sent.as_secs_f64(),
-                    arrived,
-                    position: stamp.position as f64,
-                    own: stamp.own as f64,
-                });
+                self.delays.add(sample(stamp));
             }
         }
+        self.frames.add(report.stamps.iter().filter(|stamp| !stamp.is_train).map(sample));
         if let Some(stamp) = report.stamps.iter().max_by_key(|stamp| stamp.number) {
             self.newest =
                 Some((Sent { at: stamp.sent.as_secs_f64(), position: stamp.position as f64 }, stamp.own as f64));
@@ -85,6 +101,11 @@ impl PathReports {
         }
         let (newest, newest_own) = self.newest?;
         Some(Reading { newest, newest_own, point })
+    }
+
+    /// How far delays differ that no queue explains.
+    pub(super) fn wander(&self) -> Wander {
+        Wander { noise: self.delays.noise(), frame: self.frames.length() }
     }
 
     /// The queue that was seen by what was sent at about `sent`, at most `apart` seconds from it; what lies between two points is on a line.

@@ -8,7 +8,7 @@ use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
 use super::learner::{Learner, News, RoundTrip};
 use super::parts::EstimatorPart;
-use super::path_reports::{PathReports, Reading};
+use super::path_reports::{PathReports, Reading, Wander};
 use super::prior::Belief;
 use super::report::Report;
 use super::trains::median;
@@ -73,14 +73,14 @@ impl Paths {
     /// Over this long it is seen how much a peer is sent.
     const SHARE: f64 = 0.2;
 
-    /// Reads a report; `None` if it stamps nothing. Returns the noise as well.
+    /// Reads a report; `None` if it stamps nothing. Returns how far delays differ without a queue as well.
     pub(super) fn read(
         &mut self,
         now: f64,
         peer: PeerId,
         report: &Report,
         link: &mut Learner,
-    ) -> Option<(Reading, f64)> {
+    ) -> Option<(Reading, Wander)> {
         let loses_alone = link.parts.has(EstimatorPart::Paths) && self.loses_alone(peer);
         let Self { paths, totals, .. } = self;
         let path = paths.entry(peer.index()).or_insert_with(|| PeerPath::new(link));
@@ -96,7 +96,14 @@ impl Paths {
             path.reported_own = reading.newest_own;
             path.rtt.sample(now - reading.newest.at);
         }
-        Some((reading, path.reports.delays.noise()))
+        let noise = path.reports.wander().noise;
+        Some((reading, Wander { noise, frame: self.frame(now) }))
+    }
+
+    /// The link's frame: the shortest of those that the peers' packets arrive in. A longer one is a path's own, or a lie.
+    fn frame(&self, now: f64) -> f64 {
+        let recent = self.paths.values().filter(|path| now - path.latest_report < Self::AT_ALL);
+        recent.map(|path| path.reports.wander().frame).reduce(f64::min).unwrap_or(0.0)
     }
 
     /// What has arrived at all peers.
@@ -213,8 +220,8 @@ impl Paths {
             path.follow(link);
         }
         let newest = super::learner::Sent { position: reading.newest_own, ..reading.newest };
-        let noise = path.reports.delays.noise();
-        let news = News { newest, largest: report.largest, lost: &[], point, noise, counts: self.totals, rtt: None };
+        let wander = path.reports.wander();
+        let news = News { newest, largest: report.largest, lost: &[], point, wander, counts: self.totals, rtt: None };
         let before = path.learner.grown_at;
         let judgement = path.learner.on_report(now, peer, &news);
         if let Some(shift) = judgement.shift {
@@ -448,11 +455,11 @@ mod tests {
                 ..Report::default()
             };
             let Self { link, paths, .. } = self;
-            let Some((reading, noise)) = paths.read(now, peer, &report, link) else { return };
+            let Some((reading, wander)) = paths.read(now, peer, &report, link) else { return };
             let shared = paths.share_out(peer, &reading, link.packets(1.0));
             link.peers = paths.len();
             let (newest, largest, counts, rtt) = (reading.newest, report.largest, paths.counts(), paths.rtt(peer));
-            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, noise, counts, rtt });
+            link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, wander, counts, rtt });
             paths.learn(now, peer, &report, &reading, shared.own, link.rate);
         }
 

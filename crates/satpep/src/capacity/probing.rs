@@ -267,7 +267,8 @@ impl Learner {
         let since = now - (2.0 * self.rtt.smoothed).max(1.0).max(self.packets(Self::REMEMBERED_PACKETS));
         let latest: SmallVec<[_; 8]> = self.trains.results(since).copied().collect();
         let wanted = if self.is_guess { 1 } else { 3 };
-        if latest.len() < wanted || self.probing.experiment.is_some() {
+        let tells = self.is_guess || self.trains_tell();
+        if latest.len() < wanted || self.probing.experiment.is_some() || !tells {
             return;
         }
         let dispersed: SmallVec<[_; 8]> = latest.iter().filter(|result| result.is_dispersed()).copied().collect();

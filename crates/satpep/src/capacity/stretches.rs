@@ -57,10 +57,12 @@ impl Learner {
     const SHARED_STRETCH: f64 = 0.08;
     const STRETCH_PACKETS: f64 = 8.0;
     const STRETCH_NOISE: f64 = 12.0;
+    const STRETCH_FRAMES: f64 = 3.0;
     /// What it has to grow by: seconds, packets, the noise, a share of the time that it took, and each stretch's share of that.
     const GROWTH: f64 = 0.008;
     const GROWTH_PACKETS: f64 = 4.0;
     const GROWTH_NOISE: f64 = 5.0;
+    const GROWTH_FRAMES: f64 = 0.5;
     const GROWTH_SHARE: f64 = 0.06;
     const EACH: f64 = 0.25;
     /// Between two points no more time may pass than what was sent takes, and this more: a share, and seconds.
@@ -74,6 +76,7 @@ impl Learner {
     const BUSY: f64 = 0.12;
     const BUSY_PACKETS: f64 = 48.0;
     const BUSY_NOISE: f64 = 24.0;
+    const BUSY_FRAMES: f64 = 4.0;
     /// What is sent during it, as a share of the estimate, for less to be believed of the link.
     const LOADED: f64 = 0.9;
     /// Losses beyond the usual by this share are a burst's, unless the queue is long: then they are what overflows.
@@ -147,7 +150,10 @@ impl Learner {
         }
         // What is left of the queues of several paths differs by their packets.
         let least = if self.is_shared { Self::SHARED_STRETCH } else { Self::STRETCH };
-        let stretch = least.max(self.packets(Self::STRETCH_PACKETS)).max(Self::STRETCH_NOISE * self.noise);
+        let stretch = least
+            .max(self.packets(Self::STRETCH_PACKETS))
+            .max(Self::STRETCH_NOISE * self.noise)
+            .max(Self::STRETCH_FRAMES * self.frame);
         let end = self.points.len().checked_sub(1)?;
         let middle = (0..end).rev().find(|k| point.arrived_since(&self.points[*k]) >= stretch)?;
         let start = (0..middle).rev().find(|k| self.points[middle].arrived_since(&self.points[*k]) >= stretch)?;
@@ -162,6 +168,7 @@ impl Learner {
         let wanted = Self::GROWTH
             .max(self.packets(Self::GROWTH_PACKETS))
             .max(Self::GROWTH_NOISE * self.noise)
+            .max(Self::GROWTH_FRAMES * self.frame)
             .max(Self::GROWTH_SHARE * took);
         let kept = 1.0 - self.probing.excess;
         let carried = point.rate_since(first) * kept;
@@ -191,7 +198,10 @@ impl Learner {
     }
 
     fn busy_stretch(&self, point: &Point) -> Option<Busy> {
-        let wanted = Self::BUSY.max(self.packets(Self::BUSY_PACKETS)).max(Self::BUSY_NOISE * self.noise);
+        let wanted = Self::BUSY
+            .max(self.packets(Self::BUSY_PACKETS))
+            .max(Self::BUSY_NOISE * self.noise)
+            .max(Self::BUSY_FRAMES * self.frame);
         if point.queue <= self.busy() || !self.parts.has(EstimatorPart::StandingQueue) {
             return None;
         }
