@@ -13,6 +13,8 @@ pub(crate) struct Pacer {
     idle: bool,
     /// When the link will have sent everything handed to it.
     next: Instant,
+    /// Data wait until then, so that a queue drains.
+    held_until: Instant,
     /// Whether packets may leave in bursts that a queue notices, and whether they do now.
     in_bursts: bool,
     is_even: bool,
@@ -44,8 +46,17 @@ impl Pacer {
     const PACKET: Bytes = Bytes::new(1500);
 
     pub(crate) fn new(rate: Rate) -> Self {
-        let (next, burst_at, burst_to) = (Instant::ZERO, Instant::FAR_FUTURE, Instant::ZERO);
-        Self { rate, idle: true, next, in_bursts: false, is_even: false, burst_at, burst_to, longest: Self::BURST }
+        Self {
+            rate,
+            idle: true,
+            next: Instant::ZERO,
+            held_until: Instant::ZERO,
+            in_bursts: false,
+            is_even: false,
+            burst_at: Instant::FAR_FUTURE,
+            burst_to: Instant::ZERO,
+            longest: Self::BURST,
+        }
     }
 
     /// One whose packets leave in bursts.
@@ -94,6 +105,11 @@ impl Pacer {
         if rate != self.rate {
             // What was handed over at the old rate takes as long as it takes at the new one.
             let backlog = self.rate.bytes_in(self.next.since(now));
+            if rate > self.rate && self.held_until > now {
+                // A queue drains sooner than was thought.
+                let left = self.rate.bytes_in(self.held_until.since(now));
+                self.held_until = now + rate.time_to_send(left);
+            }
             self.rate = rate;
             if backlog.as_u64() > 0 {
                 self.next = now + rate.time_to_send(backlog);
@@ -107,23 +123,23 @@ impl Pacer {
 
     /// When the next packet may leave.
     pub(crate) fn next(&self) -> Instant {
-        self.next
+        self.next.max(self.held_until)
     }
 
     /// Whether a packet is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.next <= now
+        self.next() <= now
     }
 
     /// Whether a packet may leave now, being due or belonging to a burst that has begun now. It may not any more a moment later.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
-        self.is_due(now) || (self.burst_at == now && self.next < self.burst_to)
+        self.is_due(now) || (self.burst_at == now && self.held_until <= now && self.next < self.burst_to)
     }
 
     /// Whether a batch that began at `now` may go on: on fast links packets due a little later leave with it even where packets
     /// leave evenly.
     pub(crate) fn may_go_on(&self, now: Instant) -> bool {
-        self.is_ready(now) || self.next <= now + Self::EVEN
+        self.is_ready(now) || self.next() <= now + Self::EVEN
     }
 
     /// Nothing waits to be sent: no time is missed until something does.
@@ -131,15 +147,14 @@ impl Pacer {
         self.idle = true;
     }
 
-    /// Holds data back until `until` at least.
+    /// Holds data back until `until` at least, or sooner if the rate rises.
     pub(crate) fn hold(&mut self, until: Instant) {
-        self.next = self.next.max(until);
-        self.burst_to = self.burst_to.min(until);
+        self.held_until = self.held_until.max(until);
     }
 
-    /// What was held back is not any more.
-    pub(crate) fn release(&mut self, now: Instant) {
-        self.next = self.next.min(now);
+    /// Data are not held back any more.
+    pub(crate) fn release(&mut self) {
+        self.held_until = Instant::ZERO;
     }
 
     /// Makes up for `bytes` that left ahead of the pace.
@@ -156,7 +171,7 @@ impl Pacer {
 
     /// A packet left. One that could not wait its turn pushes the next further out.
     pub(crate) fn on_sent(&mut self, now: Instant, ip_bytes: usize) {
-        let from = self.next.max(now.before(self.makes_up_for()));
+        let from = self.next().max(now.before(self.makes_up_for()));
         if self.is_due(now) && self.burst_at != now {
             // A burst that is late goes no further for it.
             (self.burst_at, self.burst_to) = (now, from + self.burst().unwrap_or(Duration::ZERO));
@@ -236,6 +251,22 @@ mod tests {
             let error = pacer.next().since(start + took).max((start + took).since(pacer.next()));
             assert!(error < Pacer::LONGEST_BURST.max(took / 1_000), "{error} at {mbps} Mbit/s");
         }
+    }
+
+    #[test]
+    fn a_hold_is_as_long_as_was_said_unless_the_rate_rises() {
+        let mut pacer = Pacer::new(Rate::from_bps(6_000_000));
+        let now = Instant::from_nanos(1_000_000_000);
+        let (soon, later) = (now + Duration::from_millis(50), now + Duration::from_millis(100));
+        pacer.hold(later);
+        pacer.set_rate(now, Rate::from_bps(120_000));
+        assert_eq!(pacer.next(), later, "at a lower rate");
+        pacer.hold(soon);
+        assert_eq!(pacer.next(), later, "a shorter hold");
+        pacer.set_rate(now, Rate::from_bps(240_000));
+        assert_eq!(pacer.next(), soon, "at twice the rate");
+        pacer.release();
+        assert!(pacer.is_ready(now));
     }
 
     #[test]

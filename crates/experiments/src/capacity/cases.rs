@@ -167,7 +167,7 @@ fn many() -> Vec<Case> {
 
 fn changes() -> Vec<Case> {
     let turns = Nature::Turns { share: 0.3, each: Duration::from_secs(15) };
-    let fade = Nature::Fade { share: 0.3, lasts: Duration::from_secs(10) };
+    let fade = |share| Nature::Fade { share, lasts: Duration::from_secs(10) };
     let back = |targets, rtt| Targets { back_rtt: Some(rtt), ..targets };
     let outage = |seconds| {
         let targets = Targets { sent_into_outage: Some(0.03), ..back(Targets::share(0.98), 1.5) };
@@ -186,7 +186,8 @@ fn changes() -> Vec<Case> {
             ..case("50 Mbit/s, 40 ms, 100 and 30 % in turns", Targets::share(0.95).queue(30.0))
         }
         .over(50, 40),
-        Case { link: fade, ..case("30 % for 10 s", back(Targets::share(0.94).overhead(10.0), 3.0)) },
+        Case { link: fade(0.3), ..case("30 % for 10 s", back(Targets::share(0.94).overhead(10.0), 3.0)) },
+        Case { link: fade(0.02), size: 20 * MB, ..case("2 % for 10 s", back(Targets::share(0.94), 5.0)) },
         outage(5),
         outage(60),
         detour("RTT 40 to 550 ms", 550, 0.96).over(6, 40),

@@ -278,6 +278,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_link_that_has_nearly_failed_is_used_again_soon() {
+        // A pause that was to drain the queue grew with each fall of the estimate, and went on for twenty seconds after the fade.
+        let case = all().into_iter().find(|case| case.name == "2 % for 10 s").expect("a case");
+        for direction in [Direction::Up, Direction::Down] {
+            let Figures { share, back_rtt, .. } =
+                run(&case, direction, None, 1).unwrap_or_else(|error| panic!("{error}"));
+            assert!(share > 0.94 && back_rtt.is_some_and(|back| back < 6.0), "{direction:?}: {share}, {back_rtt:?}");
+        }
+    }
+
+    #[test]
     fn frames_of_the_air_interface_are_no_queue_and_hide_none() {
         // Trains that arrived within one frame seemed to find any rate: a third of a link with long frames was used.
         for case in all().into_iter().filter(|case| case.name.contains("frames of")) {

@@ -15,7 +15,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    fn delay(&self) -> f64 {
+    pub(super) fn delay(&self) -> f64 {
         self.arrived - self.sent
     }
 }

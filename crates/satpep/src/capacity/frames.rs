@@ -17,7 +17,11 @@ impl Frames {
     /// Of a burst of a sender and the next one the second finds the queue of the first, so that they may arrive together. Three bursts
     /// do not.
     const BURSTS: u32 = 3;
+    /// The last packet of a frame waits for no longer than so many frames.
+    const LAST: f64 = 1.0;
+    /// How much a report counts, and one of fewer packets.
     const WEIGHT: f64 = 0.1;
+    const FEWER: f64 = 0.03;
     /// No air interface has longer frames.
     const LONGEST: f64 = 0.25;
     /// Of the first few reports the least counts, and one alone does not.
@@ -28,22 +32,29 @@ impl Frames {
         if self.reports > 1 { self.length } else { 0.0 }
     }
 
-    /// Takes in what a report stamps, in the order of arrival.
-    pub(super) fn add(&mut self, mut samples: impl Iterator<Item = Sample>) {
+    /// Takes in what a report stamps, in the order of arrival; `base` is the least delay of late, if there is one.
+    pub(super) fn add(&mut self, mut samples: impl Iterator<Item = Sample>, base: Option<f64>) {
         let Some(mut first) = samples.next() else { return };
         let (mut before, mut count, mut bursts, mut longest) = (first, 1, 1, 0.0f64);
         for sample in samples {
             let (sent, arrived) = (sample.sent - first.sent, sample.arrived - first.arrived);
             if sample.sent >= before.sent && arrived <= Self::TOGETHER * sent + Self::AT_ONCE {
                 bursts += u32::from(sample.sent > before.sent);
-                longest = longest.max(if bursts >= Self::BURSTS { sent - arrived } else { 0.0 });
+                // What leaves a long queue faster than it was sent arrives together, too, but late.
+                let together = sent - arrived;
+                let is_late = base.is_some_and(|base| sample.delay() - base > Self::LAST * together);
+                let is_frame = bursts >= Self::BURSTS && !is_late;
+                longest = longest.max(if is_frame { together } else { 0.0 });
             } else {
                 (first, bursts) = (sample, 1);
             }
             (before, count) = (sample, count + 1);
         }
         longest = longest.min(Self::LONGEST);
-        if count >= Self::BURSTS {
+        if count < Self::BURSTS {
+            // Too few to tell, but of long frames there would be more.
+            self.length *= 1.0 - Self::FEWER;
+        } else {
             self.reports = self.reports.saturating_add(1);
             self.length = match self.reports {
                 1 => longest,
@@ -67,7 +78,7 @@ mod tests {
                 Sample { sent, arrived: arrives(sent), position: 0.0, own: 0.0 }
             });
             samples.sort_unstable_by(|one, other| one.arrived.total_cmp(&other.arrived));
-            frames.add(samples.into_iter());
+            frames.add(samples.into_iter(), Some(0.0));
         }
         frames.length()
     }

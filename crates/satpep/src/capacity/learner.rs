@@ -45,7 +45,7 @@ pub(super) struct Learner {
     pub(super) points: VecDeque<Point>,
     /// The queue that the newest point shows.
     pub(super) queue: f64,
-    newest: Option<Point>,
+    pub(super) newest: Option<Point>,
     /// Bytes that have entered the link.
     pub(super) position: f64,
     pub(super) noise: f64,
@@ -53,6 +53,8 @@ pub(super) struct Learner {
     pub(super) frame: f64,
     /// Several peers are sent to, so that what a train finds may be its peer's own path.
     pub(super) is_shared: bool,
+    /// Until when a queue is predicted to drain.
+    pub(super) drains_until: f64,
     /// The estimate before trains changed it, as long as nothing else has.
     untold: Option<f64>,
     /// How many peers there are.
@@ -189,6 +191,7 @@ impl Learner {
             noise: 0.0005,
             frame: 0.0,
             is_shared: false,
+            drains_until: f64::NEG_INFINITY,
             untold: None,
             peers: 1,
             is_alone: true,
@@ -459,6 +462,9 @@ impl Learner {
         self.on_round(now, sent, position);
         if news.point.is_some() {
             judgement.hold_until = self.judge_queue(now);
+        } else if now < self.drains_until - QueueTest::WORTH && position >= self.position - 2.0 * PACKET {
+            // Hardly anything is under way.
+            judgement.hold_until = Some(self.end_drain(now));
         }
         judgement
     }

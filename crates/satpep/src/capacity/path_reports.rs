@@ -74,7 +74,8 @@ impl PathReports {
                 self.delays.add(sample(stamp));
             }
         }
-        self.frames.add(report.stamps.iter().filter(|stamp| !stamp.is_train).map(sample));
+        let others = report.stamps.iter().filter(|stamp| !stamp.is_train);
+        self.frames.add(others.map(sample), self.delays.base());
         if let Some(stamp) = report.stamps.iter().max_by_key(|stamp| stamp.number) {
             self.newest =
                 Some((Sent { at: stamp.sent.as_secs_f64(), position: stamp.position as f64 }, stamp.own as f64));

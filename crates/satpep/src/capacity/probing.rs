@@ -256,6 +256,8 @@ impl Learner {
     const UNKNOWN: f64 = 64.0;
     /// Seconds for which a host stalls now and then.
     const STALL: f64 = 0.012;
+    /// A rate below this share of what was carried lately is much less.
+    const FALLEN: f64 = 0.4;
     /// What trains find has to differ from the estimate by.
     const TOLERANCE: f64 = 0.06;
 
@@ -264,9 +266,18 @@ impl Learner {
 
     /// Draws what follows from the latest trains.
     pub(super) fn on_trains(&mut self, now: f64) {
-        let since = now - (2.0 * self.rtt.smoothed).max(1.0).max(self.packets(Self::REMEMBERED_PACKETS));
-        let latest: SmallVec<[_; 8]> = self.trains.results(since).copied().collect();
-        let wanted = if self.is_guess { 1 } else { 3 };
+        let rtt = if self.queue > self.high() { self.rtt.smoothed.min(self.empty_rtt(now)) } else { self.rtt.smoothed };
+        let since = now - (2.0 * rtt).max(1.0).max(self.packets(Self::REMEMBERED_PACKETS));
+        let mut latest: SmallVec<[_; 8]> = self.trains.results(since).copied().collect();
+        // On a link that has become slow trains are rare, and it may be as fast again.
+        let wanted = if self.is_guess {
+            1
+        } else if self.has_carried() {
+            latest.drain(..latest.len().saturating_sub(2));
+            2
+        } else {
+            3
+        };
         let tells = self.is_guess || self.trains_tell();
         if latest.len() < wanted || self.probing.experiment.is_some() || !tells {
             return;
@@ -330,6 +341,11 @@ impl Learner {
         }
     }
 
+    /// Whether the link has carried much more of late, and neither a policer nor one of several paths is what limits it now.
+    fn has_carried(&self) -> bool {
+        self.is_alone && self.rate < Self::FALLEN * self.probing.carried && !self.probing.is_limited
+    }
+
     /// Trains were not spaced out: the link carries `found` at least.
     fn on_lower_bound(&mut self, now: f64, found: f64) {
         if self.is_guess {
@@ -344,7 +360,7 @@ impl Learner {
         let may = self.probing.trial.is_none()
             && now >= self.probing.next_trial
             && self.rate < self.belief.ceiling
-            && self.probing.excess == 0.0;
+            && (self.probing.excess == 0.0 || self.has_carried());
         if found > 1.1 * self.rate && may {
             self.raise_to(now, found, None);
         }

@@ -34,6 +34,8 @@ impl QueueTest {
     const NOISE: f64 = 8.0;
     /// A queue is drained for a round trip and this long at most: then it is looked at again.
     const LONGEST_DRAIN: f64 = 0.5;
+    /// What is left of a drain is cut short if it is longer.
+    pub(super) const WORTH: f64 = 0.2;
     /// A delay that fell by less than this share of the pause did not fall.
     const FELL: f64 = 0.25;
     /// One that came at once to this share is no queue after the first test.
@@ -58,14 +60,20 @@ impl Learner {
     /// Until when to hold data back so that a queue drains, or shows whether it is one.
     pub(super) fn judge_queue(&mut self, now: f64) -> Option<f64> {
         let (queue, high) = (self.predicted_queue(now), self.high());
-        if queue <= high || self.probing.experiment_rate().is_some() {
+        if self.probing.experiment_rate().is_some() {
             return None;
         }
+        if queue <= high {
+            // The queue is gone much sooner than was predicted.
+            let is_over = queue <= high / 3.0 && now < self.drains_until - QueueTest::WORTH;
+            return is_over.then(|| self.end_drain(now));
+        }
         if now - self.grown_at < self.rtt.smoothed + self.queue + 0.3 {
-            return self
-                .parts
-                .has(EstimatorPart::Drain)
-                .then_some(now + (queue - high / 3.0).min(self.rtt.smoothed + QueueTest::LONGEST_DRAIN));
+            if !self.parts.has(EstimatorPart::Drain) {
+                return None;
+            }
+            self.drains_until = now + (queue - high / 3.0).min(self.empty_rtt(now) + QueueTest::LONGEST_DRAIN);
+            return Some(self.drains_until);
         }
         if !self.may_test() {
             return None;
@@ -77,6 +85,17 @@ impl Learner {
         let pause = (queue - high / 3.0).min(QueueTest::LONGEST).min(longest);
         self.begin_test(now, pause);
         Some(now + pause)
+    }
+
+    /// There is no queue left to wait for.
+    pub(super) fn end_drain(&mut self, now: f64) -> f64 {
+        self.drains_until = now;
+        now
+    }
+
+    /// The round trip of the newest point without its queue: what is reported by then, or lost, tells how much is left of a queue.
+    pub(super) fn empty_rtt(&self, now: f64) -> f64 {
+        self.newest.map_or(self.rtt.smoothed, |newest| now - newest.sent - newest.queue)
     }
 
     /// Whether a pause may begin.

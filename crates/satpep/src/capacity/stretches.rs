@@ -3,7 +3,7 @@
 
 use super::delays::Point;
 use super::estimate::EstimateSource;
-use super::learner::Learner;
+use super::learner::{Learner, PACKET};
 use super::parts::EstimatorPart;
 use super::trains::median;
 use smallvec::SmallVec;
@@ -198,10 +198,7 @@ impl Learner {
     }
 
     fn busy_stretch(&self, point: &Point) -> Option<Busy> {
-        let wanted = Self::BUSY
-            .max(self.packets(Self::BUSY_PACKETS))
-            .max(Self::BUSY_NOISE * self.noise)
-            .max(Self::BUSY_FRAMES * self.frame);
+        let wanted = Self::BUSY.max(Self::BUSY_NOISE * self.noise).max(Self::BUSY_FRAMES * self.frame);
         if point.queue <= self.busy() || !self.parts.has(EstimatorPart::StandingQueue) {
             return None;
         }
@@ -212,7 +209,12 @@ impl Learner {
                 return None;
             }
             least = least.min(earlier.queue);
-            if point.arrived_since(earlier) >= wanted {
+            let took = point.arrived_since(earlier);
+            // What leaves faster than was thought is believed as soon.
+            let bytes = point.position - earlier.position;
+            let is_many =
+                (self.is_alone && bytes >= Self::BUSY_PACKETS * PACKET) || took >= self.packets(Self::BUSY_PACKETS);
+            if took >= wanted && is_many {
                 return Some(Busy { from: *earlier, least });
             }
         }

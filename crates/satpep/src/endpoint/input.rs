@@ -166,8 +166,10 @@ impl<P: Payload> Endpoint<P> {
         let Some(holds) = learnt else { return };
         self.set_pace(now);
         self.set_way(now, id);
-        if let Some(until) = holds.link {
-            self.pacer.hold(until);
+        match holds.link {
+            Some(until) if until > now => self.pacer.hold(until),
+            Some(_) => self.pacer.release(),
+            None => {}
         }
         if let Some(until) = holds.peer {
             self.peers[id.index()].held_until = until;

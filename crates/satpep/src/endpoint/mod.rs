@@ -680,7 +680,7 @@ impl<P: Payload> Endpoint<P> {
         if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {
             self.scheduler.activate(id, peer.scheduler_entry(now));
             if self.capacity.on_data(id) {
-                self.pacer.release(now);
+                self.pacer.release();
                 self.set_pace(now);
             }
         }
