@@ -141,6 +141,12 @@ fn priors() -> Vec<Case> {
         prior("prior x 0.5", Prior::Times(0.5), Targets::share(0.96)),
         prior("prior x 0.1", Prior::Times(0.1), Targets::share(0.88)),
         prior("no prior", Prior::Nothing, Targets::share(0.90)),
+        Case {
+            size: 300_000,
+            queue: Queue::Packets(50),
+            ..case("64 kbit/s, 600 ms", Targets::share(0.98).overhead(6.0))
+        }
+        .over_rate(Rate::from_bps(64_000), 600),
         fast("200 Mbit/s, 600 ms, prior x 2", Prior::Times(2.0), 0.95),
         fast("200 Mbit/s, 600 ms, prior x 0.1", Prior::Times(0.1), 0.88),
         fast("200 Mbit/s, 600 ms, no prior", Prior::Nothing, 0.88),

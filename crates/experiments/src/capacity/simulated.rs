@@ -278,6 +278,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_slow_link_has_no_more_to_queue_than_a_short_train() {
+        // Trains followed one another before the first had left the link: eight seconds of queue.
+        let case = all().into_iter().find(|case| case.name == "64 kbit/s, 600 ms").expect("a case");
+        for direction in [Direction::Up, Direction::Down] {
+            let Figures { share, queue_p95_s, .. } =
+                run(&case, direction, None, 1).unwrap_or_else(|error| panic!("{error}"));
+            let eight_packets = 8.0 * 12_000.0 / 64_000.0;
+            let is_short = queue_p95_s.is_some_and(|queue| queue < eight_packets);
+            assert!(share > 0.98 && is_short, "{direction:?}: {share}, {queue_p95_s:?}");
+        }
+    }
+
+    #[test]
     fn a_link_that_has_nearly_failed_is_used_again_soon() {
         // A pause that was to drain the queue grew with each fall of the estimate, and went on for twenty seconds after the fade.
         let case = all().into_iter().find(|case| case.name == "2 % for 10 s").expect("a case");

@@ -132,8 +132,10 @@ impl Learner {
     /// The first train of a guess leaves this much faster: it may be ten times too low.
     const FIRST_TRAIN: f64 = 64.0;
     /// Its packets, and those of one where no more wait.
-    const FIRST_PACKETS: f64 = 16.0;
+    pub(super) const FIRST_PACKETS: f64 = 16.0;
     const SHORT: u32 = 8;
+    /// It is short, too, where a link would take longer than this for it.
+    const LONGEST_FIRST: f64 = 0.25;
     /// Of many peers, one is not sent more at once than its part of this long, or than the scheduler remembers that it owes.
     const TURN: f64 = 0.25;
     const OWED: f64 = 8.0;
@@ -377,7 +379,9 @@ impl Learner {
         }
         let time = Self::TRAIN_TIME
             .max((12.0 * self.noise).max(Self::TRAIN_FRAMES * self.frame).min(Self::LONGEST_TRAIN_TIME));
-        let count = if self.is_guess {
+        let count = if self.is_guess && self.packets(Self::FIRST_PACKETS) > Self::LONGEST_FIRST {
+            f64::from(Self::SHORT)
+        } else if self.is_guess {
             Self::FIRST_PACKETS
         } else {
             let longest = Self::LONGEST_TRAIN_TIME * self.rate / PACKET;
@@ -413,7 +417,8 @@ impl Learner {
     /// A train begins with packet `number` of `peer`.
     fn begin_train(&mut self, now: f64, peer: PeerId, number: PacketNumber, plan: Plan) {
         self.trains.begin(now, peer, number, plan);
-        let interval = (self.rtt.smoothed / 4.0).clamp(0.05, 0.15);
+        // On a slow link no train begins before the one before has left it.
+        let interval = (self.rtt.smoothed / 4.0).clamp(0.05, 0.15).max(self.packets(f64::from(plan.count)));
         self.next_train = now + if self.narrowest().is_some() { Self::SELDOM * interval } else { interval };
     }
 

@@ -306,10 +306,12 @@ impl Capacity {
         self.paths.on_idle();
     }
 
-    /// Bytes that a train which ended lately sent ahead of the pace. More than a quarter of a round trip is not made up for.
+    /// Bytes that a train which ended lately sent ahead of the pace. More than a quarter of a round trip is not made up for, but for a
+    /// first train.
     pub(crate) fn take_ahead(&mut self) -> Bytes {
         let ahead = self.learner.trains.take_ahead();
-        let most = self.learner.rate * (self.learner.rtt.smoothed / 4.0).max(0.04);
+        let most = self.learner.rate
+            * (self.learner.rtt.smoothed / 4.0).max(0.04).max(self.learner.packets(Learner::FIRST_PACKETS));
         Bytes::new(ahead.min(most) as u64)
     }
 
