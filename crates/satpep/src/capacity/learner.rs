@@ -56,7 +56,7 @@ pub(super) struct Learner {
     /// Until when a queue is predicted to drain.
     pub(super) drains_until: f64,
     /// The estimate before trains changed it, as long as nothing else has.
-    untold: Option<f64>,
+    before_trains: Option<f64>,
     /// How many peers there are.
     pub(super) peers: usize,
     /// One peer is sent to: all of the link is its own.
@@ -194,7 +194,7 @@ impl Learner {
             frame: 0.0,
             is_shared: false,
             drains_until: f64::NEG_INFINITY,
-            untold: None,
+            before_trains: None,
             peers: 1,
             is_alone: true,
             is_crowded: false,
@@ -359,7 +359,7 @@ impl Learner {
         }
         self.push.is_on = true;
         self.doubted = None;
-        if let Some(before) = self.untold.take() {
+        if let Some(before) = self.before_trains.take() {
             self.set(before, EstimateSource::Prior);
         }
     }
@@ -523,7 +523,7 @@ impl Learner {
 
     /// The estimate is `rate` from now on.
     pub(super) fn set(&mut self, rate: f64, why: EstimateSource) {
-        self.untold = if why == EstimateSource::Trains { self.untold.or(Some(self.rate)) } else { None };
+        self.before_trains = if why == EstimateSource::Trains { self.before_trains.or(Some(self.rate)) } else { None };
         self.rate = rate.clamp((self.belief.rate * Self::LEAST).min(self.belief.ceiling), self.belief.ceiling);
         self.why = why;
     }

@@ -57,7 +57,7 @@ use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
-use learner::{Learner, News};
+use learner::{Learner, News, PACKET};
 use lone::Lone;
 use paths::{Paths, Shared};
 use report::Report;
@@ -310,8 +310,8 @@ impl Capacity {
     /// first train.
     pub(crate) fn take_ahead(&mut self) -> Bytes {
         let ahead = self.learner.trains.take_ahead();
-        let most = self.learner.rate
-            * (self.learner.rtt.smoothed / 4.0).max(0.04).max(self.learner.packets(Learner::FIRST_PACKETS));
+        let most = self.learner.rate * (self.learner.rtt.smoothed / 4.0).max(0.04);
+        let most = most.max(Learner::FIRST_PACKETS * PACKET);
         Bytes::new(ahead.min(most) as u64)
     }
 
@@ -336,9 +336,8 @@ impl Capacity {
         };
         if reading.point.is_some() {
             self.learner.is_shared = shared.has_others;
+            self.lone.on_report(peer, shared.has_others, self.learner.rate);
         }
-        // Most reports come with a point, or before there are any.
-        self.lone.on_report(peer, shared.has_others, self.learner.rate);
         self.learner.peers = self.paths.len();
         self.learner.is_alone = self.paths.len() == 1;
         self.learner.is_crowded = self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.has_others(self.rate());
