@@ -274,6 +274,9 @@ impl Learner {
             1
         } else if self.has_carried() {
             latest.drain(..latest.len().saturating_sub(2));
+            // Of two the lesser counts: the other may have left before the link became slow.
+            let least = latest.iter().map(|result| result.found).fold(f64::INFINITY, f64::min);
+            latest.retain(|result| result.found <= Self::AT_ONCE * least);
             2
         } else {
             3
