@@ -277,39 +277,42 @@ mod tests {
     use super::super::cases::all;
     use super::*;
 
+    /// One run in each direction of every case whose name contains `name`, each with its name.
+    fn runs(name: &str) -> Vec<(String, Figures)> {
+        let cases: Vec<_> = all().into_iter().filter(|case| case.name.contains(name)).collect();
+        assert!(!cases.is_empty(), "{name}");
+        let both = cases.iter().flat_map(|case| [Direction::Up, Direction::Down].map(|direction| (case, direction)));
+        both.map(|(case, direction)| {
+            let name = format!("{}, {direction:?}", case.name);
+            let figures = run(case, direction, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
+            (name, figures)
+        })
+        .collect()
+    }
+
     #[test]
     fn a_slow_link_has_no_more_to_queue_than_a_short_train() {
         // Trains followed one another before the first had left the link: eight seconds of queue.
-        let case = all().into_iter().find(|case| case.name == "64 kbit/s, 600 ms").expect("a case");
-        for direction in [Direction::Up, Direction::Down] {
-            let Figures { share, queue_p95_s, .. } =
-                run(&case, direction, None, 1).unwrap_or_else(|error| panic!("{error}"));
-            let eight_packets = 8.0 * 12_000.0 / 64_000.0;
+        let eight_packets = 8.0 * 12_000.0 / 64_000.0;
+        for (name, Figures { share, queue_p95_s, .. }) in runs("64 kbit/s, 600 ms") {
             let is_short = queue_p95_s.is_some_and(|queue| queue < eight_packets);
-            assert!(share > 0.98 && is_short, "{direction:?}: {share}, {queue_p95_s:?}");
+            assert!(share > 0.98 && is_short, "{name}: {share}, {queue_p95_s:?}");
         }
     }
 
     #[test]
     fn a_link_that_has_nearly_failed_is_used_again_soon() {
         // A pause that was to drain the queue grew with each fall of the estimate, and went on for twenty seconds after the fade.
-        let case = all().into_iter().find(|case| case.name == "2 % for 10 s").expect("a case");
-        for direction in [Direction::Up, Direction::Down] {
-            let Figures { share, back_rtt, .. } =
-                run(&case, direction, None, 1).unwrap_or_else(|error| panic!("{error}"));
-            assert!(share > 0.94 && back_rtt.is_some_and(|back| back < 6.0), "{direction:?}: {share}, {back_rtt:?}");
+        for (name, Figures { share, back_rtt, .. }) in runs("2 % for 10 s") {
+            assert!(share > 0.94 && back_rtt.is_some_and(|back| back < 6.0), "{name}: {share}, {back_rtt:?}");
         }
     }
 
     #[test]
     fn frames_of_the_air_interface_are_no_queue_and_hide_none() {
         // Trains that arrived within one frame seemed to find any rate: a third of a link with long frames was used.
-        for case in all().into_iter().filter(|case| case.name.contains("frames of")) {
-            for direction in [Direction::Up, Direction::Down] {
-                let Figures { share, overhead, .. } =
-                    run(&case, direction, None, 1).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-                assert!(share > 0.95 && overhead < 1.06, "{}, {direction:?}: {share}, {overhead}", case.name);
-            }
+        for (name, Figures { share, overhead, .. }) in runs("frames of") {
+            assert!(share > 0.95 && overhead < 1.06, "{name}: {share}, {overhead}");
         }
     }
 }
