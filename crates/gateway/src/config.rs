@@ -17,6 +17,7 @@ mod tcp;
 mod text;
 mod updates;
 mod web;
+mod workers;
 
 use crate::build::Build;
 use crate::rules::{Bypass, Hold, Rules};
@@ -42,6 +43,7 @@ pub(crate) use tcp::CROSS_LAYER;
 pub use tcp::TcpSettings;
 pub use updates::UpdateSettings;
 pub use web::WebSettings;
+pub use workers::Workers;
 
 /// Where gateways keep what they remember, unless that is configured.
 const STATE: &str = "/var/lib/bentpipe/gateway";
@@ -77,6 +79,8 @@ pub struct Settings {
     pub host_buffer: Bytes,
     /// Memory for the data of all sessions with peers, half of it for each direction.
     pub memory: Bytes,
+    /// The threads that carry packets.
+    pub workers: Workers,
     /// How long TCP may leave data unacknowledged before its host counts as gone.
     pub user_timeout: Duration,
     /// After what idle time a host is probed.
@@ -288,7 +292,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let gateway: Option<format::Gateway> = document.section("gateway");
     let private_key = gateway.as_ref().and_then(|gateway| private_key(document, gateway, key));
     tcp::check_protection(document, choice);
-    choice.refuse_others(document, &["gateway"], &["memory"]);
+    choice.refuse_others(document, &["gateway"], &["memory", "workers"]);
     let link = link::read(document, choice);
     let tcp = tcp::read(document, choice, link.as_ref());
     let updates: Option<UpdateSettings> = updates::read(document);
@@ -327,6 +331,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         host_buffer: gateway.host_buffer.map_or_else(|| default_host_buffer(rates), |size| size.0),
         interfaces,
         memory,
+        workers: gateway.workers.map_or_else(Workers::default, Workers::from),
         connect_timeout: time(gateway.connect_timeout, Duration::from_secs(20)),
         user_timeout: time(gateway.user_timeout, Duration::from_secs(HOUR / 4)),
         host_keepalive: time(gateway.host_keepalive, Duration::from_secs(2 * HOUR)),

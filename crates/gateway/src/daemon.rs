@@ -211,7 +211,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let handle = Handle { requests: requester.clone(), waker: Arc::clone(&waker), source: Arc::clone(&source) };
         let timer = Timer::new().map_err(while_doing("creating a timer"))?;
         let public_key = settings.private_key.public_key().to_string();
-        let watch = Watch::new(poll.registry(), FIRST).map_err(while_doing("creating a poll"))?;
+        let watch = Watch::new(poll.registry(), FIRST, Arc::clone(&waker)).map_err(while_doing("creating a poll"))?;
         let transport = start_transport(&settings, now, &watch, heir.as_mut())?;
         // Before the addresses are read, so that no change is missed.
         let changes = Changes::new()?;

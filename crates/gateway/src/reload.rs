@@ -66,6 +66,7 @@ impl Comparison {
             connect_timeout,
             host_buffer,
             memory,
+            workers,
             user_timeout,
             host_keepalive,
             bypass,
@@ -96,6 +97,7 @@ impl Comparison {
         self.free("[gateway] connect_timeout", old.connect_timeout == *connect_timeout);
         self.free("[gateway] host_buffer", old.host_buffer == *host_buffer);
         self.fixed("[gateway] memory", old.memory == *memory);
+        self.free("[gateway] workers", old.workers == *workers);
         self.free("[gateway] user_timeout", old.user_timeout == *user_timeout);
         self.free("[gateway] host_keepalive", old.host_keepalive == *host_keepalive);
         self.free("[[bypass]]", old.bypass == *bypass);

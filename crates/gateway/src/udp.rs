@@ -4,6 +4,7 @@ mod arrival_clock;
 pub(crate) mod batches;
 pub(crate) mod knock;
 pub(crate) mod steps;
+pub(crate) mod workers;
 
 use crate::takeover::selector;
 use arrival_clock::ArrivalClock;
@@ -12,10 +13,12 @@ use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use relay::dscp::Dscp;
 use satpep::{Arrival, Mark};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that may wait for us: 40 ms at 3 Gbit/s, longer than a busy host keeps us from the processor.
 const RECEIVE_BUFFER: usize = 16 << 20;
@@ -40,14 +43,37 @@ pub(crate) struct Head {
     pub(crate) dscp: Dscp,
 }
 
+/// What one system call receives into: several buffers, each for a datagram or for those that the system has joined.
+pub(crate) struct Buffers(Vec<Vec<u8>>);
+
+impl Buffers {
+    pub(crate) fn new() -> Self {
+        Self((0..BATCH_SIZE).map(|_| vec![0; LONGEST_DATAGRAM]).collect())
+    }
+}
+
+/// Where a datagram is that was received: in which buffer, and there.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    buffer: usize,
+    range: Range<usize>,
+}
+
+impl Buffers {
+    /// The datagram at `place`.
+    pub(crate) fn at(&mut self, place: &Place) -> &mut [u8] {
+        &mut self.0[place.buffer][place.range.clone()]
+    }
+}
+
 /// The socket and its receive buffers.
 pub(crate) struct Udp {
     socket: Socket,
     state: UdpSocketState,
     /// Datagrams that the system takes in one call at most: one if it has been seen not to cut batches.
-    longest_batch: Cell<usize>,
+    longest_batch: Arc<AtomicUsize>,
     is_v6: bool,
-    buffers: Vec<Vec<u8>>,
+    buffers: Buffers,
     metas: Vec<RecvMeta>,
     arrivals: ArrivalClock,
 }
@@ -76,10 +102,24 @@ impl Udp {
         kernel::transparent::set_buffers(&socket, RECEIVE_BUFFER, SEND_BUFFER)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         Ok(Self {
-            longest_batch: Cell::new(state.max_gso_segments()),
+            longest_batch: Arc::new(AtomicUsize::new(state.max_gso_segments())),
             state,
             is_v6: address.is_ipv6(),
-            buffers: (0..BATCH_SIZE).map(|_| vec![0; LONGEST_DATAGRAM]).collect(),
+            buffers: Buffers::new(),
+            metas: vec![RecvMeta::default(); BATCH_SIZE],
+            arrivals: ArrivalClock::default(),
+            socket,
+        })
+    }
+
+    /// Another hold of the socket, for another thread. It has no receive buffers of its own.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let socket = self.socket.try_clone()?;
+        Ok(Self {
+            state: UdpSocketState::new(UdpSockRef::from(&socket))?,
+            longest_batch: Arc::clone(&self.longest_batch),
+            is_v6: self.is_v6,
+            buffers: Buffers(Vec::new()),
             metas: vec![RecvMeta::default(); BATCH_SIZE],
             arrivals: ArrivalClock::default(),
             socket,
@@ -105,7 +145,7 @@ impl Udp {
     /// How many bytes to offer the transport for one system call, when IP packets hold at most `mtu` bytes.
     pub(crate) fn batch_size(&self, mtu: u16) -> usize {
         let segment = usize::from(mtu) - SMALLEST_HEADERS;
-        (segment * self.longest_batch.get()).min(LONGEST_BATCH).max(segment)
+        (segment * self.longest_batch.load(Ordering::Relaxed)).min(LONGEST_BATCH).max(segment)
     }
 
     /// Sends `contents` as the datagrams that `head` says, in one system call if the system takes batches.
@@ -119,7 +159,7 @@ impl Udp {
             Err(error) if is_batch && matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {
                 self.send_singly(head, contents, &mut 0)?;
                 // It takes them one by one: they were not refused for anything else.
-                self.longest_batch.set(1);
+                self.longest_batch.store(1, Ordering::Relaxed);
                 tracing::warn!(
                     "the system does not take batches of datagrams (GSO): they are sent one by one from now on, at a cost of \
                      processor time"
@@ -132,7 +172,7 @@ impl Udp {
 
     /// Whether the system takes batches, as far as has been seen.
     pub(crate) fn takes_batches(&self) -> bool {
-        self.longest_batch.get() > 1
+        self.longest_batch.load(Ordering::Relaxed) > 1
     }
 
     /// As [`Self::send`], a system call for each datagram, from byte `sent` of `contents` on, which tells then how far it has
@@ -164,13 +204,25 @@ impl Udp {
     /// (GRO) have the same congestion mark, and the time of the first. Returns how many system buffers were filled; an error of kind
     /// `WouldBlock` says that nothing waits.
     pub(crate) fn receive(&mut self, mut handle: impl FnMut(SocketAddr, &mut [u8], &Arrival)) -> io::Result<usize> {
+        let mut buffers = std::mem::replace(&mut self.buffers, Buffers(Vec::new()));
+        let filled = self.receive_into(&mut buffers, |_, from, datagram, arrival| handle(from, datagram, arrival));
+        self.buffers = buffers;
+        filled
+    }
+
+    /// The same into `buffers`; `handle` is told where in them each datagram is.
+    pub(crate) fn receive_into(
+        &mut self,
+        buffers: &mut Buffers,
+        mut handle: impl FnMut(Place, SocketAddr, &mut [u8], &Arrival),
+    ) -> io::Result<usize> {
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] = {
-            let mut buffers = self.buffers.iter_mut();
+            let mut buffers = buffers.0.iter_mut();
             std::array::from_fn(|_| IoSliceMut::new(buffers.next().expect("there are BATCH_SIZE buffers")))
         };
         let filled = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut self.metas)?;
         self.arrivals.read(clock::now(), clock::unix_time());
-        for (buffer, meta) in self.buffers.iter_mut().zip(&self.metas).take(filled) {
+        for (at, (buffer, meta)) in buffers.0.iter_mut().zip(&self.metas).enumerate().take(filled) {
             let from = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
             let mark = match meta.ecn {
                 // Senders mark every datagram ECT(0): somebody has cleared that.
@@ -179,8 +231,11 @@ impl Udp {
                 Some(_) => Mark::NotCe,
             };
             let arrival = Arrival { at: self.arrivals.arrival(meta.timestamp), mark };
-            for datagram in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
-                handle(from, datagram, &arrival);
+            let stride = meta.stride.max(1);
+            for (number, datagram) in buffer[..meta.len].chunks_mut(stride).enumerate() {
+                let from_byte = number * stride;
+                let place = Place { buffer: at, range: from_byte..from_byte + datagram.len() };
+                handle(place, from, datagram, &arrival);
             }
         }
         Ok(filled)

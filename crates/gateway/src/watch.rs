@@ -1,15 +1,18 @@
 //! Which descriptors the event loop watches, and whose they are.
 
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry, Token, Waker};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 /// Where descriptors are watched: those of the relays and those of the transport have numbers of their own, from 0.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) registry: Registry,
     first_token: usize,
+    /// Wakes the loop from another thread.
+    pub(crate) waker: Arc<Waker>,
 }
 
 /// Whose descriptor a token stands for.
@@ -39,13 +42,13 @@ impl Directions {
 
 impl Watch {
     /// Tokens below `first_token` are others'.
-    pub(crate) fn new(registry: &Registry, first_token: usize) -> io::Result<Self> {
-        Ok(Self { registry: registry.try_clone()?, first_token })
+    pub(crate) fn new(registry: &Registry, first_token: usize, waker: Arc<Waker>) -> io::Result<Self> {
+        Ok(Self { registry: registry.try_clone()?, first_token, waker })
     }
 
     /// Another hold of the same.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Self::new(&self.registry, self.first_token)
+        Self::new(&self.registry, self.first_token, Arc::clone(&self.waker))
     }
 
     /// Whose token it is, which is not below the first.

@@ -31,6 +31,7 @@
 //! | `pacer`, `scheduler` | when to send, and who |
 //! | [`dscp`] | the DSCP of packets |
 //! | `rtt`, `mtu` | what is learnt of the path |
+//! | `offload` | packets sealed and opened in other threads |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `trouble` | why a peer is not up, and who else initiates |
 //! | `version` | which versions and services two gateways have in common |
@@ -104,6 +105,7 @@ mod key_log;
 mod loss;
 mod memory;
 mod mtu;
+mod offload;
 mod pacer;
 mod packet_number;
 mod payload;
@@ -132,6 +134,7 @@ pub use endpoint::{Arrival, Endpoint, Transmit};
 pub use epoch::Run;
 pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, StreamId, Violation};
 pub use key_log::LoggedKey;
+pub use offload::{Opened, Opener, Opening, OpeningKey, Seal};
 pub use payload::{Elided, HEAD, Payload, Stored};
 pub use peering::{Capabilities, Class, KeyError, Priority, PrivateKey, PublicKey, ResetReason, Versions, dscp};
 pub use seal::{Cipher, Mode};

@@ -5,7 +5,7 @@ use peering::Capabilities;
 use units::{Duration, Rate};
 
 /// An endpoint's counters. Every UDP datagram that arrives adds to one of the `received` or `dropped` fields.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
     /// UDP datagrams sent.
@@ -27,7 +27,7 @@ pub struct EndpointStats {
 }
 
 /// UDP datagrams that led to nothing, by reason.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drops {
     /// Not of a known kind or length.
@@ -68,7 +68,7 @@ impl Drops {
 }
 
 /// A peer's counters and measurements, since the endpoint began.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerStats {
     /// Packets sent and lost, as far as known.

@@ -18,6 +18,7 @@ mod memory;
 mod model;
 mod model_based;
 mod mtu;
+mod offload;
 mod qlog;
 mod roaming;
 mod streams;

@@ -161,6 +161,10 @@ pub struct Gateway {
     /// quarter of the machine's memory.
     #[schemars(extend("x-least" = "1MiB", "x-most" = "16384GiB", "x-example" = "2GiB"))]
     pub memory: Option<Size>,
+    /// Threads that packets are carried by: 1 is the event loop alone, 2 are a second one that seals, opens, sends and receives; of more, one
+    /// receives and the others send, the peers shared among them. By itself, up to 3 from a capacity of 500Mbit/s on.
+    #[schemars(extend("default" = "auto"))]
+    pub workers: Option<WorkersEntry>,
     /// Longest time for which a host may leave data unacknowledged; then its connection is reset.
     #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "15min"))]
     pub user_timeout: Option<Interval>,
@@ -456,6 +460,24 @@ pub enum DscpPolicyEntry {
     Number(#[schemars(range(min = 0, max = 63))] u8),
     /// As the text says.
     Text(DscpPolicyText),
+}
+
+/// Threads that carry packets.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum WorkersEntry {
+    /// So many.
+    Number(#[schemars(range(min = 1, max = 16))] u8),
+    /// As many as are of use.
+    Auto(Auto),
+}
+
+/// The gateway chooses.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Auto {
+    /// By itself.
+    Auto,
 }
 
 /// Where programs report link updates.

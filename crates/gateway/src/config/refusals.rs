@@ -37,6 +37,7 @@ fn the_bounds_of_a_setting_are_taken_and_what_lies_just_beyond_is_refused() {
         ("gateway", "connect_timeout", ["1s", "1h"], ["999ms", "3601s"]),
         ("gateway", "host_buffer", ["64KiB", "1GiB"], ["63KiB", "1025MiB"]),
         ("gateway", "memory", ["1MiB", "16384GiB"], ["1023KiB", "16385GiB"]),
+        ("gateway", "workers", ["1", "16"], ["0", "17"]),
         ("gateway", "user_timeout", ["1s", "24h"], ["999ms", "86401s"]),
         ("gateway", "host_keepalive", ["10s", "24h"], ["9999ms", "86401s"]),
         ("link", "rtt", ["10us", "1min"], ["9us", "61s"]),

@@ -9,11 +9,15 @@ use crate::transport::satpep::Satpep;
 use crate::transport::tcp::TcpTransport;
 use crate::watch::{Owner, Watch};
 use kernel::clock;
-use mio::{Events, Poll};
+use mio::{Events, Poll, Token, Waker};
 use serde_json::Value;
 use std::io;
+use std::sync::Arc;
 use units::{Duration, Instant};
 
+/// The tokens of the poll: what wakes it, and the first of descriptors.
+const WAKER: Token = Token(0);
+const FIRST: usize = 1;
 /// How long a peer may take to answer beside some round trips, and how long what it bears is looked at then.
 const PATIENCE: Duration = Duration::from_secs(12);
 const OBSERVED: Duration = Duration::from_secs(4);
@@ -114,7 +118,8 @@ fn outcome<T: SatelliteTransport>(
 ) -> Result<Vec<Value>, StartError> {
     let io = |source| StartError::Io { doing: "beginning sessions with the peers".into(), source };
     let mut poll = Poll::new().map_err(io)?;
-    let watch = Watch::new(poll.registry(), 0).map_err(io)?;
+    let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(io)?);
+    let watch = Watch::new(poll.registry(), FIRST, waker).map_err(io)?;
     let begun = clock::now();
     let mut transport = start(settings, begun, &watch)?;
     let all = 0..settings.peers.len();
@@ -159,7 +164,9 @@ fn turn<T: SatelliteTransport>(transport: &mut T, poll: &mut Poll, end: Instant)
     }
     let now = clock::now();
     for event in &events {
-        if let Owner::Transport(at) = Watch::owner(event.token(), 0) {
+        if event.token() != WAKER
+            && let Owner::Transport(at) = Watch::owner(event.token(), FIRST)
+        {
             transport.on_descriptor(now, at, event);
         }
     }

@@ -1,5 +1,6 @@
 //! The `satpep` transport: one session of the satellite transport for each peer, over UDP.
 
+mod datagrams;
 mod qlog;
 
 use super::{
@@ -20,9 +21,9 @@ use crate::transport::key_log::KeyLog;
 use crate::transport::remembered::Remembered;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
-use crate::udp::steps::Steps;
-use crate::udp::{Head, Udp};
-use crate::watch::{Directions, Owner, Watch};
+use crate::udp::Udp;
+use crate::watch::Watch;
+use datagrams::Datagrams;
 use kernel::clock;
 use qlog::Traces;
 use relay::connect::ConnectRequest;
@@ -31,7 +32,7 @@ use relay::engine::Transport;
 use relay::reach::Reach;
 use satpep::{
     Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, Prior, ResetReason, Run, Stored,
-    StrangerFault, StreamId, Transmit, Versions,
+    StrangerFault, StreamId, Versions,
 };
 use status::Trouble;
 use std::collections::HashMap;
@@ -40,18 +41,11 @@ use std::net::SocketAddr;
 use streams::{Reported, Streams};
 use units::{Duration, Instant, Rate};
 
-/// Datagram batches that one wake receives and sends at most.
-const RECEIVE_BATCHES: usize = 4;
-const SEND_BATCHES: usize = 64;
-/// How often the transport's timers are served while the system takes no datagrams.
-const BLOCKED_PERIOD: Duration = Duration::from_millis(1);
 /// How long peers' answers to the news that this gateway stops are waited for, at most.
 const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
 /// How often losses are looked at.
 const JUDGEMENT_PERIOD: Duration = Duration::from_secs(1);
 const NANOS_OF_A_SECOND: u64 = 1_000_000_000;
-/// Whose the UDP socket is.
-const SOCKET: Owner = Owner::Transport(0);
 /// Pieces of the receive buffer that one system call writes.
 const SLICES: usize = 64;
 
@@ -59,28 +53,10 @@ const SLICES: usize = 64;
 pub(crate) struct Satpep {
     run: Run,
     streams: Streams<Stored>,
-    udp: Udp,
-    watch: Watch,
-    watched: Directions,
-    readable: bool,
-    /// When it is read.
-    steps: Steps,
-    /// When several datagrams have left at once last.
-    burst: Instant,
-    writable: bool,
-    mtu: u16,
-    dscp: DscpPolicy,
-    /// What the socket would not take yet.
-    unsent: Option<Transmit>,
-    /// How much of that it has taken, where datagrams are sent one by one.
-    unsent_from: usize,
-    send_buffer: Vec<u8>,
+    datagrams: Datagrams,
     /// What is known of the way to each peer.
     paths: Vec<PeerPath>,
-    /// Those to whom no batches are sent.
-    singly: Vec<SocketAddr>,
     next_judgement: Instant,
-    send_errors: u64,
     names: Vec<String>,
     cross_traffic: Option<CrossTrafficMeter>,
     cross_traffic_bps: u64,
@@ -100,7 +76,7 @@ pub(crate) struct Satpep {
 
 impl std::fmt::Debug for Satpep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Satpep").field("udp", &self.udp).finish_non_exhaustive()
+        f.debug_struct("Satpep").field("udp", &self.datagrams.udp).finish_non_exhaustive()
     }
 }
 
@@ -133,7 +109,6 @@ impl Satpep {
         let run = heir.map_or(Run::Fresh, Heir::run);
         let udp = Udp::bind(settings.listen, heir.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
-        watch.add(&udp, SOCKET).map_err(while_doing("watching the UDP socket"))?;
         let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
         let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
         let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
@@ -142,6 +117,8 @@ impl Satpep {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             initiate(&mut endpoint, now, settings, &peers, &heir.offer);
         }
+        let watched = watch.try_clone().and_then(|watch| Datagrams::new(settings, udp, watch));
+        let datagrams = watched.map_err(while_doing("watching the UDP socket"))?;
         let cross_traffic = match &settings.link.interface {
             None => None,
             Some(name) => Some(CrossTrafficMeter::new(name)?),
@@ -154,22 +131,9 @@ impl Satpep {
         Ok(Self {
             run,
             streams: Streams::new(endpoint, peers, settings.link.dscp == DscpPolicy::Copy),
-            send_buffer: vec![0; udp.batch_size(settings.link.mtu)],
-            udp,
-            watch: watch.try_clone().map_err(while_doing("watching the UDP socket"))?,
-            watched: Directions { reading: true, writing: true },
-            readable: true,
-            steps: Steps::new(),
-            burst: Instant::ZERO,
-            writable: true,
-            mtu: settings.link.mtu,
-            dscp: settings.link.dscp,
-            unsent: None,
-            unsent_from: 0,
+            datagrams,
             paths: settings.peers.iter().map(|peer| PeerPath::new(now, peer)).collect(),
-            singly: Vec::new(),
             next_judgement: now,
-            send_errors: 0,
             names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
             cross_traffic,
             cross_traffic_bps: 0,
@@ -258,7 +222,7 @@ impl Satpep {
             let is_there = self.streams.place(self.streams.id(at)) == Some(at);
             match address {
                 Some(address) if is_there && !self.streams.is_up(at) => {
-                    knock.look(now, *address, self.dscp.of(Dscp::default()))
+                    knock.look(now, *address, self.datagrams.dscp.of(Dscp::default()))
                 }
                 _ => knock.forget(),
             }
@@ -286,10 +250,10 @@ impl Satpep {
 
     /// Looks whether batches arrive at each peer.
     fn judge_batches(&mut self, now: Instant) {
-        if !self.udp.takes_batches() {
+        if !self.datagrams.udp.takes_batches() {
             return;
         }
-        self.singly.clear();
+        self.datagrams.singly.clear();
         for (at, PeerPath { batches, .. }) in self.paths.iter_mut().enumerate() {
             let id = self.streams.id(at);
             if self.streams.place(id) != Some(at) {
@@ -306,7 +270,7 @@ impl Satpep {
                 }
             }
             if !batches.are_sent() {
-                self.singly.extend(self.streams.endpoint.peer_address(id));
+                self.datagrams.singly.extend(self.streams.endpoint.peer_address(id));
             }
         }
     }
@@ -347,68 +311,6 @@ impl Satpep {
         }
     }
 
-    /// So many datagrams were read: chooses when to read next.
-    fn pace_reading(&mut self, now: Instant, datagrams: usize) {
-        // What one look has left over does not wait for a step.
-        if self.readable || (datagrams == 0 && self.steps.next().is_none()) {
-            return;
-        }
-        let endpoint = &self.streams.endpoint;
-        self.steps.on_read(now, endpoint.reading_step(), datagrams, self.burst, endpoint.next_timer());
-        self.watch_socket();
-    }
-
-    /// Has the socket wake us only for what is waited for: each datagram that has left makes it writable again, too.
-    fn watch_socket(&mut self) {
-        let wanted = Directions { reading: self.steps.next().is_none(), writing: !self.writable };
-        if wanted != self.watched {
-            match self.watch.change(&self.udp, SOCKET, [self.watched, wanted]) {
-                Ok(()) => self.watched = wanted,
-                Err(error) => tracing::error!(%error, "the UDP socket could not be watched"),
-            }
-        }
-    }
-
-    /// Sends what waits, while the socket takes it.
-    fn send_batches(&mut self, now: Instant) {
-        for _ in 0..SEND_BATCHES {
-            if !self.writable {
-                return;
-            }
-            // The system may turn out not to take batches.
-            let size = self.udp.batch_size(self.mtu).min(self.send_buffer.len());
-            let buffer = &mut self.send_buffer[..size];
-            let next = self.unsent.take().or_else(|| self.streams.endpoint.poll_transmit(now, buffer));
-            let Some(transmit) = next else { return };
-            if transmit.size > transmit.segment_size {
-                self.burst = now;
-            }
-            let contents = &self.send_buffer[..transmit.size];
-            let head = Head { to: transmit.to, segment_size: transmit.segment_size, dscp: self.dscp.of(transmit.dscp) };
-            let sent = if self.unsent_from > 0 || self.singly.contains(&transmit.to) {
-                self.udp.send_singly(head, contents, &mut self.unsent_from)
-            } else {
-                self.udp.send(head, contents)
-            };
-            match sent {
-                Ok(()) => self.unsent_from = 0,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.writable = false;
-                    self.unsent = Some(transmit);
-                }
-                // Lost like a datagram on the link.
-                Err(error) => {
-                    self.unsent_from = 0;
-                    if error.raw_os_error() == Some(libc::EMSGSIZE) {
-                        self.streams.endpoint.handle_refused(now, transmit.to, transmit.segment_size);
-                    }
-                    self.send_errors += 1;
-                    tracing::trace!(%error, to = %transmit.to, "send");
-                }
-            }
-        }
-    }
-
     fn handle_timeout(&mut self, now: Instant) {
         if self.streams.endpoint.next_timeout().is_some_and(|at| at <= now) {
             self.streams.endpoint.handle_timeout(now);
@@ -420,40 +322,16 @@ impl SatelliteTransport for Satpep {
     const NAME: &'static str = "satpep";
 
     fn on_descriptor(&mut self, _: Instant, _: usize, event: &mio::event::Event) {
-        self.readable |= event.is_readable();
-        self.writable |= event.is_writable();
+        self.datagrams.on_event(event);
     }
 
     fn has_more(&self) -> bool {
-        self.readable && self.steps.next().is_none()
+        self.datagrams.has_more()
     }
 
     fn take_in(&mut self, now: Instant, _: usize) {
         self.handle_timeout(now);
-        if !self.steps.may_read(now) {
-            return;
-        }
-        // In steps nobody says whether something has arrived.
-        self.readable |= self.steps.next().is_some();
-        let mut datagrams = 0;
-        for _ in 0..RECEIVE_BATCHES {
-            if !self.readable {
-                break;
-            }
-            let endpoint = &mut self.streams.endpoint;
-            let received = self.udp.receive(|from, datagram, arrival| {
-                datagrams += 1;
-                endpoint.handle_datagram_with(now, from, datagram, arrival);
-            });
-            match received {
-                // A batch that is not full has emptied the socket; what comes later raises a new event.
-                Ok(filled) => self.readable = filled == quinn_udp::BATCH_SIZE,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-                // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
-                Err(error) => tracing::trace!(%error, "receive"),
-            }
-        }
-        self.pace_reading(now, datagrams);
+        self.datagrams.receive(now, &mut self.streams.endpoint);
     }
 
     fn follow(&mut self, now: Instant, link: &LinkState) {
@@ -489,15 +367,11 @@ impl SatelliteTransport for Satpep {
     }
 
     fn send_out(&mut self, now: Instant) {
-        self.send_batches(now);
-        self.watch_socket();
+        self.datagrams.send(now, &mut self.streams.endpoint);
     }
 
     fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let transport = self.streams.endpoint.next_timeout();
-        // What is overdue cannot be sent before the socket says so: no spinning until then.
-        let sends = if self.writable { transport } else { transport.map(|at| at.max(now + BLOCKED_PERIOD)) };
-        sends.into_iter().chain(self.steps.next()).min()
+        self.datagrams.next_timeout(now, self.streams.endpoint.next_timeout())
     }
 
     fn tick(&mut self, now: Instant) {
@@ -517,6 +391,7 @@ impl SatelliteTransport for Satpep {
             self.look_at_paths(now);
             self.look_at_reports(now);
             self.look_at_capacity(now);
+            self.datagrams.adjust_workers(now, &mut self.streams.endpoint);
         }
     }
 
@@ -528,7 +403,6 @@ impl SatelliteTransport for Satpep {
         let mut closing = None;
         while closing.is_none_or(|until| now < until && !self.streams.endpoint.has_closed()) {
             self.take_in(now, 0);
-            self.writable = true;
             self.send_out(now);
             if closing.is_none() && now >= half_time {
                 self.streams.endpoint.close(now);
@@ -537,7 +411,7 @@ impl SatelliteTransport for Satpep {
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
             now = clock::now();
-            self.readable = true;
+            self.datagrams.retry();
         }
     }
 
@@ -567,6 +441,7 @@ impl SatelliteTransport for Satpep {
 impl Membership for Satpep {
     fn reconfigure(&mut self, now: Instant, settings: &Settings) {
         self.reconfigure_capacity(now, &settings.link);
+        self.datagrams.configure(settings.workers);
         self.streams.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
         self.streams.endpoint.set_keepalive(settings.link.keepalive);
         self.streams.endpoint.set_receive_capacity(settings.link.receive_rate);
@@ -608,7 +483,7 @@ impl Membership for Satpep {
 
 impl Succession for Satpep {
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String> {
-        self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
+        self.datagrams.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
         // The other process begins with what is known of the link now.
         self.remembered.write();
         let up = |&(at, peer): &(usize, &Peer)| {
@@ -621,7 +496,7 @@ impl Succession for Satpep {
     }
 
     fn end_offer(&mut self) {
-        if let Err(error) = self.udp.unshare() {
+        if let Err(error) = self.datagrams.udp.unshare() {
             tracing::warn!(%error, "the UDP port stays shared");
         }
     }
@@ -650,7 +525,7 @@ impl Reports for Satpep {
             received_ip_bytes: stats.received_ip_bytes,
             handshakes: stats.handshakes,
             violations: stats.violations,
-            send_errors: self.send_errors,
+            send_errors: self.datagrams.send_errors,
             memory: Some(memory(&self.streams.endpoint.memory_stats())),
             dropped: stats.dropped.by_reason().into_iter().map(|(reason, count)| (reason.into(), count)).collect(),
             ..status::Satellite::default()
@@ -683,7 +558,7 @@ impl Reports for Satpep {
             clock_offset_s: stats.clock.map(|skew| skew.as_nanos() as f64 / 1e9),
             mtu: stats.mtu,
             version: stats.version,
-            batches: Some(self.udp.takes_batches() && !self.paths[at].batches.are_off()),
+            batches: Some(self.datagrams.udp.takes_batches() && !self.paths[at].batches.are_off()),
             survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
             streams: stats.streams,

@@ -98,10 +98,24 @@ impl<P: Payload> Endpoint<P> {
             self.stats.dropped.not_authentic += 1;
             return;
         };
+        self.on_open(now, id, (header.receiver, number), (frames, size), (from, arrival));
+        self.name_key(id, header.receiver);
+    }
+
+    /// A packet of `size` bytes is open, the datagram for `receiver` with this `number`, which is new: takes its frames in.
+    pub(super) fn on_open(
+        &mut self,
+        now: Instant,
+        id: PeerId,
+        (receiver, number): (u32, PacketNumber),
+        (frames, size): (&[u8], usize),
+        (from, arrival): (SocketAddr, &Arrival),
+    ) {
+        let peer = &self.peers[id.index()];
         let ip_size = size + ip_overhead(&from);
         self.stats.received_packets += 1;
         self.stats.received_ip_bytes += ip_size as u64;
-        if peer.is_unconfirmed(header.receiver) {
+        if peer.is_unconfirmed(receiver) {
             self.confirm(now, id);
         }
         let elided = (size - DATA_OVERHEAD).saturating_sub(frames.len());

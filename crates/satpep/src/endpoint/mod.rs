@@ -17,6 +17,7 @@
 //! | `start_probe.rs` | when a session begins with a train of padding |
 //! | `ack_load.rs` | what acknowledgements take of the link |
 //! | `output.rs` | what is sent next, at the link's pace |
+//! | `offload.rs` | for drivers that seal and open in other threads |
 //! | `trace.rs` | traces of the sessions |
 //! | `survey.rs` | what the path to a peer carries, on request |
 
@@ -30,6 +31,7 @@ mod generations;
 mod handshakes;
 mod input;
 mod membership;
+mod offload;
 mod output;
 mod overhead;
 mod path;
@@ -52,6 +54,7 @@ use crate::event::{Event, OpenError, PeerId, PeerState, StreamId};
 use crate::handshake::{CookieJar, Identity};
 use crate::key_log::LoggedKey;
 use crate::memory::Memory;
+use crate::offload::{NamedKey, Sealer};
 use crate::pacer::Pacer;
 use crate::payload::{Elided, Payload, Stored};
 use crate::random::SecureRandom;
@@ -158,6 +161,10 @@ pub struct Endpoint<P: Payload = Stored> {
     /// The peer to whose session something has happened, and when, if what follows is not worked out yet.
     touched: Option<(PeerId, Instant)>,
     events: VecDeque<Event>,
+    sealer: Sealer<P::Key>,
+    /// Whether the driver opens packets, and the keys that it is to learn.
+    driver_opens: bool,
+    opening_keys: VecDeque<NamedKey<P::Key>>,
     /// Keys to give away.
     logged_keys: VecDeque<LoggedKey>,
     /// What has happened to packets, for the driver.
@@ -260,6 +267,9 @@ impl<P: Payload> Endpoint<P> {
             timers: BTreeSet::new(),
             touched: None,
             events: VecDeque::new(),
+            sealer: Sealer::Endpoint,
+            driver_opens: false,
+            opening_keys: VecDeque::new(),
             logged_keys: VecDeque::new(),
             trace: VecDeque::new(),
             sessions: 0,

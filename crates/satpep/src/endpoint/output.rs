@@ -8,7 +8,7 @@ use crate::event::PeerId;
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Place, Sparse};
-use crate::seal::Sealing;
+use crate::offload::Sealer;
 use crate::session::{Filled, Session, Urgency};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
@@ -95,7 +95,7 @@ impl<P: Payload> Endpoint<P> {
                 let space = &mut buffer[DATA_HEADER..DATA_HEADER + PathFrame::LENGTH];
                 let filled = session.fill_path(now, space, overhead, frame);
                 let size = DATA_OVERHEAD + filled.length;
-                seal(peer, filled, &mut buffer[..size]);
+                seal(peer, &mut self.sealer, filled, &mut buffer[..size]);
                 return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp: filled.dscp }));
             }
         }
@@ -109,7 +109,7 @@ impl<P: Payload> Endpoint<P> {
             let mut datagram = vec![0; DATA_OVERHEAD + Session::<P>::CLOSE_LENGTH];
             let space = &mut datagram[DATA_HEADER..DATA_HEADER + Session::<P>::CLOSE_LENGTH];
             let filled = session.fill_close(now, space, ip_overhead(&to) + DATA_OVERHEAD);
-            seal(peer, filled, &mut datagram);
+            seal(peer, &mut Sealer::Endpoint, filled, &mut datagram);
             self.outbox.push_back((to, datagram));
         }
     }
@@ -122,7 +122,7 @@ impl<P: Payload> Endpoint<P> {
             // Where the pace allows data as well, the two share a datagram.
             let data_too = self.pacer.is_ready(now) && peer.is_within_cap(now);
             let urgency = if data_too { Urgency::Paced } else { Urgency::Now };
-            if urgent && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX) {
+            if urgent && let Some(transmit) = fill_datagram(peer, &mut self.sealer, at, buffer, urgency, usize::MAX) {
                 return Some(self.sent(now, Some(id), transmit));
             }
             self.peers[id.index()].urgent_queued = false;
@@ -147,7 +147,7 @@ impl<P: Payload> Endpoint<P> {
             session.detail = self.ack_load.detail(now, self.capacity.rate());
             let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
             if peer.can_seal()
-                && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX)
+                && let Some(transmit) = fill_datagram(peer, &mut self.sealer, at, buffer, urgency, usize::MAX)
             {
                 let transmit = self.sent(now, Some(id), transmit);
                 if urgency == Urgency::Now {
@@ -203,7 +203,7 @@ impl<P: Payload> Endpoint<P> {
             self.pacer.set_rtt(session.rtt());
         }
         let at = self.advance_train(now, id);
-        let first = fill_datagram(&mut self.peers[id.index()], at, buffer, Urgency::Paced, usize::MAX)?;
+        let first = fill_datagram(&mut self.peers[id.index()], &mut self.sealer, at, buffer, Urgency::Paced, usize::MAX)?;
         let mut transmit = self.sent(now, Some(id), first);
         let segment_size = transmit.segment_size;
         let most = buffer.len().min(segment_size * MOST_IN_BATCH);
@@ -218,7 +218,7 @@ impl<P: Payload> Endpoint<P> {
             let at = self.advance_train(now, id);
             let rest = &mut buffer[transmit.size..];
             let peer = &mut self.peers[id.index()];
-            let Some(next) = fill_datagram(peer, at, rest, Urgency::Paced, segment_size) else { break };
+            let Some(next) = fill_datagram(peer, &mut self.sealer, at, rest, Urgency::Paced, segment_size) else { break };
             let next = self.sent(now, Some(id), next);
             transmit.size += next.size;
             if next.size < segment_size {
@@ -236,7 +236,7 @@ impl<P: Payload> Endpoint<P> {
         let ip_size = session.poll_mtu_probe(now)?;
         let size = (usize::from(ip_size) - ip_overhead(&to)).min(buffer.len());
         let filled = session.fill_probe(now, position, &mut buffer[DATA_HEADER..size - TAG], ip_size);
-        seal(peer, filled, &mut buffer[..size]);
+        seal(peer, &mut self.sealer, filled, &mut buffer[..size]);
         let dscp = filled.dscp;
         Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp }))
     }
@@ -265,7 +265,7 @@ impl<P: Payload> Endpoint<P> {
                 && peer.leaves_at.is_none()
                 && peer.is_within_cap(now)
                 && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
-            let filled = if wanted { fill_datagram(peer, at, buffer, Urgency::Idle, usize::MAX) } else { None };
+            let filled = if wanted { fill_datagram(peer, &mut self.sealer, at, buffer, Urgency::Idle, usize::MAX) } else { None };
             match filled {
                 Some(transmit) => {
                     self.idle.push_back(id);
@@ -313,6 +313,7 @@ impl<P: Payload> Endpoint<P> {
 /// what to send.
 fn fill_datagram<P: Payload>(
     peer: &mut Peer<P>,
+    sealer: &mut Sealer<P::Key>,
     (now, position): (Instant, u64),
     buffer: &mut [u8],
     urgency: Urgency,
@@ -325,12 +326,12 @@ fn fill_datagram<P: Payload>(
     let space = buffer.get_mut(DATA_HEADER..size.checked_sub(TAG)?)?;
     let filled = session.fill(now, position, space, headers + DATA_OVERHEAD, urgency)?;
     let size = DATA_OVERHEAD + filled.length;
-    seal(peer, filled, &mut buffer[..size]);
+    seal(peer, sealer, filled, &mut buffer[..size]);
     Some(Transmit { to, size, segment_size: size, dscp: filled.dscp })
 }
 
-pub(super) fn seal<P: Payload>(peer: &Peer<P>, filled: Filled, datagram: &mut [u8]) {
+pub(super) fn seal<P: Payload>(peer: &Peer<P>, sealer: &mut Sealer<P::Key>, filled: Filled, datagram: &mut [u8]) {
     let Some(keys) = &peer.keys.current else { return };
     DataHeader { receiver: keys.peer_index, number_low: filled.number.low_half() }.write(datagram);
-    keys.send.seal(filled.number, datagram, DATA_HEADER + filled.length - filled.elided);
+    sealer.seal(&keys.send, filled.number, datagram, DATA_HEADER + filled.length - filled.elided);
 }

@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::wire::packet::MAC;
 use peering::Versions;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use units::{Duration, Instant};
 
 pub(super) struct Peer<P: Payload> {
@@ -151,8 +152,9 @@ pub(super) struct KeyPair<K> {
     pub(super) local_index: u32,
     pub(super) peer_index: u32,
     pub(super) version: u8,
-    pub(super) send: K,
-    pub(super) receive: K,
+    /// Shared with a driver that seals and opens in other threads.
+    pub(super) send: Arc<K>,
+    pub(super) receive: Arc<K>,
     pub(super) since: Instant,
     /// The number of the first packet that may have been sealed with it.
     pub(super) first_number: PacketNumber,
@@ -178,8 +180,8 @@ impl<K> KeyPair<K> {
                 local_index,
                 peer_index,
                 version,
-                send,
-                receive,
+                send: Arc::new(send),
+                receive: Arc::new(receive),
                 since: now,
                 first_number: PacketNumber::ZERO,
                 ours,

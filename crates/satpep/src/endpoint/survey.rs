@@ -64,7 +64,7 @@ impl<P: Payload> Endpoint<P> {
             }
             let session = peer.session.as_mut()?;
             let filled = session.fill_sample(now, position, &mut datagram[DATA_HEADER..segment_size - TAG], ip_size);
-            seal(peer, filled, datagram);
+            seal(peer, &mut self.sealer, filled, datagram);
             let _ = self.sent(now, Some(id), Transmit { size: segment_size, ..transmit });
             transmit.size += segment_size;
         }

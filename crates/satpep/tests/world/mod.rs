@@ -3,8 +3,8 @@
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
 use satpep::dscp::Dscp;
 use satpep::{
-    Arrival, Endpoint, EndpointConfig, Event, Mark, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit,
-    routing,
+    Arrival, Endpoint, EndpointConfig, Event, Mark, Mode, Opener, Opening, PeerConfig, PeerId, PrivateKey, Run, StreamId,
+    Transmit, routing,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
@@ -90,6 +90,10 @@ pub struct Gateway {
     pub run: Run,
     /// It is no more.
     pub is_dead: bool,
+    /// What opens packets in the endpoint's place.
+    opener: Option<Opener>,
+    /// How many it has opened.
+    pub opened_elsewhere: u64,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -249,6 +253,8 @@ impl World {
             echo: false,
             run,
             is_dead: false,
+            opener: None,
+            opened_elsewhere: 0,
         }
     }
 
@@ -256,6 +262,14 @@ impl World {
     pub fn restart(&mut self, index: usize, run: u64) {
         let terminals = self.gateways.len() - 1;
         self.gateways[index] = self.gateway(index, terminals, run, Run::Fresh);
+    }
+
+    /// What leaves is sealed, and what arrives is opened, outside of the endpoints from now on.
+    pub fn seal_elsewhere(&mut self) {
+        for gateway in &mut self.gateways {
+            gateway.opener = Some(Opener::default());
+            gateway.endpoint.set_driver_opens(true);
+        }
     }
 
     /// Runs until all sessions are up, and a second longer.
@@ -353,7 +367,7 @@ impl World {
         gateway.endpoint.handle_timeout(now);
         gateway.users(now);
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(Transmit { to, size, segment_size, dscp }) = gateway.endpoint.poll_transmit(now, &mut buffer) {
+        while let Some(Transmit { to, size, segment_size, dscp }) = gateway.poll_transmit(now, &mut buffer) {
             if self.refuses && segment_size + HEADERS > self.hop.mtu {
                 gateway.endpoint.handle_refused(now, to, segment_size);
                 continue;
@@ -414,7 +428,7 @@ impl World {
             if !self.outage && !self.unreachable.contains(&index) {
                 let mark = if datagram.marked { Mark::Ce } else { Mark::NotCe };
                 let arrival = Arrival { at: now, mark };
-                gateway.endpoint.handle_datagram_with(now, datagram.from, &mut datagram.bytes, &arrival);
+                gateway.take_in(now, &mut datagram, &arrival);
                 gateway.users(now);
                 self.set_due(index);
             }
@@ -489,6 +503,33 @@ impl World {
 }
 
 impl Gateway {
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        if self.opener.is_none() {
+            return self.endpoint.poll_transmit(now, buffer);
+        }
+        let (transmit, seal) = self.endpoint.poll_transmit_unsealed(now, buffer)?;
+        if let Some(seal) = seal {
+            seal.put(&mut buffer[..transmit.size], transmit.segment_size);
+        }
+        Some(transmit)
+    }
+
+    fn take_in(&mut self, now: Instant, datagram: &mut Datagram, arrival: &Arrival) {
+        let (from, bytes) = (datagram.from, &mut datagram.bytes);
+        let Some(opener) = &mut self.opener else {
+            return self.endpoint.handle_datagram_with(now, from, bytes, arrival);
+        };
+        match opener.open(bytes) {
+            Opening::Left => self.endpoint.handle_datagram_with(now, from, bytes, arrival),
+            Opening::Forged => self.endpoint.count_forged(),
+            Opening::Opened(opened) => {
+                self.opened_elsewhere += 1;
+                self.endpoint.handle_opened(now, from, bytes, opened, arrival);
+            }
+        }
+        std::iter::from_fn(|| self.endpoint.poll_opening_key()).for_each(|key| opener.learn(key));
+    }
+
     /// How often an event of the wanted kind was seen.
     pub fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
         self.events.iter().filter(|(_, event)| wanted(event)).count()

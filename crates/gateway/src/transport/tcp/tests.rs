@@ -2,10 +2,11 @@
 //! messages are those of docs/protocol.md.
 
 use super::*;
-use mio::{Events, Poll};
+use mio::{Events, Poll, Token, Waker};
 use relay::dscp::Dscp;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use tcp_tunnel::control::Reader;
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
 
@@ -52,7 +53,8 @@ impl Hub {
         let accept_from = format!("accept_from = [\"{prefix}\"]");
         let settings = settings(HUB, TERMINAL, "mode = \"clear\"\nsecured_externally = true", &accept_from);
         let poll = Poll::new().unwrap();
-        let watch = Watch::new(poll.registry(), FIRST_TOKEN).unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let watch = Watch::new(poll.registry(), FIRST_TOKEN, waker).unwrap();
         let now = Instant::ZERO + Duration::from_secs(1000);
         let transport = TcpTransport::start(&settings, settings.tcp.as_ref().unwrap(), now, &watch, None).unwrap();
         Self { transport, poll, now }
