@@ -150,6 +150,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         target_queue: None,
         max_streams: None,
         repair: true,
+        workers: None,
     };
     let program = Path::new(env!("CARGO_BIN_EXE_bentpipe"));
     let gateways = Gateways::start(program, &topology, [rate, rate], RTT, &options).unwrap();

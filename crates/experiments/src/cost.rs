@@ -9,6 +9,7 @@ use lab::{
     Ends, Experiment, GatewayOptions, Gateways, LinkParameters, Path, Stage, Topology, Transport, Workload, flows,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use units::{Bytes, Duration, Rate};
 
@@ -36,7 +37,7 @@ struct Case {
 
 enum Kind {
     /// Gateways wired together.
-    Wired { transport: Transport, clear: bool, single: bool },
+    Wired { transport: Transport, clear: bool, single: bool, workers: Option<u8> },
     /// Across a link of this rate, round-trip time and share of losses, with repair or without.
     Paced { rate: Rate, rtt: Duration, loss: f64, repair: bool },
     /// Connections that are open, and new ones.
@@ -60,6 +61,8 @@ pub struct Row {
     pub receiver_cpu_s_per_gb: Option<f64>,
     /// Of both.
     pub cpu_s_per_gb: Option<f64>,
+    /// Of the busiest thread of either: what limits the throughput where there are processors enough.
+    pub busiest_thread_s_per_gb: Option<f64>,
     /// How often both gateways have waited for something, for each 10^6 bytes.
     pub waits_per_mb: Option<f64>,
     /// Bytes of IP packets that entered the link over those of the payload.
@@ -77,6 +80,7 @@ struct Sample {
     throughput_bps: Option<f64>,
     sender_cpu_s: Option<f64>,
     receiver_cpu_s: Option<f64>,
+    thread_cpu_s: Option<f64>,
     waits: Option<f64>,
     link_bytes: Option<f64>,
     idle_bytes: Option<f64>,
@@ -100,10 +104,17 @@ pub fn names() -> Vec<String> {
 fn cases() -> Vec<Case> {
     let wired = |name: &str, transport, clear, single| {
         let name = format!("no link, {name}");
-        Case { name, kind: Kind::Wired { transport, clear, single } }
+        Case { name, kind: Kind::Wired { transport, clear, single, workers: None } }
+    };
+    let threads = |name: &str, workers| {
+        let name = format!("no link, {name}");
+        let workers = Some(workers);
+        Case { name, kind: Kind::Wired { transport: Transport::Satpep, clear: false, single: false, workers } }
     };
     let mut cases = vec![
         wired("encrypted", Transport::Satpep, false, false),
+        threads("one thread", 1),
+        threads("two threads", 2),
         wired("single packets", Transport::Satpep, false, true),
         wired("clear", Transport::Satpep, true, false),
         wired("tcp, TLS", Transport::Tcp, false, false),
@@ -132,6 +143,9 @@ pub fn run(setup: &Setup, beside: &Beside, only: &str) -> Result<Vec<Row>, Error
     let programs: Vec<_> = std::iter::once(("this", setup.clone())).chain(other).collect();
     let mut rows = Vec::new();
     for case in cases().into_iter().filter(|case| case.name.contains(only)) {
+        // Other builds may not know how many threads they are to have.
+        let needs_this = matches!(case.kind, Kind::Wired { workers: Some(_), .. });
+        let programs = if needs_this { &programs[..1] } else { &programs[..] };
         let mut samples: Vec<Vec<Sample>> = programs.iter().map(|_| Vec::new()).collect();
         for seed in setup.seeds(setup.repeats) {
             for ((program, setup), samples) in programs.iter().zip(&mut samples) {
@@ -141,8 +155,11 @@ pub fn run(setup: &Setup, beside: &Beside, only: &str) -> Result<Vec<Row>, Error
             }
         }
         rows.extend(programs.iter().zip(&samples).map(|((program, _), samples)| row(&case.name, program, samples)));
-        let is_first = matches!(case.kind, Kind::Wired { transport: Transport::Satpep, clear: false, single: false });
-        if let Some(program) = beside.pepsal.as_deref().filter(|_| is_first) {
+        let of_pepsal = matches!(
+            case.kind,
+            Kind::Wired { transport: Transport::Satpep, clear: false, single: false, workers: None }
+        );
+        if let Some(program) = beside.pepsal.as_deref().filter(|_| of_pepsal) {
             let measured = relay::measure_pepsal(setup, program)?;
             let (throughput_bps, cpu_s_per_gb) = (Some(measured.throughput_bps as f64), Some(measured.cpu_s_per_gb));
             let bytes = Some(measured.bytes);
@@ -168,6 +185,7 @@ fn row(case: &str, program: &'static str, samples: &[Sample]) -> Row {
         sender_cpu_s_per_gb: per_byte(|sample| sample.sender_cpu_s, 1e9),
         receiver_cpu_s_per_gb: per_byte(|sample| sample.receiver_cpu_s, 1e9),
         cpu_s_per_gb: per_byte(|sample| Some(sample.sender_cpu_s? + sample.receiver_cpu_s?), 1e9),
+        busiest_thread_s_per_gb: per_byte(|sample| sample.thread_cpu_s, 1e9),
         waits_per_mb: per_byte(|sample| sample.waits, 1e6),
         link_bytes_ratio: per_byte(|sample| sample.link_bytes, 1.0),
         bytes_per_idle_connection: middle(&|sample| sample.idle_bytes),
@@ -177,7 +195,10 @@ fn row(case: &str, program: &'static str, samples: &[Sample]) -> Row {
 
 fn measure(setup: &Setup, kind: &Kind) -> Result<Sample, Error> {
     match *kind {
-        Kind::Wired { transport, clear, single } => measure_wired(setup, transport, clear, single),
+        Kind::Wired { transport, clear, single, workers } => {
+            let options = GatewayOptions { transport, clear, workers, ..setup.gateways.clone() };
+            measure_wired(setup, &options, single)
+        }
         Kind::Paced { rate, rtt, loss: share, repair } => {
             let base = setup.experiment()?;
             let size = rate.bytes_in(PACED_TIME);
@@ -201,23 +222,32 @@ fn measure(setup: &Setup, kind: &Kind) -> Result<Sample, Error> {
 }
 
 /// Gateways wired together; with `single` packets the kernel takes batches apart before they enter the wire.
-fn measure_wired(setup: &Setup, transport: Transport, clear: bool, single: bool) -> Result<Sample, Error> {
+fn measure_wired(setup: &Setup, options: &GatewayOptions, single: bool) -> Result<Sample, Error> {
     let topology = Topology::new(1, None)?;
     if single {
         topology.send_single_packets()?;
     }
-    let options = GatewayOptions { transport, clear, ..setup.gateways.clone() };
-    let gateways = Gateways::start(&setup.program, &topology, [FAST; 2], FAST_RTT, &options)?;
+    let gateways = Gateways::start(&setup.program, &topology, [FAST; 2], FAST_RTT, options)?;
     let workload = Workload { size: FAST_TOTAL, checksum: Checksum::LengthOnly, ..setup.experiment()?.workload };
     watch(&topology, &gateways, &workload)
+}
+
+/// The processor time that the busiest of all threads has used in between.
+fn busiest(before: &[BTreeMap<u32, Duration>], after: &[BTreeMap<u32, Duration>]) -> Option<Duration> {
+    let used = |(before, after): (&BTreeMap<u32, Duration>, &BTreeMap<u32, Duration>)| {
+        after.iter().map(|(thread, time)| time.saturating_sub(before.get(thread).copied().unwrap_or_default())).max()
+    };
+    before.iter().zip(after).filter_map(used).max()
 }
 
 /// Runs one flow from the hub to the terminal and says what it has cost.
 fn watch(topology: &Topology, gateways: &Gateways, workload: &Workload) -> Result<Sample, Error> {
     let link_bytes = || topology.satellite_report().map(|report| report.down.offered.bytes);
-    let (cpu, waits, link) = (gateways.cpu_times()?, gateways.waits()?, link_bytes());
+    let (cpu, threads) = (gateways.cpu_times()?, gateways.thread_times()?);
+    let (waits, link) = (gateways.waits()?, link_bytes());
     let flows = flows::run(&[Ends { client: &topology.terminals[0], server: &topology.hub }], workload)?;
     let (cpu_after, waits_after) = (gateways.cpu_times()?, gateways.waits()?);
+    let busiest = busiest(&threads, &gateways.thread_times()?);
     let cpu_s = |at: usize| Some((cpu_after[at] - cpu[at]).as_secs_f64());
     let bytes = flows.iter().fold(Bytes::ZERO, |sum, flow| sum + flow.bytes);
     Ok(Sample {
@@ -225,6 +255,7 @@ fn watch(topology: &Topology, gateways: &Gateways, workload: &Workload) -> Resul
         throughput_bps: Some(Rate::from_transfer(bytes, flows::time(&flows)).as_bps() as f64),
         sender_cpu_s: cpu_s(0),
         receiver_cpu_s: cpu_s(1),
+        thread_cpu_s: busiest.map(Duration::as_secs_f64),
         waits: Some((waits_after - waits) as f64),
         link_bytes: link_bytes().zip(link).map(|(after, before)| (after - before) as f64),
         ..Sample::default()

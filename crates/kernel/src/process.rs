@@ -1,6 +1,7 @@
 //! Child processes that never outlive their parent, and what they cost.
 
 use crate::Error;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -55,6 +56,28 @@ pub fn cpu_time(pid: u32) -> Result<Duration, Error> {
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
+/// Processor time that each thread of process `pid` has used so far, by its number, in ticks of the kernel (10 ms): threads that have ended
+/// are not among them.
+///
+/// # Errors
+/// If there is no such process.
+pub fn thread_times(pid: u32) -> Result<BTreeMap<u32, Duration>, Error> {
+    // SAFETY: the call takes no pointers.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
+    let path = format!("/proc/{pid}/task");
+    let threads = std::fs::read_dir(&path).map_err(Error::while_doing(format!("reading {path}")))?;
+    let time_of = |entry: std::fs::DirEntry| {
+        let thread: u32 = entry.file_name().to_str()?.parse().ok()?;
+        // It may have ended since.
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name may hold anything, brackets too. Fields 14 and 15 of proc_pid_stat(5) are user and system time.
+        let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
+        let used = fields.map(|field| field.parse::<f64>().ok()).sum::<Option<f64>>()?;
+        Some((thread, Duration::from_secs_f64(used / ticks)))
+    };
+    Ok(threads.flatten().filter_map(time_of).collect())
+}
+
 /// Bytes of memory that process `pid` keeps resident.
 ///
 /// # Errors
@@ -105,4 +128,26 @@ pub fn raise_open_files() -> Result<u64, Error> {
         return Err(Error::last("raising the limit on open files"));
     }
     Ok(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_its_time_whatever_its_name() {
+        let (used, told) = std::sync::mpsc::channel();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let busy = std::thread::Builder::new().name(") 1 (a".into()).spawn(move || {
+            while crate::clock::thread_cpu_time().as_nanos() < 50_000_000 {}
+            used.send(std::path::Path::new("/proc/thread-self").canonicalize().unwrap()).unwrap();
+            wait.recv().unwrap_err();
+        });
+        let thread = told.recv().unwrap();
+        let number: u32 = thread.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let times = thread_times(std::process::id()).unwrap();
+        assert!(times.len() >= 2 && times[&number] >= Duration::from_millis(30), "{times:?}");
+        drop(done);
+        busy.unwrap().join().unwrap();
+    }
 }

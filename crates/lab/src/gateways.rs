@@ -10,6 +10,7 @@ use gateway::config::format::{
 use ring::rand::{SecureRandom, SystemRandom};
 use satpep::{CapacityMode, Mode, PrivateKey};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -60,6 +61,8 @@ pub struct GatewayOptions {
     pub max_streams: Option<u32>,
     /// Whether they send repair, where the transport has it.
     pub repair: bool,
+    /// The threads that carry their packets; `None` leaves it to the gateway.
+    pub workers: Option<u8>,
 }
 
 /// Running gateways; they end when this is dropped.
@@ -208,6 +211,18 @@ impl Gateways {
         self.running.iter().map(of).collect()
     }
 
+    /// Processor time that each thread of each gateway has used so far, the hub's first.
+    ///
+    /// # Errors
+    /// If one has ended.
+    pub fn thread_times(&self) -> Result<Vec<BTreeMap<u32, Duration>>, Error> {
+        let of = |gateway: &Gateway| {
+            let times = kernel::process::thread_times(gateway.child.id())?;
+            Ok(times.into_iter().map(|(thread, time)| (thread, time.into())).collect())
+        };
+        self.running.iter().map(of).collect()
+    }
+
     /// How often the main threads of all gateways have waited for something so far.
     ///
     /// # Errors
@@ -315,6 +330,7 @@ fn settings(
         mode: Some(if options.clear { Mode::Clear } else { Mode::Encrypted }),
         transport: is_tcp.then_some(format::Transport::Tcp),
         secured_externally: (is_tcp && options.clear).then_some(true),
+        workers: options.workers.filter(|_| !is_tcp).map(format::WorkersEntry::Number),
         // It does not exist: each experiment begins without what others have measured.
         state_directory: Some(format::Path(options.directory.join("state").display().to_string())),
         ..format::Gateway::default()

@@ -11,7 +11,7 @@
 use crate::packet_number::PacketNumber;
 use crate::seal::{DataKey, Sealing};
 use crate::wire::packet::{DATA, DataHeader, TAG, expand_number};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 /// The seal that is yet to be put on the datagrams of a [`Transmit`](crate::Transmit).
@@ -94,7 +94,7 @@ pub struct Opened {
 
 /// Opens packets of sessions that are up.
 #[derive(Default)]
-pub struct Opener(HashMap<u32, NamedKey<DataKey>>);
+pub struct Opener(BTreeMap<u32, NamedKey<DataKey>>);
 
 impl Opener {
     /// Takes in another key, and drops those that the endpoint has erased.

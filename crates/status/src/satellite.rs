@@ -32,6 +32,8 @@ pub struct Satellite {
     pub cross_layer: Option<CrossLayer>,
     /// With the `satpep` transport: its memory.
     pub memory: Option<Memory>,
+    /// With the `satpep` transport: the threads that carry its packets.
+    pub workers: Option<u64>,
 }
 
 /// Memory for the data of all sessions of the `satpep` transport.

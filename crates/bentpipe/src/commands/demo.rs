@@ -296,6 +296,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         target_queue: None,
         max_streams: None,
         repair: true,
+        workers: None,
     }
 }
 

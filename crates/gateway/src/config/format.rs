@@ -162,7 +162,7 @@ pub struct Gateway {
     #[schemars(extend("x-least" = "1MiB", "x-most" = "16384GiB", "x-example" = "2GiB"))]
     pub memory: Option<Size>,
     /// Threads that packets are carried by: 1 is the event loop alone, 2 are a second one that seals, opens, sends and receives; of more, one
-    /// receives and the others send, the peers shared among them. By itself, up to 3 from a capacity of 500Mbit/s on.
+    /// receives and the others send, the peers shared among them. `auto`: up to 3 while a link of 500Mbit/s or more keeps one busy.
     #[schemars(extend("default" = "auto"))]
     pub workers: Option<WorkersEntry>,
     /// Longest time for which a host may leave data unacknowledged; then its connection is reset.

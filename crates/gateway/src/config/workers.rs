@@ -6,7 +6,7 @@ use units::Rate;
 /// How many threads the packets of the `satpep` transport are carried by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Workers {
-    /// As many as the link's capacity asks for, and the machine has processors for.
+    /// One, until that is busy with a fast link, and the machine has other processors.
     #[default]
     Auto,
     /// So many. With one, the event loop does everything.
@@ -14,20 +14,27 @@ pub enum Workers {
 }
 
 impl Workers {
-    /// From this capacity on one thread may be too slow, and below that one it is fast enough again.
+    /// Below this capacity one thread is fast enough on any machine, and others would cost more by waking each other than they spare.
     const FAST: Rate = Rate::from_bps(500_000_000);
     const SLOW: Rate = Rate::from_bps(250_000_000);
+    /// The event loop is busy for such a share of the time when others are to help it, and for such a one when they need not: with
+    /// them it has about three fifths of the work.
+    const BUSY: f64 = 0.6;
+    const IDLE: f64 = 0.25;
     /// One thread for what the loop does, one to receive and one to send.
     const MOST_BY_ITSELF: usize = 3;
 
-    /// How many threads beside the event loop carry packets over a link of this capacity, on a machine with so many processors, now that there
-    /// are `running`.
-    pub fn beside_the_loop(self, capacity: Rate, processors: usize, running: usize) -> usize {
+    /// How many threads are to carry packets beside the event loop, now that `running` do. The link has this `capacity`, the machine so
+    /// many `processors`, and the event loop has been busy for the share `busy` of the time.
+    pub fn beside_the_loop(self, capacity: Rate, processors: usize, running: usize, busy: f64) -> usize {
+        let is_needed = if running > 0 {
+            capacity >= Self::SLOW && busy >= Self::IDLE
+        } else {
+            capacity >= Self::FAST && busy >= Self::BUSY
+        };
         match self {
             Self::Count(count) => usize::from(count).saturating_sub(1),
-            Self::Auto if capacity >= Self::FAST || (running > 0 && capacity >= Self::SLOW) => {
-                processors.min(Self::MOST_BY_ITSELF) - 1
-            }
+            Self::Auto if is_needed => processors.min(Self::MOST_BY_ITSELF) - 1,
             Self::Auto => 0,
         }
     }
@@ -62,16 +69,19 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_is_enough_for_a_slow_link_and_three_for_any() {
+    fn one_thread_is_enough_unless_it_is_busy_with_a_fast_link() {
         let mbit = |rate: u64| Rate::from_bps(rate * 1_000_000);
-        let auto = |rate, processors, running| Workers::Auto.beside_the_loop(mbit(rate), processors, running);
-        assert_eq!(auto(499, 8, 0), 0);
-        assert_eq!(auto(500, 8, 0), 2);
-        assert_eq!(auto(300, 8, 2), 2, "not to and fro");
-        assert_eq!(auto(249, 8, 2), 0);
-        assert_eq!(auto(10_000, 2, 0), 1);
-        assert_eq!(auto(10_000, 1, 0), 0, "one processor gains nothing");
-        assert_eq!(Workers::Count(1).beside_the_loop(mbit(10_000), 8, 0), 0);
-        assert_eq!(Workers::Count(5).beside_the_loop(mbit(1), 1, 0), 4);
+        let auto =
+            |rate, processors, running, busy| Workers::Auto.beside_the_loop(mbit(rate), processors, running, busy);
+        assert_eq!(auto(499, 8, 0, 0.9), 0);
+        assert_eq!(auto(500, 8, 0, 0.5), 0);
+        assert_eq!(auto(500, 8, 0, 0.9), 2);
+        assert_eq!(auto(300, 8, 2, 0.4), 2, "not to and fro");
+        assert_eq!(auto(249, 8, 2, 0.4), 0);
+        assert_eq!(auto(10_000, 8, 2, 0.2), 0);
+        assert_eq!(auto(10_000, 2, 0, 1.0), 1);
+        assert_eq!(auto(10_000, 1, 0, 1.0), 0, "one processor gains nothing");
+        assert_eq!(Workers::Count(1).beside_the_loop(mbit(10_000), 8, 0, 1.0), 0);
+        assert_eq!(Workers::Count(5).beside_the_loop(mbit(1), 1, 0, 0.0), 4);
     }
 }

@@ -245,6 +245,11 @@ fn satellite(registry: &mut Registry, satellite: &Satellite) {
     let violations = Counter::<u64>::default();
     violations.inc_by(satellite.violations);
     registry.register("protocol_violations", "Sessions that ended because a peer broke the protocol", violations);
+    if let Some(count) = satellite.workers {
+        let workers = Gauge::<i64>::default();
+        workers.set(count as i64);
+        registry.register("workers", "Threads that carry packets", workers);
+    }
     let Some(memory) = &satellite.memory else { return };
     let held = Family::<Direction, Gauge>::default();
     for (direction, bytes) in [("received", memory.granted_bytes), ("sent", memory.send_buffered_bytes)] {

@@ -19,9 +19,9 @@ use crate::tcp_socket::Tcp;
 use crate::transport::capacity::CapacityWatch;
 use crate::transport::key_log::KeyLog;
 use crate::transport::remembered::Remembered;
+use crate::udp::Udp;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
-use crate::udp::Udp;
 use crate::watch::Watch;
 use datagrams::Datagrams;
 use kernel::clock;
@@ -526,6 +526,7 @@ impl Reports for Satpep {
             handshakes: stats.handshakes,
             violations: stats.violations,
             send_errors: self.datagrams.send_errors,
+            workers: Some(self.datagrams.workers() as u64),
             memory: Some(memory(&self.streams.endpoint.memory_stats())),
             dropped: stats.dropped.by_reason().into_iter().map(|(reason, count)| (reason.into(), count)).collect(),
             ..status::Satellite::default()

@@ -8,8 +8,10 @@
 //! | --- | --- |
 //! | `bell.rs` | wakes a thread that waits in its poll |
 //! | `worker.rs` | what such a thread does |
+//! | `reading.rs` | and what one that receives does |
 
 mod bell;
+mod reading;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -17,10 +19,12 @@ mod worker;
 use super::{Buffers, Head, Place, Udp};
 use bell::Bell;
 use mio::Waker;
-use satpep::{Arrival, Endpoint, Opening, OpeningKey, Seal};
+use reading::{Reading, Received, Supply};
+use satpep::{Arrival, Endpoint, Opening, Seal};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use units::Instant;
@@ -44,13 +48,7 @@ pub(crate) struct Outgoing {
     pub(crate) singly: bool,
 }
 
-/// What one look at the socket has found.
-struct Received {
-    buffers: Buffers,
-    datagrams: Vec<Datagram>,
-}
-
-/// One datagram of those.
+/// A datagram that was received.
 struct Datagram {
     place: Place,
     from: SocketAddr,
@@ -61,15 +59,15 @@ struct Datagram {
 /// What the loop wants a thread to do.
 enum Job {
     Send(Outgoing),
-    Learn(OpeningKey),
-    /// Buffers to receive into.
-    ReceiveInto(Received),
+    Receive(Supply),
 }
 
 /// A thread, as the loop sees it.
 struct Thread {
     jobs: mpsc::Sender<Job>,
     bell: Arc<Bell>,
+    /// It is to be woken.
+    has_jobs: bool,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -82,6 +80,8 @@ pub(crate) struct Workers {
     /// Buffers to fill.
     vacant: Vec<Vec<u8>>,
     bell: Arc<Bell>,
+    /// How long what has arrived may wait, in nanoseconds.
+    step: Arc<AtomicU64>,
 }
 
 impl Workers {
@@ -90,15 +90,17 @@ impl Workers {
         let (to_loop, received) = mpsc::channel();
         let (back, sent) = mpsc::channel();
         let bell = Arc::new(Bell::new(waker));
-        let mut workers = Self { threads: Vec::new(), received, sent, vacant: Vec::new(), bell };
+        let step = Arc::new(AtomicU64::new(0));
+        let mut workers = Self { threads: Vec::new(), received, sent, vacant: Vec::new(), bell, step };
         for number in 0..count {
             let (jobs, given) = mpsc::channel();
             let to_loop = (number == 0).then(|| to_loop.clone());
-            let worker = Worker::new(udp.try_clone()?, given, to_loop, back.clone(), Arc::clone(&workers.bell))?;
+            let reading = to_loop.map(|to_loop| Reading::new(to_loop, Arc::clone(&workers.step)));
+            let worker = Worker::new(udp.try_clone()?, given, reading, back.clone(), Arc::clone(&workers.bell))?;
             let bell = worker.bell();
             let name = format!("packets {}", number + 1);
             let handle = std::thread::Builder::new().name(name).spawn(move || worker.run())?;
-            workers.threads.push(Thread { jobs, bell, handle: Some(handle) });
+            workers.threads.push(Thread { jobs, bell, has_jobs: false, handle: Some(handle) });
         }
         let senders = workers.threads.len() - workers.first_sender();
         workers.vacant = (0..BATCHES * senders).map(|_| vec![0; batch_size]).collect();
@@ -137,8 +139,11 @@ impl Workers {
         if datagrams >= DATAGRAMS {
             self.bell.ring();
         }
+        if datagrams > 0 {
+            self.step.store(endpoint.reading_step().as_nanos(), Ordering::Relaxed);
+        }
         while let Some(key) = endpoint.poll_opening_key() {
-            self.give(0, Job::Learn(key));
+            self.give(0, Job::Receive(Supply::Key(key)));
         }
         datagrams
     }
@@ -151,7 +156,7 @@ impl Workers {
 
     /// Lets the first thread receive into the buffers again.
     fn give_back(&self, received: Received) {
-        self.give(0, Job::ReceiveInto(received));
+        self.give(0, Job::Receive(Supply::Vacant(received)));
         self.threads[0].bell.give();
     }
 
@@ -184,14 +189,23 @@ impl Workers {
         self.vacant.push(buffer);
     }
 
-    /// Sends a batch. What goes to one address leaves in order.
+    /// Has a batch sent at the next [`ring`](Self::ring). What goes to one address leaves in order.
     pub(crate) fn send(&mut self, outgoing: Outgoing) {
         let senders = self.threads.len() - self.first_sender();
         let mut hasher = DefaultHasher::new();
         outgoing.head.to.hash(&mut hasher);
         let thread = self.first_sender() + (hasher.finish() % senders as u64) as usize;
         self.give(thread, Job::Send(outgoing));
-        self.threads[thread].bell.ring();
+        self.threads[thread].has_jobs = true;
+    }
+
+    /// Wakes the threads that have something to send.
+    pub(crate) fn ring(&mut self) {
+        for thread in &mut self.threads {
+            if std::mem::take(&mut thread.has_jobs) {
+                thread.bell.ring();
+            }
+        }
     }
 }
 
@@ -210,7 +224,7 @@ fn hand_in(now: Instant, endpoint: &mut Endpoint, mut received: Received) -> Rec
 
 impl Workers {
     fn stop(&mut self) {
-        let end = |Thread { jobs, bell, handle }: Thread| {
+        let end = |Thread { jobs, bell, handle, .. }: Thread| {
             drop(jobs);
             bell.ring();
             handle

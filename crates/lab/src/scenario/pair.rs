@@ -89,6 +89,7 @@ impl Pair {
             target_queue: self.target_queue,
             max_streams: None,
             repair: true,
+            workers: None,
         };
         Gateways::start(&program, topology, self.rates, self.rtt, &options)
     }

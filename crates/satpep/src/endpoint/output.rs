@@ -5,10 +5,10 @@ use super::peer::Peer;
 use super::peers::Peers;
 use super::{Endpoint, Transmit};
 use crate::event::PeerId;
+use crate::offload::Sealer;
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Place, Sparse};
-use crate::offload::Sealer;
 use crate::session::{Filled, Session, Urgency};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
@@ -203,7 +203,8 @@ impl<P: Payload> Endpoint<P> {
             self.pacer.set_rtt(session.rtt());
         }
         let at = self.advance_train(now, id);
-        let first = fill_datagram(&mut self.peers[id.index()], &mut self.sealer, at, buffer, Urgency::Paced, usize::MAX)?;
+        let first =
+            fill_datagram(&mut self.peers[id.index()], &mut self.sealer, at, buffer, Urgency::Paced, usize::MAX)?;
         let mut transmit = self.sent(now, Some(id), first);
         let segment_size = transmit.segment_size;
         let most = buffer.len().min(segment_size * MOST_IN_BATCH);
@@ -218,7 +219,9 @@ impl<P: Payload> Endpoint<P> {
             let at = self.advance_train(now, id);
             let rest = &mut buffer[transmit.size..];
             let peer = &mut self.peers[id.index()];
-            let Some(next) = fill_datagram(peer, &mut self.sealer, at, rest, Urgency::Paced, segment_size) else { break };
+            let Some(next) = fill_datagram(peer, &mut self.sealer, at, rest, Urgency::Paced, segment_size) else {
+                break;
+            };
             let next = self.sent(now, Some(id), next);
             transmit.size += next.size;
             if next.size < segment_size {
@@ -265,7 +268,11 @@ impl<P: Payload> Endpoint<P> {
                 && peer.leaves_at.is_none()
                 && peer.is_within_cap(now)
                 && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
-            let filled = if wanted { fill_datagram(peer, &mut self.sealer, at, buffer, Urgency::Idle, usize::MAX) } else { None };
+            let filled = if wanted {
+                fill_datagram(peer, &mut self.sealer, at, buffer, Urgency::Idle, usize::MAX)
+            } else {
+                None
+            };
             match filled {
                 Some(transmit) => {
                     self.idle.push_back(id);

@@ -3,8 +3,8 @@
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
 use satpep::dscp::Dscp;
 use satpep::{
-    Arrival, Endpoint, EndpointConfig, Event, Mark, Mode, Opener, Opening, PeerConfig, PeerId, PrivateKey, Run, StreamId,
-    Transmit, routing,
+    Arrival, Endpoint, EndpointConfig, Event, Mark, Mode, Opener, Opening, PeerConfig, PeerId, PrivateKey, Run,
+    StreamId, Transmit, routing,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;

@@ -5,6 +5,7 @@ use crate::udp::steps::Steps;
 use crate::udp::workers::{Outgoing, Workers};
 use crate::udp::{Head, Udp};
 use crate::watch::{Directions, Owner, Watch};
+use kernel::clock;
 use satpep::{Endpoint, Transmit};
 use std::io;
 use std::net::SocketAddr;
@@ -42,6 +43,7 @@ pub(super) struct Datagrams {
     pub(super) send_errors: u64,
     wanted: config::Workers,
     processors: usize,
+    busy: Busy,
     /// The threads, if there are others than the loop's.
     workers: Option<Workers>,
 }
@@ -66,6 +68,7 @@ impl Datagrams {
             send_errors: 0,
             wanted: settings.workers,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
+            busy: Busy::default(),
             workers: None,
         })
     }
@@ -109,7 +112,8 @@ impl Datagrams {
             self.wanted = config::Workers::Count(1);
         }
         let running = self.workers() - 1;
-        let wanted = self.wanted.beside_the_loop(endpoint.capacity(), self.processors, running);
+        let busy = self.busy.share(now);
+        let wanted = self.wanted.beside_the_loop(endpoint.capacity(), self.processors, running, busy);
         if wanted != running {
             self.end_workers(now, endpoint);
             if wanted > 0 {
@@ -253,17 +257,26 @@ impl Datagrams {
 
     fn send_by(&mut self, workers: &mut Workers, now: Instant, endpoint: &mut Endpoint) {
         for _ in 0..SEND_BATCHES {
-            let vacant = workers.vacant(|head, sent| self.send_errors += settle(now, endpoint, head, sent));
-            self.writable = vacant.is_some();
-            let Some(mut buffer) = vacant else { return };
-            let size = self.udp.batch_size(self.mtu).min(buffer.len());
-            let Some((transmit, seal)) = endpoint.poll_transmit_unsealed(now, &mut buffer[..size]) else {
-                workers.keep(buffer);
-                return;
-            };
-            let (head, singly) = (self.head(now, &transmit), self.singly.contains(&transmit.to));
-            workers.send(Outgoing { buffer, size: transmit.size, head, seal, singly });
+            if !self.hand_over(workers, now, endpoint) {
+                break;
+            }
         }
+        workers.ring();
+    }
+
+    /// Hands a batch to a thread; `false` if there is none, or no buffer.
+    fn hand_over(&mut self, workers: &mut Workers, now: Instant, endpoint: &mut Endpoint) -> bool {
+        let vacant = workers.vacant(|head, sent| self.send_errors += settle(now, endpoint, head, sent));
+        self.writable = vacant.is_some();
+        let Some(mut buffer) = vacant else { return false };
+        let size = self.udp.batch_size(self.mtu).min(buffer.len());
+        let Some((transmit, seal)) = endpoint.poll_transmit_unsealed(now, &mut buffer[..size]) else {
+            workers.keep(buffer);
+            return false;
+        };
+        let (head, singly) = (self.head(now, &transmit), self.singly.contains(&transmit.to));
+        workers.send(Outgoing { buffer, size: transmit.size, head, seal, singly });
+        true
     }
 
     /// Where and how a batch leaves.
@@ -272,6 +285,23 @@ impl Datagrams {
             self.burst = now;
         }
         Head { to: transmit.to, segment_size: transmit.segment_size, dscp: self.dscp.of(transmit.dscp) }
+    }
+}
+
+/// How busy the event loop's thread is.
+#[derive(Default)]
+struct Busy {
+    at: Instant,
+    used: Duration,
+}
+
+impl Busy {
+    /// The share of the time since the last call in which the thread that calls this has run.
+    fn share(&mut self, now: Instant) -> f64 {
+        let used = clock::thread_cpu_time();
+        let before = std::mem::replace(self, Self { at: now, used });
+        let passed = now.since(before.at).as_secs_f64();
+        if passed > 0.0 { used.saturating_sub(before.used).as_secs_f64() / passed } else { 0.0 }
     }
 }
 

@@ -62,6 +62,7 @@ impl End {
             let head = Head { to: transmit.to, segment_size: transmit.segment_size, dscp: Dscp::default() };
             workers.send(Outgoing { buffer, size: transmit.size, head, seal, singly: false });
         }
+        workers.ring();
         self.take_events(now);
     }
 
@@ -144,6 +145,7 @@ fn a_loop_that_waits_for_a_buffer_is_woken_when_there_is_one() {
         match workers.vacant(|_, _| {}) {
             Some(buffer) => workers.send(Outgoing { buffer, size: 50_000, head, seal: None, singly: false }),
             None => {
+                workers.ring();
                 workers.bell.answer();
                 hub.poll.poll(&mut events, Some(std::time::Duration::from_secs(20))).unwrap();
                 assert!(!events.is_empty(), "nobody woke the loop");
@@ -177,10 +179,11 @@ fn what_waits_when_the_threads_end_leaves_first() {
 fn what_the_host_refuses_is_told() {
     let mut ends = connected(1);
     let workers = ends[0].workers.as_mut().unwrap();
-    // No interface carries 70,000 bytes; nor does port 0 exist.
+    // There is no port 0.
     let head = Head { to: "127.0.0.1:0".parse().unwrap(), segment_size: 100, dscp: Dscp::default() };
     let buffer = workers.vacant(|_, _| {}).unwrap();
     workers.send(Outgoing { buffer, size: 100, head, seal: None, singly: false });
+    workers.ring();
     let mut refused = 0;
     let end = kernel::clock::now() + Duration::from_secs(20);
     while refused == 0 && kernel::clock::now() < end {

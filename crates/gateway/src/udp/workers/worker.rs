@@ -1,11 +1,10 @@
 //! What a thread that carries datagrams does: one loop over its jobs and the socket.
 
-use super::{Bell, Datagram, Job, Outgoing, Received};
+use super::{Bell, Job, Outgoing, Reading};
 use crate::udp::Udp;
+use kernel::clock;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
-use quinn_udp::BATCH_SIZE;
-use satpep::Opener;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -24,17 +23,13 @@ pub(super) struct Worker {
     watched: Option<Interest>,
     bell: Arc<Bell>,
     jobs: mpsc::Receiver<Job>,
-    /// Where to put what arrives, if it is this thread's to receive.
-    to_loop: Option<mpsc::Sender<Received>>,
+    /// What is needed to receive, if that is this thread's to do.
+    reading: Option<Reading>,
     back: mpsc::Sender<(Outgoing, io::Result<()>)>,
     loop_bell: Arc<Bell>,
-    opener: Opener,
-    /// To receive into.
-    spare: Vec<Received>,
     unsent: VecDeque<Outgoing>,
     /// How much of the first has left, where datagrams are sent one by one.
     unsent_from: usize,
-    readable: bool,
     writable: bool,
 }
 
@@ -42,7 +37,7 @@ impl Worker {
     pub(super) fn new(
         udp: Udp,
         jobs: mpsc::Receiver<Job>,
-        to_loop: Option<mpsc::Sender<Received>>,
+        reading: Option<Reading>,
         back: mpsc::Sender<(Outgoing, io::Result<()>)>,
         loop_bell: Arc<Bell>,
     ) -> io::Result<Self> {
@@ -54,12 +49,9 @@ impl Worker {
             watched: None,
             bell,
             jobs,
-            readable: to_loop.is_some(),
-            to_loop,
+            reading,
             back,
             loop_bell,
-            opener: Opener::default(),
-            spare: Vec::new(),
             unsent: VecDeque::new(),
             unsent_from: 0,
             writable: true,
@@ -77,7 +69,7 @@ impl Worker {
         loop {
             self.bell.answer();
             let mut goes_on = self.take_jobs();
-            if self.readable && self.spare.is_empty() {
+            if self.reading.as_ref().is_some_and(Reading::is_starved) {
                 self.bell.wait();
                 goes_on &= self.take_jobs();
             }
@@ -86,7 +78,7 @@ impl Worker {
                 return self.send_rest(&mut events);
             }
             self.receive();
-            let has_more = self.readable && !self.spare.is_empty();
+            let has_more = self.reading.as_ref().is_some_and(Reading::wants_look);
             if !has_more && let Err(error) = self.wait(&mut events, None) {
                 tracing::error!(%error, "a thread that carries packets cannot wait");
                 return;
@@ -99,8 +91,11 @@ impl Worker {
         loop {
             match self.jobs.try_recv() {
                 Ok(Job::Send(outgoing)) => self.unsent.push_back(outgoing),
-                Ok(Job::Learn(key)) => self.opener.learn(key),
-                Ok(Job::ReceiveInto(received)) => self.spare.push(received),
+                Ok(Job::Receive(supply)) => {
+                    if let Some(reading) = &mut self.reading {
+                        reading.take(supply);
+                    }
+                }
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => return false,
             }
@@ -110,20 +105,26 @@ impl Worker {
     /// Waits for the bell, for what arrives, and, if something is left to send, until the socket takes it.
     fn wait(&mut self, events: &mut Events, most: Option<Duration>) -> io::Result<()> {
         self.watch()?;
-        match self.poll.poll(events, most) {
+        let now = clock::now();
+        let next = self.reading.as_ref().and_then(Reading::next).map(|at| at.since(now).into());
+        match self.poll.poll(events, next.into_iter().chain(most).min()) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
         for event in events.iter().filter(|event| event.token() == SOCKET) {
-            self.readable |= event.is_readable() && self.to_loop.is_some();
+            if event.is_readable() {
+                self.reading.iter_mut().for_each(Reading::on_readable);
+            }
             self.writable |= event.is_writable();
         }
         Ok(())
     }
 
-    /// Each datagram that has left makes the socket writable again: that wakes only who waits for it.
+    /// In steps the socket is read without being asked, and each datagram that has left makes it writable again: neither wakes who
+    /// does not wait for it.
     fn watch(&mut self) -> io::Result<()> {
-        let reading = self.to_loop.is_some().then_some(Interest::READABLE);
+        let reads_at_arrivals = self.reading.as_ref().is_some_and(|reading| reading.next().is_none());
+        let reading = reads_at_arrivals.then_some(Interest::READABLE);
         let writing = (!self.writable).then_some(Interest::WRITABLE);
         let wanted = match (reading, writing) {
             (Some(reading), Some(writing)) => Some(reading | writing),
@@ -178,28 +179,12 @@ impl Worker {
         }
     }
 
-    /// One look at the socket: what it has goes to the loop, opened where the key is known.
+    /// Reads the socket if there is something and it is time.
     fn receive(&mut self) {
-        let (true, Some(to_loop)) = (self.readable, &self.to_loop) else { return };
-        let Some(mut received) = self.spare.pop() else { return };
-        let (opener, datagrams) = (&mut self.opener, &mut received.datagrams);
-        let filled = self.udp.receive_into(&mut received.buffers, |place, from, datagram, arrival| {
-            let opening = opener.open(datagram);
-            datagrams.push(Datagram { place, from, arrival: *arrival, opening });
-        });
-        match filled {
-            // A batch that is not full has emptied the socket; what comes later raises a new event.
-            Ok(filled) => self.readable = filled == BATCH_SIZE,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-            // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
-            Err(error) => tracing::trace!(%error, "receive"),
+        if let Some(reading) = self.reading.as_mut().filter(|reading| reading.wants_look())
+            && reading.look(&mut self.udp)
+        {
+            self.loop_bell.ring();
         }
-        if received.datagrams.is_empty() {
-            self.spare.push(received);
-            return;
-        }
-        // The loop may have gone.
-        let _ = to_loop.send(received);
-        self.loop_bell.ring();
     }
 }
