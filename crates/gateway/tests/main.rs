@@ -18,3 +18,4 @@ mod tcp;
 mod tcp_strangers;
 mod upgrade;
 mod urgent;
+mod workers;

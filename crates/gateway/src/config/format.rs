@@ -161,8 +161,8 @@ pub struct Gateway {
     /// quarter of the machine's memory.
     #[schemars(extend("x-least" = "1MiB", "x-most" = "16384GiB", "x-example" = "2GiB"))]
     pub memory: Option<Size>,
-    /// Threads that packets are carried by: 1 is the event loop alone, 2 are a second one that seals, opens, sends and receives; of more, one
-    /// receives and the others send, the peers shared among them. `auto`: up to 3 while a link of 500Mbit/s or more keeps one busy.
+    /// Threads that carry packets. 1: the event loop alone. 2: a second thread seals, opens, sends and receives. More: one receives, the others
+    /// send, each to some of the peers. `auto`: 1, and up to 3 while a link of 500Mbit/s or more keeps the event loop busy.
     #[schemars(extend("default" = "auto"))]
     pub workers: Option<WorkersEntry>,
     /// Longest time for which a host may leave data unacknowledged; then its connection is reset.
