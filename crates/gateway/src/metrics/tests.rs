@@ -32,6 +32,7 @@ fn snapshot() -> Snapshot {
             tunnels_rejected: [("late".into(), 1)].into(),
             cross_layer: Some(CrossLayer { control: "bp_cross".into(), capacity_bps: 1, connections: 1 }),
             memory: Some(Memory { limit_bytes: Some(1), granted_bytes: 0, send_buffered_bytes: 0 }),
+            workers: Some(1),
             ..Satellite::default()
         },
         peers: vec![Peer {

@@ -24,7 +24,7 @@ impl Bell {
         if !self.has_rung.swap(true, Ordering::SeqCst)
             && let Err(error) = self.waker.wake()
         {
-            tracing::error!(%error, "a thread could not be woken");
+            tracing::error!(%error, "a thread that carries packets could not be woken");
         }
     }
 
