@@ -35,24 +35,32 @@ impl Frames {
     /// Takes in what a report stamps, in the order of arrival; `base` is the least delay of late, if there is one.
     pub(super) fn add(&mut self, mut samples: impl Iterator<Item = Sample>, base: Option<f64>) {
         let Some(mut first) = samples.next() else { return };
-        let (mut before, mut count, mut bursts, mut longest) = (first, 1, 1, 0.0f64);
+        let (mut before, mut times, mut bursts, mut longest, mut has_queued) = (first, 1, 1, 0.0f64, false);
         for sample in samples {
+            times += u32::from(sample.sent != before.sent);
             let (sent, arrived) = (sample.sent - first.sent, sample.arrived - first.arrived);
             if sample.sent >= before.sent && arrived <= Self::TOGETHER * sent + Self::AT_ONCE {
                 bursts += u32::from(sample.sent > before.sent);
                 // What leaves a long queue faster than it was sent arrives together, too, but late.
                 let together = sent - arrived;
                 let is_late = base.is_some_and(|base| sample.delay() - base > Self::LAST * together);
-                let is_frame = bursts >= Self::BURSTS && !is_late;
-                longest = longest.max(if is_frame { together } else { 0.0 });
+                match (bursts >= Self::BURSTS, is_late) {
+                    (true, false) => longest = longest.max(together),
+                    (true, true) => has_queued = true,
+                    (false, _) => {}
+                }
             } else {
                 (first, bursts) = (sample, 1);
             }
-            (before, count) = (sample, count + 1);
+            before = sample;
+        }
+        if has_queued && longest == 0.0 {
+            // A queue hides whether there are frames.
+            return;
         }
         longest = longest.min(Self::LONGEST);
-        if count < Self::BURSTS {
-            // Too few to tell, but of long frames there would be more.
+        if times < Self::BURSTS {
+            // Too few bursts to tell, but of long frames there would be more.
             self.length *= 1.0 - Self::FEWER;
         } else {
             self.reports = self.reports.saturating_add(1);
@@ -97,5 +105,36 @@ mod tests {
         assert_eq!(length(every_other), 0.0, "two bursts in a row");
         let some_are_late = length(|sent| if (sent / 0.005).round() % 20.0 == 0.0 { sent + 0.1 } else { sent });
         assert!(some_are_late < 0.001, "{some_are_late}");
+    }
+
+    /// Frames of 30 ms are found, then `report` comes again and again.
+    fn length_after(report: &[Sample], base: f64) -> [f64; 2] {
+        let mut frames = Frames::default();
+        for frame in 0..20u32 {
+            let arrived = 0.03 * f64::from(frame + 1);
+            let sent = |number: u32| 0.03 * f64::from(frame) + 0.005 * f64::from(number);
+            let samples = [0, 1, 2, 3, 4, 5].map(|number| Sample { sent: sent(number), arrived, ..report[0] });
+            frames.add(samples.into_iter(), Some(0.0));
+        }
+        let before = frames.length();
+        (0..30).for_each(|_| frames.add(report.iter().copied(), Some(base)));
+        [before, frames.length()]
+    }
+
+    #[test]
+    fn a_queue_hides_frames_but_does_not_disprove_them() {
+        let late = [0.0, 0.005, 0.01, 0.015].map(|sent| Sample { sent, arrived: 0.5, position: 0.0, own: 0.0 });
+        let [before, after] = length_after(&late, 0.0);
+        assert!(before > 0.02 && after == before, "{before} {after}");
+    }
+
+    #[test]
+    fn what_was_sent_at_once_tells_nothing_at_first_and_little_later() {
+        let at_once = [0.0; 5].map(|sent| Sample { sent, arrived: 0.03, position: 0.0, own: 0.0 });
+        let mut frames = Frames::default();
+        (0..10).for_each(|_| frames.add(at_once.into_iter(), Some(0.0)));
+        assert_eq!(frames.reports, 0, "a handshake and what follows it");
+        let [before, after] = length_after(&at_once, 0.0);
+        assert!(after > before / 3.0 && after < before, "{before} {after}");
     }
 }
