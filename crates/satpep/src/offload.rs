@@ -13,6 +13,7 @@ use crate::seal::{DataKey, Sealing};
 use crate::wire::packet::{DATA, DataHeader, TAG, expand_number};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use units::Instant;
 
 /// The seal that is yet to be put on the datagrams of a [`Transmit`](crate::Transmit).
 #[must_use = "datagrams without a seal are of no use to their receiver"]
@@ -67,6 +68,8 @@ pub struct OpeningKey(pub(crate) NamedKey<DataKey>);
 pub(crate) struct NamedKey<K> {
     pub(crate) receiver: u32,
     pub(crate) key: Weak<K>,
+    /// When the endpoint got it: a later session may have the same index.
+    pub(crate) since: Instant,
     /// The number of the next packet, about.
     pub(crate) expected: PacketNumber,
 }
@@ -89,6 +92,7 @@ pub enum Opening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
     pub(crate) receiver: u32,
+    pub(crate) since: Instant,
     pub(crate) number: PacketNumber,
 }
 
@@ -114,7 +118,7 @@ impl Opener {
             return Opening::Forged;
         }
         known.expected = known.expected.max(number.next());
-        Opening::Opened(Opened { receiver, number })
+        Opening::Opened(Opened { receiver, since: known.since, number })
     }
 }
 
@@ -122,5 +126,84 @@ impl Opened {
     /// The frames of the datagram that was opened.
     pub(crate) fn frames(datagram: &[u8]) -> &[u8] {
         &datagram[crate::wire::packet::DATA_HEADER..datagram.len() - TAG]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seal::{Cipher, Mode, Suite};
+
+    const RECEIVER: u32 = 7;
+
+    fn key(secret: u8) -> Arc<DataKey> {
+        let suite = Suite { version: 5, mode: Mode::Encrypted, cipher: Cipher::Aes128Gcm };
+        Arc::new(DataKey::derive(&[secret; 32], suite))
+    }
+
+    fn named(key: &Arc<DataKey>, since: u64, expected: u64) -> OpeningKey {
+        let (key, since) = (Arc::downgrade(key), Instant::from_nanos(since));
+        OpeningKey(NamedKey { receiver: RECEIVER, key, since, expected: PacketNumber::new(expected) })
+    }
+
+    /// Packets of 100 bytes from number `first` on, one behind the other, sealed as a driver seals them.
+    fn sealed(key: &Arc<DataKey>, first: u64, count: u64) -> Vec<Vec<u8>> {
+        let mut sealer = Sealer::Driver(None);
+        let mut datagrams: Vec<u8> = Vec::new();
+        for number in PacketNumber::each(PacketNumber::range(first..first + count)) {
+            let at = datagrams.len();
+            datagrams.resize(at + 100, number.low_half() as u8);
+            DataHeader { receiver: RECEIVER, number_low: number.low_half() }.write(&mut datagrams[at..]);
+            sealer.seal(key, number, &mut datagrams[at..], 0);
+        }
+        let Sealer::Driver(Some(pending)) = sealer else { panic!("nothing to seal") };
+        Seal(pending).put(&mut datagrams, 100);
+        datagrams.chunks(100).map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn numbers_beyond_their_low_half_are_followed() {
+        let key = key(1);
+        let mut opener = Opener::default();
+        let first = (1 << 32) - 2;
+        opener.learn(named(&key, 1, first));
+        let opened = sealed(&key, first, 4).into_iter().map(|mut datagram| opener.open(&mut datagram));
+        let expected = (first..first + 4).map(|number| {
+            let (since, number) = (Instant::from_nanos(1), PacketNumber::new(number));
+            Opening::Opened(Opened { receiver: RECEIVER, since, number })
+        });
+        assert!(opened.eq(expected));
+    }
+
+    #[test]
+    fn a_key_that_was_erased_opens_nothing() {
+        let key = key(1);
+        let mut opener = Opener::default();
+        opener.learn(named(&key, 1, 0));
+        let [first, second] = sealed(&key, 0, 2).try_into().unwrap();
+        assert!(matches!(opener.open(&mut first.clone()), Opening::Opened(_)));
+        drop(key);
+        let mut left = second.clone();
+        assert_eq!((opener.open(&mut left), left == second), (Opening::Left, true));
+    }
+
+    #[test]
+    fn what_another_session_of_the_same_index_sealed_is_forged() {
+        let (before, after) = (key(1), key(2));
+        let mut opener = Opener::default();
+        opener.learn(named(&before, 1, 0));
+        opener.learn(named(&after, 2, 0));
+        assert_eq!(opener.open(&mut sealed(&before, 0, 1)[0]), Opening::Forged);
+        let opened = opener.open(&mut sealed(&after, 0, 1)[0]);
+        assert!(matches!(opened, Opening::Opened(Opened { since, .. }) if since == Instant::from_nanos(2)));
+    }
+
+    #[test]
+    fn what_is_no_packet_of_a_session_is_left_as_it_is() {
+        let mut opener = Opener::default();
+        opener.learn(named(&key(1), 1, 0));
+        for datagram in [&b""[..], &[DATA], &[DATA; 24], &[1; 200]] {
+            assert_eq!(opener.open(&mut datagram.to_vec()), Opening::Left, "{datagram:?}");
+        }
     }
 }

@@ -45,12 +45,13 @@ impl Endpoint<Stored> {
         opened: Opened,
         arrival: &Arrival,
     ) {
-        let Opened { receiver, number } = opened;
-        let Some(id) = self.entry_of(receiver) else {
+        let Opened { receiver, since, number } = opened;
+        let has_key = |id: &PeerId| self.peers[id.index()].key_pair(receiver).is_some_and(|pair| pair.since == since);
+        let Some(id) = self.entry_of(receiver).filter(has_key) else {
             self.stats.dropped.unknown_session += 1;
             return;
         };
-        let session = self.peers.get(id.index()).and_then(|peer| peer.session.as_ref());
+        let session = self.peers[id.index()].session.as_ref();
         if session.is_none_or(|session| !session.received.is_new(number)) {
             self.stats.dropped.replayed += 1;
             return;
@@ -76,7 +77,7 @@ impl<P: Payload> Endpoint<P> {
         let peer = &self.peers[id.index()];
         // What it has received may have ended the session.
         let (Some(pair), Some(session)) = (peer.key_pair(receiver), &peer.session) else { return };
-        let (key, expected) = (Arc::downgrade(&pair.receive), session.received.expected());
-        self.opening_keys.push_back(NamedKey { receiver, key, expected });
+        let (key, since, expected) = (Arc::downgrade(&pair.receive), pair.since, session.received.expected());
+        self.opening_keys.push_back(NamedKey { receiver, key, since, expected });
     }
 }
