@@ -221,6 +221,15 @@ fn paths() -> Vec<Case> {
         Case { size: 60 * MB, ..frames("20 Mbit/s, 600 ms, frames of 50 ms", 50) }.over(20, 600),
         frames("frames of 100 ms", 100),
     ];
+    for (known, prior, share) in [
+        ("prior x 2", Prior::Times(2.0), 0.9),
+        ("prior x 10", Prior::Times(10.0), 0.88),
+        ("prior x 0.5", Prior::Times(0.5), 0.9),
+        ("prior x 0.1", Prior::Times(0.1), 0.7),
+    ] {
+        let name = format!("frames of 50 ms, {known}");
+        all.push(Case { prior, targets: Targets::share(share), ..frames(&name, 50) });
+    }
     for burst in [30_000, 64_000] {
         // Right is the policer's rate.
         let times = |times: f64| Prior::Times(times * 4.0 / 6.0);

@@ -326,7 +326,7 @@ impl Learner {
         if self.test.as_ref().is_some_and(|test| now < test.until) {
             return self.rate * QueueTest::PACE;
         }
-        if self.pushes() && !self.probing.is_limited && self.predicted_queue(now) < self.busy() {
+        if self.pushes() && !self.probing.is_limited && self.predicted_queue(now) < self.pushed_queue() {
             return self.rate * (1.0 + self.push.share);
         }
         self.rate * Self::FOLLOW
@@ -340,6 +340,11 @@ impl Learner {
         let is_limited = unproven > most && self.parts.has(EstimatorPart::StartLimit);
         let limit = if is_limited { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
         pace.min(limit) * 0.99
+    }
+
+    /// The queue that a push may build if there is no more than the estimate. Where trains say nothing a push is all that finds more.
+    fn pushed_queue(&self) -> f64 {
+        if self.trains_tell() { self.busy() } else { self.busy().max(self.push.share * self.rtt.smoothed) }
     }
 
     /// Whether more than the estimate is sent while no queue forms.
