@@ -34,8 +34,9 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// The thread wants to be told of the next thing given back. It looks once more after this.
+    /// The thread wants to be told of the next thing given back, however lately the bell rang. It looks once more after this.
     pub(crate) fn wait(&self) {
+        self.has_rung.store(false, Ordering::SeqCst);
         self.waits.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }

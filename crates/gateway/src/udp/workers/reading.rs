@@ -52,25 +52,29 @@ impl Reading {
         self.readable = true;
     }
 
-    /// When to read at the latest, unless at the next arrival: in steps nobody says whether something has arrived.
+    /// When to read at the latest, unless at the next arrival.
     pub(super) fn next(&self) -> Option<Instant> {
         self.steps.next().filter(|_| !self.vacant.is_empty())
     }
 
-    /// Whether it is time to read.
-    fn is_due(&self) -> bool {
-        let now = clock::now();
-        self.steps.may_read(now) && (self.readable || self.steps.next().is_some())
+    /// Whether it is what arrives that is waited for: not in steps, nor without a place to put it.
+    pub(super) fn waits_for_arrivals(&self) -> bool {
+        self.steps.next().is_none() && !self.vacant.is_empty()
     }
 
-    /// Whether there may be something to read, and no place to put it.
+    /// Whether there may be something to read: in steps nobody says.
+    fn may_have_more(&self) -> bool {
+        self.readable || self.steps.next().is_some()
+    }
+
+    /// Whether there is no place to put what arrives: until there is one, the loop has to wake this thread.
     pub(super) fn is_starved(&self) -> bool {
-        self.vacant.is_empty() && self.is_due()
+        self.vacant.is_empty()
     }
 
     /// Whether to look now.
     pub(super) fn wants_look(&self) -> bool {
-        !self.vacant.is_empty() && self.is_due()
+        !self.vacant.is_empty() && self.may_have_more() && self.steps.may_read(clock::now())
     }
 
     /// One look: what the socket has goes to the loop, opened where the key is known. Returns whether there was anything.

@@ -146,7 +146,6 @@ fn a_loop_that_waits_for_a_buffer_is_woken_when_there_is_one() {
             Some(buffer) => workers.send(Outgoing { buffer, size: 50_000, head, seal: None, singly: false }),
             None => {
                 workers.ring();
-                workers.bell.answer();
                 hub.poll.poll(&mut events, Some(std::time::Duration::from_secs(20))).unwrap();
                 assert!(!events.is_empty(), "nobody woke the loop");
             }
@@ -192,4 +191,29 @@ fn what_the_host_refuses_is_told() {
         std::thread::yield_now();
     }
     assert_eq!(refused, 1);
+}
+
+#[test]
+fn a_thread_that_has_no_buffer_left_goes_on_when_the_loop_has_caught_up() {
+    let mut hub = End::new(kernel::clock::now(), 0, 1, None);
+    // How long what arrives may wait: the thread reads in steps then.
+    hub.workers.as_ref().unwrap().step.store(20_000_000, Ordering::Relaxed);
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let count = 10 * LOOKS * quinn_udp::BATCH_SIZE;
+    for _ in 0..count {
+        sender.send_to(&[0; 40], hub.address()).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let malformed = |hub: &End| hub.endpoint.stats().dropped.malformed as usize;
+    let mut events = Events::with_capacity(4);
+    loop {
+        let workers = hub.workers.as_mut().unwrap();
+        workers.take_in(kernel::clock::now(), &mut hub.endpoint);
+        workers.step.store(20_000_000, Ordering::Relaxed);
+        if malformed(&hub) == count {
+            return;
+        }
+        hub.poll.poll(&mut events, Some(std::time::Duration::from_secs(20))).unwrap();
+        assert!(!events.is_empty(), "{} of {count}", malformed(&hub));
+    }
 }

@@ -68,16 +68,16 @@ impl Worker {
         let mut events = Events::with_capacity(8);
         loop {
             self.bell.answer();
-            let mut goes_on = self.take_jobs();
-            if self.reading.as_ref().is_some_and(Reading::is_starved) {
-                self.bell.wait();
-                goes_on &= self.take_jobs();
-            }
+            let goes_on = self.take_jobs();
             self.send();
             if !goes_on {
                 return self.send_rest(&mut events);
             }
             self.receive();
+            if self.reading.as_ref().is_some_and(Reading::is_starved) {
+                self.bell.wait();
+                self.take_jobs();
+            }
             let has_more = self.reading.as_ref().is_some_and(Reading::wants_look);
             if !has_more && let Err(error) = self.wait(&mut events, None) {
                 tracing::error!(%error, "a thread that carries packets cannot wait");
@@ -120,10 +120,10 @@ impl Worker {
         Ok(())
     }
 
-    /// In steps the socket is read without being asked, and each datagram that has left makes it writable again: neither wakes who
-    /// does not wait for it.
+    /// Neither what arrives, nor that the socket can be written again, which each datagram that has left makes it, wakes who does not wait for
+    /// it.
     fn watch(&mut self) -> io::Result<()> {
-        let reads_at_arrivals = self.reading.as_ref().is_some_and(|reading| reading.next().is_none());
+        let reads_at_arrivals = self.reading.as_ref().is_some_and(Reading::waits_for_arrivals);
         let reading = reads_at_arrivals.then_some(Interest::READABLE);
         let writing = (!self.writable).then_some(Interest::WRITABLE);
         let wanted = match (reading, writing) {
