@@ -242,6 +242,20 @@ impl Udp {
     }
 }
 
+/// Whether more may wait in the socket after a look that has `filled` so many buffers.
+pub(crate) fn may_have_more(filled: io::Result<usize>) -> bool {
+    match filled {
+        // A batch that is not full has emptied the socket; what comes later raises a new event.
+        Ok(filled) => filled == BATCH_SIZE,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+        // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
+        Err(error) => {
+            tracing::trace!(%error, "receive");
+            true
+        }
+    }
+}
+
 impl AsRawFd for Udp {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
@@ -269,15 +283,18 @@ mod tests {
         let mut receiver = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let sender = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let to = receiver.socket.local_addr().unwrap().as_socket().unwrap();
-        sender.send(head(to, 100), b"early").unwrap();
-        let sent = clock::now();
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        let read = clock::now();
-        let mut arrivals = Vec::new();
-        receiver.receive(|_, _, arrival| arrivals.push(*arrival)).unwrap();
-        let arrived = arrivals[0].at;
-        assert!(read.since(arrived) > read.since(sent) / 2, "{arrived:?} {sent:?} {read:?}");
-        assert_eq!(arrivals[0].mark, Mark::NotCe);
+        // The kernel begins to stamp what arrives a little after the first socket of the machine has asked for it.
+        let is_seen = (0..20).any(|_| {
+            sender.send(head(to, 100), b"early").unwrap();
+            let sent = clock::now();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let read = clock::now();
+            let mut arrivals = Vec::new();
+            receiver.receive(|_, _, arrival| arrivals.push(*arrival)).unwrap();
+            assert_eq!(arrivals[0].mark, Mark::NotCe);
+            read.since(arrivals[0].at) > read.since(sent) / 2
+        });
+        assert!(is_seen, "every datagram seems to have arrived when it was read");
     }
 
     fn head(to: SocketAddr, segment_size: usize) -> Head {

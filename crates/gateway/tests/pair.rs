@@ -100,6 +100,9 @@ pub trait OnThreads {
     /// Why a gateway at `end` cannot take over.
     fn fails_to_take_over(&self, end: End) -> String;
 
+    /// Has another gateway at `end` take over and waits until it has a session; returns the one before, which goes on with its connections.
+    fn upgrade(&mut self, end: End) -> Running;
+
     /// Starts both gateways so that a client is only accepted once its server is. `false` where the machine lacks something.
     fn start_confirming(&mut self) -> bool;
 
@@ -116,6 +119,13 @@ pub trait OnThreads {
 impl OnThreads for Pair {
     fn fails_to_take_over(&self, end: End) -> String {
         self.at(end, |place| self.runner.take_over(place)).map(drop).unwrap_err().to_string()
+    }
+
+    fn upgrade(&mut self, end: End) -> Running {
+        let old = self.take_over(end);
+        self.wait_for(|pair| pair.status(end)["predecessor"].is_u64());
+        self.wait_until(end, true);
+        old
     }
 
     fn start_confirming(&mut self) -> bool {

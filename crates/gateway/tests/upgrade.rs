@@ -11,9 +11,7 @@ fn new_connections_find_the_new_gateway_and_old_ones_stay_with_the_old() {
         for end in [End::Terminal, End::Hub] {
             let mut stays = pair.connect(server);
             echoes(&mut stays, b"before");
-            let old = pair.take_over(end);
-            pair.wait_for(|pair| pair.status(end)["predecessor"].is_u64());
-            pair.wait_until(end, true);
+            let old = pair.upgrade(end);
             echoes(&mut stays, b"by the old one");
             echoes(&mut pair.connect(server), b"by the new one");
             drop(stays);

@@ -67,9 +67,7 @@ fn a_gateway_with_threads_is_upgraded() {
     for end in [End::Terminal, End::Hub] {
         let mut stays = pair.connect(server);
         echoes(&mut stays, b"before");
-        let old = pair.take_over(end);
-        pair.wait_for(|pair| pair.status(end)["predecessor"].is_u64());
-        pair.wait_until(end, true);
+        let old = pair.upgrade(end);
         pair.wait_for(|pair| workers(pair, end) == Some(2));
         transfer(stays);
         transfer(pair.connect(server));

@@ -125,8 +125,8 @@ impl Workers {
         usize::from(self.threads.len() > 1)
     }
 
-    /// Hands to `endpoint` what has arrived; returns how many datagrams that are.
-    pub(crate) fn take_in(&mut self, now: Instant, endpoint: &mut Endpoint) -> usize {
+    /// Hands to `endpoint` what has arrived.
+    pub(crate) fn take_in(&mut self, now: Instant, endpoint: &mut Endpoint) {
         self.bell.answer();
         let mut datagrams = 0;
         while datagrams < DATAGRAMS
@@ -145,7 +145,6 @@ impl Workers {
         while let Some(key) = endpoint.poll_opening_key() {
             self.give(0, Job::Receive(Supply::Key(key)));
         }
-        datagrams
     }
 
     fn give(&self, thread: usize, job: Job) {
@@ -164,6 +163,19 @@ impl Workers {
         self.stop();
         while let Ok(received) = self.received.try_recv() {
             hand_in(now, endpoint, received);
+        }
+    }
+
+    fn stop(&mut self) {
+        let end = |Thread { jobs, bell, handle, .. }: Thread| {
+            drop(jobs);
+            bell.ring();
+            handle
+        };
+        let handles: Vec<_> = self.threads.drain(..).filter_map(end).collect();
+        for handle in handles {
+            // A thread that has panicked has said so.
+            let _ = handle.join();
         }
     }
 
@@ -219,21 +231,6 @@ fn hand_in(now: Instant, endpoint: &mut Endpoint, mut received: Received) -> Rec
         }
     }
     received
-}
-
-impl Workers {
-    fn stop(&mut self) {
-        let end = |Thread { jobs, bell, handle, .. }: Thread| {
-            drop(jobs);
-            bell.ring();
-            handle
-        };
-        let handles: Vec<_> = self.threads.drain(..).filter_map(end).collect();
-        for handle in handles {
-            // A thread that has panicked has said so.
-            let _ = handle.join();
-        }
-    }
 }
 
 impl Drop for Workers {

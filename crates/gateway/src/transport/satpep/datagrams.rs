@@ -3,7 +3,7 @@
 use crate::config::{self, DscpPolicy, Settings};
 use crate::udp::steps::Steps;
 use crate::udp::workers::{Outgoing, Workers};
-use crate::udp::{Head, Udp};
+use crate::udp::{Head, Udp, may_have_more};
 use crate::watch::{Directions, Owner, Watch};
 use kernel::clock;
 use satpep::{Endpoint, Transmit};
@@ -156,9 +156,7 @@ impl Datagrams {
     /// Hands to `endpoint` what has arrived.
     pub(super) fn receive(&mut self, now: Instant, endpoint: &mut Endpoint) {
         match &mut self.workers {
-            Some(workers) => {
-                workers.take_in(now, endpoint);
-            }
+            Some(workers) => workers.take_in(now, endpoint),
             None => self.receive_here(now, endpoint),
         }
     }
@@ -178,13 +176,7 @@ impl Datagrams {
                 datagrams += 1;
                 endpoint.handle_datagram_with(now, from, datagram, arrival);
             });
-            match received {
-                // A batch that is not full has emptied the socket; what comes later raises a new event.
-                Ok(filled) => self.readable = filled == quinn_udp::BATCH_SIZE,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-                // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
-                Err(error) => tracing::trace!(%error, "receive"),
-            }
+            self.readable = may_have_more(received);
         }
         self.pace_reading(now, endpoint, datagrams);
     }

@@ -1,12 +1,10 @@
 //! What a thread that receives does: looks at the socket, and opens what it finds.
 
 use super::{Buffers, Datagram};
-use crate::udp::Udp;
 use crate::udp::steps::Steps;
+use crate::udp::{Udp, may_have_more};
 use kernel::clock;
-use quinn_udp::BATCH_SIZE;
 use satpep::{Opener, OpeningKey};
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use units::{Duration, Instant};
@@ -85,13 +83,7 @@ impl Reading {
             let opening = opener.open(datagram);
             datagrams.push(Datagram { place, from, arrival: *arrival, opening });
         });
-        match filled {
-            // A batch that is not full has emptied the socket; what comes later raises a new event.
-            Ok(filled) => self.readable = filled == BATCH_SIZE,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-            // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
-            Err(error) => tracing::trace!(%error, "receive"),
-        }
+        self.readable = may_have_more(filled);
         let count = received.datagrams.len();
         // What one look has left over does not wait for a step.
         if !self.readable && (count > 0 || self.steps.next().is_some()) {

@@ -2,17 +2,17 @@
 
 use super::{Bell, Job, Outgoing, Reading};
 use crate::udp::Udp;
+use crate::watch::{Directions, Owner, Watch};
 use kernel::clock;
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 const BELL: Token = Token(0);
-const SOCKET: Token = Token(1);
+const FIRST: usize = 1;
+const SOCKET: Owner = Owner::Transport(0);
 /// How long a thread that is to end waits for the socket to take what is left.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
@@ -20,7 +20,8 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 pub(super) struct Worker {
     udp: Udp,
     poll: Poll,
-    watched: Option<Interest>,
+    watch: Watch,
+    watched: Directions,
     bell: Arc<Bell>,
     jobs: mpsc::Receiver<Job>,
     /// What is needed to receive, if that is this thread's to do.
@@ -42,11 +43,13 @@ impl Worker {
         loop_bell: Arc<Bell>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let bell = Arc::new(Bell::new(Arc::new(Waker::new(poll.registry(), BELL)?)));
+        let waker = Arc::new(Waker::new(poll.registry(), BELL)?);
+        let bell = Arc::new(Bell::new(Arc::clone(&waker)));
         Ok(Self {
             udp,
+            watch: Watch::new(poll.registry(), FIRST, waker)?,
             poll,
-            watched: None,
+            watched: Directions { reading: false, writing: false },
             bell,
             jobs,
             reading,
@@ -111,7 +114,7 @@ impl Worker {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
-        for event in events.iter().filter(|event| event.token() == SOCKET) {
+        for event in events.iter().filter(|event| event.token() != BELL) {
             if event.is_readable() {
                 self.reading.iter_mut().for_each(Reading::on_readable);
             }
@@ -123,22 +126,12 @@ impl Worker {
     /// Neither what arrives, nor that the socket can be written again, which each datagram that has left makes it, wakes who does not wait for
     /// it.
     fn watch(&mut self) -> io::Result<()> {
-        let reads_at_arrivals = self.reading.as_ref().is_some_and(Reading::waits_for_arrivals);
-        let reading = reads_at_arrivals.then_some(Interest::READABLE);
-        let writing = (!self.writable).then_some(Interest::WRITABLE);
-        let wanted = match (reading, writing) {
-            (Some(reading), Some(writing)) => Some(reading | writing),
-            (reading, writing) => reading.or(writing),
-        };
-        let fd = self.udp.as_raw_fd();
-        let (registry, mut source) = (self.poll.registry(), SourceFd(&fd));
-        match (self.watched, wanted) {
-            (before, wanted) if before == wanted => {}
-            (_, None) => registry.deregister(&mut source)?,
-            (None, Some(interest)) => registry.register(&mut source, SOCKET, interest)?,
-            (Some(_), Some(interest)) => registry.reregister(&mut source, SOCKET, interest)?,
+        let reading = self.reading.as_ref().is_some_and(Reading::waits_for_arrivals);
+        let wanted = Directions { reading, writing: !self.writable };
+        if wanted != self.watched {
+            self.watch.change(&self.udp, SOCKET, [self.watched, wanted])?;
+            self.watched = wanted;
         }
-        self.watched = wanted;
         Ok(())
     }
 
