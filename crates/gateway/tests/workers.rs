@@ -77,3 +77,30 @@ fn a_gateway_with_threads_is_upgraded() {
         assert_eq!(pair.count(end, "reset"), 0);
     }
 }
+
+#[test]
+fn forged_packets_between_those_of_a_transfer_do_no_harm() {
+    let Some(pair) = Pair::up("") else { return };
+    set_workers(&pair, 0, 2);
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let stream = pair.connect(server);
+    let transferring = std::thread::spawn(move || transfer(stream));
+    let hub = std::net::SocketAddr::new(pair.server().satellite_address(Family::V4).into(), 4500);
+    let forge = move || {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        let noise = pattern(9, 1200);
+        for number in 0..20_000u32 {
+            // Of the kind of data, with any index and number, and any length.
+            let mut packet = noise[..(number % 1200) as usize].to_vec();
+            packet.iter_mut().take(1).for_each(|kind| *kind = 4);
+            packet.iter_mut().skip(1).zip(number.to_be_bytes()).for_each(|(byte, other)| *byte = other);
+            // The queue may be full.
+            let _ = socket.send_to(&packet, hub);
+        }
+    };
+    pair.client().gateway.run(forge).unwrap();
+    transfer(transferring.join().unwrap());
+    let dropped = |pair: &Pair, reason: &str| pair.status(End::Hub)["satellite"]["dropped"][reason].as_u64();
+    pair.wait_for(|pair| dropped(pair, "unknown_session") > Some(1000) && dropped(pair, "malformed") > Some(10));
+    assert_eq!((workers(&pair, End::Hub), pair.count(End::Hub, "reset")), (Some(2), 0));
+}
