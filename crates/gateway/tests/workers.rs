@@ -85,7 +85,7 @@ fn forged_packets_between_those_of_a_transfer_do_no_harm() {
     let server = pair.serve(Family::V4, 7, echo_all);
     let stream = pair.connect(server);
     let transferring = std::thread::spawn(move || transfer(stream));
-    let hub = std::net::SocketAddr::new(pair.server().satellite_address(Family::V4).into(), 4500);
+    let hub = std::net::SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
     let forge = move || {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
         let noise = pattern(9, 1200);
