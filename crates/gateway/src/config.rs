@@ -326,7 +326,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         listen: gateway.listen.map_or_else(|| (unspecified_address(), 4500).into(), |listen| listen.0),
         tcp,
         mode: choice.mode,
-        cipher: gateway.cipher.unwrap_or_default(),
+        cipher: gateway.cipher.unwrap_or_else(|| default_cipher(choice.is_tcp, kernel::processor::has_aes())),
         accept: gateway.accept.unwrap_or(Accept::Immediate),
         host_buffer: gateway.host_buffer.map_or_else(|| default_host_buffer(rates), |size| size.0),
         interfaces,
@@ -371,6 +371,11 @@ fn rules(name: &str, gateway: &format::Gateway, link: &Link, intercept: &format:
         ipv6: kernel::routes::has_ipv6_loopback(),
         hold: (gateway.accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
     }
+}
+
+/// The faster one, if this gateway begins sessions. TLS needs the same at both gateways, which may have different processors.
+fn default_cipher(is_tcp: bool, has_aes: bool) -> Cipher {
+    if has_aes || is_tcp { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 }
 }
 
 /// What the link carries in 100 ms, farther than most hosts are: more of what it cannot take yet would only wait here.
@@ -473,6 +478,17 @@ pub(crate) mod tests {
         assert!(settings.memory.as_u64() >= 1 << 20);
         let often = minimal().replace("[link]", "[link]\nkeepalive = \"5s\"");
         assert_eq!(parse(&often, "gateway.toml").unwrap().link.keepalive, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_cipher_is_what_the_processor_is_fast_at_unless_both_gateways_must_have_the_same() {
+        let (aes, other) = (Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305);
+        assert_eq!([true, false].map(|has_aes| default_cipher(false, has_aes)), [aes, other]);
+        assert_eq!([true, false].map(|has_aes| default_cipher(true, has_aes)), [aes, aes]);
+        for (key, expected) in [("aes-128-gcm", aes), ("chacha20-poly1305", other)] {
+            let chosen = minimal().replace("[gateway]", &format!("[gateway]\ncipher = \"{key}\""));
+            assert_eq!(parse(&chosen, "gateway.toml").unwrap().cipher, expected);
+        }
     }
 
     /// The example of the documentation, with keys.

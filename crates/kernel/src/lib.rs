@@ -19,6 +19,7 @@ pub mod poll;
 pub mod priority;
 pub mod privileges;
 pub mod process;
+pub mod processor;
 pub mod program;
 pub mod qdisc;
 pub mod reuseport;

@@ -145,8 +145,8 @@ pub struct Gateway {
     /// With the tcp transport in clear: the satellite link is secured externally (a VPN, an encrypting modem).
     #[schemars(extend("default" = false))]
     pub secured_externally: Option<bool>,
-    /// The cipher. With the satpep transport, the initiator's counts; with the tcp transport, the same at both gateways.
-    #[schemars(extend("default" = "aes-128-gcm"))]
+    /// The cipher. With the satpep transport, the initiator's counts, by default aes-128-gcm where the processor has AES instructions, and
+    /// chacha20-poly1305 where it has none. With the tcp transport, the same at both gateways, by default aes-128-gcm.
     pub cipher: Option<Cipher>,
     /// When a client's handshake is completed.
     #[schemars(extend("default" = "immediate"))]
