@@ -269,7 +269,7 @@ impl Learner {
     }
 
     /// How long a packet takes where that is longest: one that came just before is waited for.
-    fn slot(&self) -> f64 {
+    pub(super) fn slot(&self) -> f64 {
         self.narrowest().map_or(self.packets(1.0), |found| Self::UNEVEN * PACKET / found)
     }
 
@@ -342,9 +342,14 @@ impl Learner {
         pace.min(limit) * 0.99
     }
 
-    /// The queue that a push may build if there is no more than the estimate. Where trains say nothing a push is all that finds more.
+    /// The queue that a push may build if there is no more than the estimate. Where trains say nothing of the link, a push is all that finds
+    /// more.
     fn pushed_queue(&self) -> f64 {
-        if self.trains_tell() { self.busy() } else { self.busy().max(self.push.share * self.rtt.smoothed) }
+        if self.trains_tell() && !self.paths_carry_more() {
+            self.busy()
+        } else {
+            self.busy().max(self.push.share * self.rtt.smoothed)
+        }
     }
 
     /// Whether more than the estimate is sent while no queue forms.

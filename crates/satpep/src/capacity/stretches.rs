@@ -70,6 +70,9 @@ impl Learner {
     const GROWTH_FRAMES: f64 = 0.5;
     const GROWTH_SHARE: f64 = 0.06;
     const EACH: f64 = 0.25;
+    /// On paths that are narrower than the link, where one packet more to each looks like a queue that grows: so many packets of a path,
+    /// for a stretch and for growth.
+    const SLOTS: f64 = 3.0;
     /// Between two points no more time may pass than what was sent takes, and this more: a share, and seconds.
     const PAUSE: [f64; 2] = [1.05, 0.005];
     /// How far below the estimate the link has to carry, over a short and over a long time.
@@ -117,9 +120,7 @@ impl Learner {
         if !pushes {
             self.push.since = None;
             if point.queue > self.busy() {
-                // Paths that are narrower than the link carry in sum what each does.
-                let carry_more = |found: f64| found * self.peers as f64 > Self::PATHS_CARRY * self.rate;
-                let may_recover = (self.is_alone || self.narrowest().is_some_and(carry_more))
+                let may_recover = (self.is_alone || self.paths_carry_more())
                     && self.parts.has(EstimatorPart::Recovery)
                     && now - self.push.fell_at < Push::FALLEN_FOR;
                 self.push.share = if may_recover { Push::FALLEN } else { Push::LEAST };
@@ -132,17 +133,24 @@ impl Learner {
         if now - since <= 1.1 * rtt + 0.05 {
             return;
         }
-        let from =
-            self.points.iter().find(|earlier| earlier.sent >= point.sent - (0.5 * rtt).max(0.1)).unwrap_or(first);
+        let mut earlier = self.points.iter().filter(|earlier| earlier.sent < point.sent);
+        let is_recent = |earlier: &&Point| earlier.sent >= point.sent - (0.5 * rtt).max(0.1);
+        // Where points are rare, none but the one before may be left.
+        let from = earlier.clone().find(is_recent).or(earlier.next_back()).unwrap_or(first);
         let sent = point.sent_since(from);
         self.push.since = Some(now);
-        if from.sent < point.sent && sent > 1.005 * self.rate {
+        if sent > 1.005 * self.rate {
             let rate = sent.min(self.rate * (1.0 + self.push.share));
             self.set(rate, EstimateSource::Queue);
             let (times, most) =
                 if self.trains_tell() { (Push::TIMES, Push::MOST) } else { (Push::ALONE_TIMES, Push::ALONE_MOST) };
             self.push.share = (times * self.push.share).min(most);
         }
+    }
+
+    /// Whether trains find paths that are narrower than the link, and in sum carry more than the estimate.
+    pub(super) fn paths_carry_more(&self) -> bool {
+        self.narrowest().is_some_and(|found| found * self.peers as f64 > Self::PATHS_CARRY * self.rate)
     }
 
     /// Whether the link may have been idle between two points: nothing was sent for longer than the queue before it lasted.
@@ -159,6 +167,7 @@ impl Learner {
         let least = if self.is_shared { Self::SHARED_STRETCH } else { Self::STRETCH };
         let stretch = least
             .max(self.packets(Self::STRETCH_PACKETS))
+            .max(Self::SLOTS * self.slot())
             .max(Self::STRETCH_NOISE * self.noise)
             .max(Self::STRETCH_FRAMES * self.frame);
         let end = self.points.len().checked_sub(1)?;
@@ -174,6 +183,7 @@ impl Learner {
         let took = point.arrived_since(first);
         let wanted = Self::GROWTH
             .max(self.packets(Self::GROWTH_PACKETS))
+            .max(Self::SLOTS * self.slot())
             .max(Self::GROWTH_NOISE * self.noise)
             .max(Self::GROWTH_FRAMES * self.frame)
             .max(Self::GROWTH_SHARE * took);
@@ -271,10 +281,10 @@ impl Learner {
     }
 }
 
-/// The share of what was sent between two points that was lost, as far as is known.
+/// The share of what was sent between two points that was lost, as far as is known: nothing, where the later one was reported first.
 fn lost_between(before: &Counts, after: &Counts) -> f64 {
     let (lost, received) = (after.lost - before.lost, after.received - before.received);
-    lost / (lost + received).max(1.0)
+    if lost > 0.0 && received >= 0.0 { lost / (lost + received) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -317,6 +327,43 @@ mod tests {
                 let carried = growth.map_or(6e6, |growth| growth.carried * 8.0);
                 assert!(k < 20 || (least..most).contains(&carried), "{lost_since} {k}: {carried}");
             }
+        }
+    }
+
+    #[test]
+    fn pushes_find_more_though_points_are_rarer_than_half_round_trips() {
+        let rtt = Duration::from_millis(260);
+        let belief = Prior::Configured(Rate::from_bps(1_500_000)).belief(rtt, None);
+        let mut learner = Learner::new(belief, rtt);
+        learner.end_guess();
+        learner.push.is_on = true;
+        let mut position = 0.0;
+        for k in 0..30u32 {
+            let sent = 0.28 * f64::from(k);
+            position += 0.28 * learner.pace(sent);
+            let point = Point { sent, position, own: position, queue: 0.0, counts: Counts::default() };
+            learner.points.push_back(point);
+            learner.on_stretches(sent + 0.26, &point);
+        }
+        assert!(learner.rate > 2.0 * 187_500.0, "{}", learner.rate / 187_500.0);
+    }
+
+    #[test]
+    fn counts_from_before_a_stretch_do_not_raise_the_estimate() {
+        let belief = Prior::Configured(Rate::from_bps(6_000_000)).belief(Duration::from_millis(550), None);
+        let mut learner = Learner::new(belief, Duration::from_millis(550));
+        learner.end_guess();
+        learner.probing.excess = 0.05;
+        for k in 0..40u32 {
+            let sent = 0.02 * f64::from(k);
+            let position = 750e3 * sent;
+            // The newest of every five was reported before the others: by a near peer.
+            let reported = if k % 5 == 4 { (position - 300e3).max(0.0) } else { position };
+            let counts = Counts { received: reported, lost: reported * 0.05, ..Counts::default() };
+            let point = Point { sent, position, own: position, queue: 0.03, counts };
+            learner.points.push_back(point);
+            learner.on_stretches(sent + 0.55, &point);
+            assert!((0.9..1.1).contains(&(learner.rate / 750e3)), "{k}: {}", learner.rate / 750e3);
         }
     }
 
