@@ -1,12 +1,13 @@
 //! What the transport costs a gateway for each GB of payload, system calls excluded: `cargo bench -p bentpipe-satpep --bench
 //! sealed`. Two endpoints in one thread, whose datagrams are sealed, carried by a link in virtual time, and opened; the time
-//! of each end is counted apart. Where the processor counts no instructions, `valgrind --tool=callgrind` does.
+//! of each end is counted apart. `scripts/count-instructions` counts the instructions instead, for boards' processors too.
 //!
-//! Words of the rows may be given as arguments: `... --bench sealed -- "200 Mbit/s"`.
+//! Words of the rows may be given as arguments, or one row's name behind `=`, and how much each row carries:
+//! `... --bench sealed -- "200 Mbit/s" --megabytes=20`.
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet};
 use satpep::{
-    Arrival, Endpoint, EndpointConfig, Event, Mark, Mode, PeerConfig, PeerId, PeerState, PrivateKey, StreamId,
+    Arrival, Cipher, Endpoint, EndpointConfig, Event, Mark, Mode, PeerConfig, PeerId, PeerState, PrivateKey, StreamId,
 };
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -15,8 +16,10 @@ use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// One batch as a gateway hands it to the system: several datagrams of one size.
 const BATCH: usize = 64 * 1024;
-/// What each case carries.
-const BYTES: u64 = 200_000_000;
+/// What fills pools and finds the rate before a case is measured.
+const WARM_UP: u64 = 20_000_000;
+/// What each case carries unless told otherwise.
+const MEGABYTES: u64 = 200;
 /// How long datagrams gather where the endpoint names no time: about as long as a busy gateway takes from one look to the next.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -35,6 +38,7 @@ struct Case {
     rtt: Duration,
     loss: f64,
     mode: Mode,
+    cipher: Cipher,
     repair: bool,
 }
 
@@ -45,12 +49,15 @@ fn cases() -> Vec<Case> {
         rtt: Duration::from_millis(1),
         loss: 0.0,
         mode: Mode::Encrypted,
+        cipher: Cipher::Aes128Gcm,
         repair: true,
     };
     let paced = |name, mbps, rtt| Case { name, mbps, rtt: Duration::from_millis(rtt), ..wired };
     vec![
         paced("10 Gbit/s, 1 ms", 10_000, 1),
         Case { name: "10 Gbit/s, 1 ms, clear", mode: Mode::Clear, ..wired },
+        Case { name: "10 Gbit/s, 1 ms, ChaCha20", cipher: Cipher::ChaCha20Poly1305, ..wired },
+        Case { name: "10 Gbit/s, 1 ms, ChaCha20, clear", cipher: Cipher::ChaCha20Poly1305, mode: Mode::Clear, ..wired },
         paced("10 Mbit/s, 60 ms", 10, 60),
         paced("200 Mbit/s, 60 ms", 200, 60),
         Case { repair: false, ..paced("200 Mbit/s, 60 ms, no repair", 200, 60) },
@@ -99,6 +106,7 @@ impl End {
         let rate = Rate::from_bps(case.mbps * 1_000_000);
         let config = EndpointConfig {
             mode: case.mode,
+            cipher: case.cipher,
             repair: case.repair,
             ..EndpointConfig::new(key(index), rate, rate, case.rtt)
         };
@@ -215,16 +223,21 @@ impl World {
 
 fn main() {
     // Cargo adds --bench.
-    let only: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let (options, only): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let megabytes = options.iter().find_map(|option| option.strip_prefix("--megabytes="));
+    let bytes = 1_000_000 * megabytes.map_or(MEGABYTES, |count| count.parse().expect("a whole number of megabytes"));
     println!("{:<34} {:>9} {:>9} {:>12}", "link", "sender", "receiver", "s/GB; Mbit/s");
-    for case in cases().iter().filter(|case| only.iter().all(|word| case.name.contains(word))) {
+    let is_meant = |case: &Case, word: &String| match word.strip_prefix('=') {
+        Some(name) => case.name == name,
+        None => case.name.contains(word),
+    };
+    for case in cases().iter().filter(|case| only.iter().all(|word| is_meant(case, word))) {
         let mut world = World::new(case);
         let stream = world.open();
-        // The first bytes fill pools and find the rate.
-        world.run_until(Some(stream), |world| world.ends[1].delivered > BYTES / 10);
+        world.run_until(Some(stream), |world| world.ends[1].delivered > WARM_UP);
         let (start, before) = (world.now, world.ends[1].delivered);
         world.ends.iter_mut().for_each(|end| end.spent = RealTime::ZERO);
-        world.run_until(Some(stream), |world| world.ends[1].delivered > before + BYTES);
+        world.run_until(Some(stream), |world| world.ends[1].delivered > before + bytes);
         let bytes = (world.ends[1].delivered - before) as f64;
         let [sender, receiver] = [0, 1].map(|index| world.ends[index].spent.as_secs_f64() * 1e9 / bytes);
         let mbps = bytes * 8.0 / world.now.since(start).as_secs_f64() / 1e6;

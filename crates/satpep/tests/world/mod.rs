@@ -581,7 +581,7 @@ impl Gateway {
             let Some(sending) = self.sending.get_mut(&id).filter(|sending| !sending.finished) else { continue };
             while sending.left > 0 {
                 // Where there is no room, a byte that is offered has the endpoint tell when there is.
-                let length = (sending.left as usize).min(32 * 1024).min(self.endpoint.write_space(id).max(1));
+                let length = (sending.left.min(32 * 1024) as usize).min(self.endpoint.write_space(id).max(1));
                 chunk.resize(length, 0);
                 pattern::fill(id.number(), sending.written, &mut chunk);
                 let written = self.endpoint.write(now, id, &chunk) as u64;
