@@ -11,12 +11,13 @@ missing() {
   exit 1
 }
 
-# Sets host, the triple of an architecture, and build, the command of cargo-zigbuild for it without its subcommand's own options.
+# Sets what cargo-zigbuild needs to build for an architecture: host, its triple, and options.
 prepare() {
   local architecture=$1
+  unset RUSTC_BOOTSTRAP RUSTFLAGS
   command -v cargo-zigbuild >/dev/null || missing "cargo-zigbuild (pip install cargo-zigbuild ziglang)"
   host=${triple[$architecture]:-}
-  [[ -n $host ]] || missing "an architecture called $architecture: ${!triple[*]} are known"
+  [[ -n $host ]] || { echo "$(basename "$0"): no architecture is called $architecture: choose of ${!triple[*]}" >&2; exit 2; }
   command -v "${emulator[$architecture]}" >/dev/null || missing "${emulator[$architecture]} (Debian: qemu-user)"
   options=(--locked --release --target "$host")
   if ! rustup target add "$host" >&2; then

@@ -1,6 +1,7 @@
 //! Counters.
 
 use crate::event::ClockSkew;
+use crate::seal::Cipher;
 use peering::Capabilities;
 use units::{Duration, Rate};
 
@@ -114,6 +115,8 @@ pub struct PeerStats {
     pub clock: Option<ClockSkew>,
     /// The version that the session uses.
     pub version: Option<u8>,
+    /// The cipher of the keys in use.
+    pub cipher: Option<Cipher>,
     /// What both sides offer beyond it.
     pub capabilities: Capabilities,
     /// Frames from it that this side does not know and skipped.

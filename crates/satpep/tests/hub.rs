@@ -1,7 +1,7 @@
 //! A hub and its terminals on one shared link.
 
 use crate::world::{Hop, World, jain};
-use satpep::PeerState;
+use satpep::{Cipher, PeerState};
 use units::{Duration, Rate};
 
 fn seconds(count: u64) -> Duration {
@@ -242,4 +242,21 @@ fn room_is_left_for_traffic_outside_the_sessions() {
     world.run_for(seconds(10));
     let rate = (world.forward_bytes() - sent) as f64 * 8.0 / 10.0;
     assert!(rate < 1_000_000.0 && rate > 900_000.0, "{rate} bit/s");
+}
+
+#[test]
+fn each_terminal_that_begins_a_session_chooses_its_cipher() {
+    let of = |terminal: usize| if terminal == 1 { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 };
+    // The hub's own choice counts for nothing: it answers.
+    let mut world =
+        World::with_each(Hop::geo(0.0, 43), 2, move |index, config| config.cipher = of(index), |_, _, _| {});
+    world.connect();
+    let now = world.time.now();
+    for terminal in 1..=2 {
+        let [hub, its] = [(0, terminal - 1), (terminal, 0)].map(|(index, peer)| {
+            let gateway = &world.gateways[index];
+            gateway.endpoint.peer_stats(now, gateway.peers[peer]).cipher
+        });
+        assert_eq!((hub, its), (Some(of(terminal)), Some(of(terminal))), "{terminal}");
+    }
 }

@@ -22,6 +22,8 @@ pub struct Peer {
     pub mtu: u16,
     /// The version of the protocol that the session uses.
     pub version: Option<u8>,
+    /// With the `satpep` transport: the cipher of the session.
+    pub cipher: Option<satpep::Cipher>,
     /// With the `satpep` transport: whether several datagrams go to it with one system call (GSO), which some drivers and paths break.
     pub batches: Option<bool>,
     /// With the `satpep` transport: what the path to it was found to carry, if that was asked for.

@@ -26,7 +26,7 @@ pub(super) struct HubCase {
 }
 
 /// How far the terminals are.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(super) enum Distances {
     /// All have the round-trip time of a geostationary hop.
     Equal,

@@ -559,6 +559,7 @@ impl Reports for Satpep {
             clock_offset_s: stats.clock.map(|skew| skew.as_nanos() as f64 / 1e9),
             mtu: stats.mtu,
             version: stats.version,
+            cipher: stats.cipher,
             batches: Some(self.datagrams.udp.takes_batches() && !self.paths[at].batches.are_off()),
             survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),

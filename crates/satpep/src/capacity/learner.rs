@@ -345,11 +345,8 @@ impl Learner {
     /// The queue that a push may build if there is no more than the estimate. Where trains say nothing of the link, a push is all that finds
     /// more.
     fn pushed_queue(&self) -> f64 {
-        if self.trains_tell() && !self.paths_carry_more() {
-            self.busy()
-        } else {
-            self.busy().max(self.push.share * self.rtt.smoothed)
-        }
+        let trains_tell = self.trains_tell() && !self.paths_carry_more();
+        if trains_tell { self.busy() } else { self.busy().max(self.push.share * self.rtt.smoothed) }
     }
 
     /// Whether more than the estimate is sent while no queue forms.

@@ -129,14 +129,14 @@ impl Learner {
         }
         let rtt = self.rtt.smoothed;
         let since = *self.push.since.get_or_insert(now);
-        let Some(first) = self.points.front().filter(|first| first.sent < point.sent - 0.2 * rtt) else { return };
-        if now - since <= 1.1 * rtt + 0.05 {
+        let is_long = self.points.front().is_some_and(|first| first.sent < point.sent - 0.2 * rtt);
+        if !is_long || now - since <= 1.1 * rtt + 0.05 {
             return;
         }
         let mut earlier = self.points.iter().filter(|earlier| earlier.sent < point.sent);
         let is_recent = |earlier: &&Point| earlier.sent >= point.sent - (0.5 * rtt).max(0.1);
         // Where points are rare, none but the one before may be left.
-        let from = earlier.clone().find(is_recent).or(earlier.next_back()).unwrap_or(first);
+        let Some(from) = earlier.clone().find(is_recent).or(earlier.next_back()) else { return };
         let sent = point.sent_since(from);
         self.push.since = Some(now);
         if sent > 1.005 * self.rate {
@@ -253,7 +253,8 @@ impl Learner {
                 return self.restart_points();
             }
             let Some(took) = after.since(before) else { return self.restart_points() };
-            carried = received / took / (1.0 - self.probing.usual);
+            // One receiver's clock says how long that took: it has no more arrive than left the queue.
+            carried = (received / took / (1.0 - self.probing.usual)).min(point.rate_since(&busy.from));
         }
         let found: SmallVec<[f64; 8]> = self
             .trains
@@ -293,29 +294,37 @@ mod tests {
     use super::*;
     use units::{Duration, Rate};
 
+    /// Of a link that has answered: its rate was configured right.
+    fn learner(bps: u64, rtt: f64) -> Learner {
+        let rtt = Duration::from_secs_f64(rtt);
+        let mut learner = Learner::new(Prior::Configured(Rate::from_bps(bps)).belief(rtt, None), rtt);
+        learner.end_guess();
+        learner
+    }
+
+    /// A report after `rtt` seconds of a packet of `sent` and `position`, and of the queue that it saw.
+    fn report(learner: &mut Learner, rtt: f64, (sent, position): (f64, f64), queue: f64, counts: Counts) {
+        let point = Point { sent, position, own: position, queue, counts };
+        learner.points.push_back(point);
+        learner.on_stretches(sent + rtt, &point);
+    }
+
     /// The estimate of a link of 6 Mbit/s on which a queue grows by a third of the time, for a second.
     fn estimate(is_crowded: bool) -> f64 {
-        let belief = Prior::Configured(Rate::from_bps(6_000_000)).belief(Duration::from_millis(550), None);
-        let mut learner = Learner::new(belief, Duration::from_millis(550));
-        learner.end_guess();
+        let mut learner = learner(6_000_000, 0.55);
         learner.is_crowded = is_crowded;
         for k in 0..50u32 {
             let sent = 0.02 * f64::from(k);
-            let position = 750e3 * sent;
-            let point = Point { sent, position, own: position, queue: sent / 3.0, counts: Counts::default() };
-            learner.points.push_back(point);
-            learner.on_stretches(sent + 0.55, &point);
+            report(&mut learner, 0.55, (sent, 750e3 * sent), sent / 3.0, Counts::default());
         }
         learner.rate * 8.0
     }
 
     #[test]
     fn what_was_lost_before_a_queue_grew_does_not_lower_the_estimate() {
-        let belief = Prior::Configured(Rate::from_bps(6_000_000)).belief(Duration::from_millis(550), None);
         // Of what overflowed a queue much was lost, and nothing since.
         for (lost_since, least, most) in [(0.0, 4.4e6, 4.6e6), (9.0, 0.4e6, 0.5e6)] {
-            let mut learner = Learner::new(belief, Duration::from_millis(550));
-            learner.end_guess();
+            let mut learner = learner(6_000_000, 0.55);
             learner.probing.excess = 0.9;
             for k in 0..50u32 {
                 let sent = 0.02 * f64::from(k);
@@ -332,27 +341,20 @@ mod tests {
 
     #[test]
     fn pushes_find_more_though_points_are_rarer_than_half_round_trips() {
-        let rtt = Duration::from_millis(260);
-        let belief = Prior::Configured(Rate::from_bps(1_500_000)).belief(rtt, None);
-        let mut learner = Learner::new(belief, rtt);
-        learner.end_guess();
+        let mut learner = learner(1_500_000, 0.26);
         learner.push.is_on = true;
         let mut position = 0.0;
         for k in 0..30u32 {
             let sent = 0.28 * f64::from(k);
             position += 0.28 * learner.pace(sent);
-            let point = Point { sent, position, own: position, queue: 0.0, counts: Counts::default() };
-            learner.points.push_back(point);
-            learner.on_stretches(sent + 0.26, &point);
+            report(&mut learner, 0.26, (sent, position), 0.0, Counts::default());
         }
         assert!(learner.rate > 2.0 * 187_500.0, "{}", learner.rate / 187_500.0);
     }
 
     #[test]
     fn counts_from_before_a_stretch_do_not_raise_the_estimate() {
-        let belief = Prior::Configured(Rate::from_bps(6_000_000)).belief(Duration::from_millis(550), None);
-        let mut learner = Learner::new(belief, Duration::from_millis(550));
-        learner.end_guess();
+        let mut learner = learner(6_000_000, 0.55);
         learner.probing.excess = 0.05;
         for k in 0..40u32 {
             let sent = 0.02 * f64::from(k);
@@ -360,10 +362,22 @@ mod tests {
             // The newest of every five was reported before the others: by a near peer.
             let reported = if k % 5 == 4 { (position - 300e3).max(0.0) } else { position };
             let counts = Counts { received: reported, lost: reported * 0.05, ..Counts::default() };
-            let point = Point { sent, position, own: position, queue: 0.03, counts };
-            learner.points.push_back(point);
-            learner.on_stretches(sent + 0.55, &point);
+            report(&mut learner, 0.55, (sent, position), 0.03, counts);
             assert!((0.9..1.1).contains(&(learner.rate / 750e3)), "{k}: {}", learner.rate / 750e3);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_hardly_goes_on_does_not_raise_the_estimate_of_a_full_link() {
+        // A queue of a second overflows; the receiver's stamps say that all has arrived at about the same time.
+        let mut learner = learner(6_000_000, 0.55);
+        for k in 0..60u32 {
+            let sent = 0.02 * f64::from(k);
+            let position = 750e3 * sent;
+            let counts =
+                Counts { received: 0.9 * position, lost: 0.1 * position, newest: 1e-6 * sent, ..Counts::default() };
+            report(&mut learner, 0.55, (sent, position), 1.0, counts);
+            assert!(learner.rate < 1.5 * 750e3, "{k}: {}", learner.rate / 750e3);
         }
     }
 

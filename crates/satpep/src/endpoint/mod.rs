@@ -583,8 +583,8 @@ impl<P: Payload> Endpoint<P> {
         let stats = session.map_or_else(PeerStats::default, |session| session.stats(now));
         let clock = self.peers.get(peer.index()).and_then(|peer| peer.clock);
         let keys = self.best(peer).and_then(|best| self.peers[best.index()].keys.current.as_ref());
-        let version = keys.map(|keys| keys.version);
-        PeerStats { pacing_rate: self.pacer.rate(), clock, version, ..stats }
+        let (version, cipher) = keys.map(|keys| (keys.version, keys.cipher)).unzip();
+        PeerStats { pacing_rate: self.pacer.rate(), clock, version, cipher, ..stats }
     }
 
     /// A stream's counters; `None` if it is gone.

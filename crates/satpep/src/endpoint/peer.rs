@@ -11,6 +11,7 @@ use crate::pacer::Pacer;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::scheduler::Place;
+use crate::seal::Cipher;
 use crate::session::Session;
 use crate::wire::packet::MAC;
 use peering::Versions;
@@ -152,6 +153,7 @@ pub(super) struct KeyPair<K> {
     pub(super) local_index: u32,
     pub(super) peer_index: u32,
     pub(super) version: u8,
+    pub(super) cipher: Cipher,
     /// Shared with a driver that seals and opens in other threads.
     pub(super) send: Arc<K>,
     pub(super) receive: Arc<K>,
@@ -174,12 +176,13 @@ impl<K> KeyPair<K> {
         ours: bool,
         now: Instant,
     ) -> (Self, TransportParameters) {
-        let Agreement { send, receive, version, peer_index, parameters, .. } = agreement;
+        let Agreement { send, receive, version, secrets, peer_index, parameters } = agreement;
         (
             Self {
                 local_index,
                 peer_index,
                 version,
+                cipher: secrets.suite.cipher,
                 send: Arc::new(send),
                 receive: Arc::new(receive),
                 since: now,
