@@ -27,6 +27,8 @@ const GREETING: usize = 64;
 const MESSAGE: usize = 1_000;
 const RATE: Rate = Rate::from_bps(1_000_000_000);
 const RTT: Duration = Duration::from_millis(4);
+/// How long connections are idle before the gateways' memory is measured: a gateway gives freed memory back in its first second at rest.
+const REST: std::time::Duration = std::time::Duration::from_secs(3);
 /// How long connections may take to end once their client has gone.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
@@ -135,6 +137,7 @@ fn measure(
     let mut keeper = client()?;
     let open = give(&mut keeper, Order::Open { connections: most, bytes: GREETING })?;
     let relayed = relayed(&gateways)?;
+    std::thread::sleep(REST);
     let (after, descriptors) = (gateways.resident_memory()?, gateways.descriptors()?);
     let used = give(&mut keeper, Order::Use { bytes: MESSAGE })?;
     drop(keeper);

@@ -6,6 +6,7 @@
 
 mod changes;
 mod report;
+mod rest;
 mod succession;
 
 use crate::config::{Accept, Settings};
@@ -37,6 +38,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use relay::cross_traffic::PERIOD;
 use report::Facts;
+use rest::Rest;
 use socket2::Socket;
 use status::{Privileges, Snapshot};
 use std::collections::BTreeMap;
@@ -116,6 +118,7 @@ struct Daemon<T: SatelliteTransport> {
     started: Instant,
     reloads: u64,
     next_tick: Instant,
+    rest: Rest,
     /// Connections that have gone end to end, by the reason, and when to look again at the earliest.
     bypassed: BTreeMap<String, u64>,
     counted: Instant,
@@ -287,6 +290,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             started: now,
             reloads: 0,
             next_tick: now,
+            rest: Rest::default(),
             bypassed: BTreeMap::new(),
             counted: now,
             drain: None,
@@ -323,6 +327,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let mut events = Events::with_capacity(1024);
         loop {
             self.wait(&mut events)?;
+            self.rest.on_wake();
             let now = clock::now();
             for event in &events {
                 self.on_event(now, event);
@@ -432,6 +437,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
+            if self.rest.begins() {
+                kernel::memory::give_back();
+            }
             self.look_at_peers(now);
             self.sample_delays(now);
             for listener in &self.listeners {

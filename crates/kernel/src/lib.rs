@@ -7,6 +7,7 @@ pub mod datagram;
 mod error;
 pub mod gtsm;
 pub mod interfaces;
+pub mod memory;
 pub mod mount;
 pub mod namespace;
 mod netlink;
