@@ -1,6 +1,6 @@
 //! Memory that the allocator keeps for later.
 
-/// Gives freed memory that the allocator keeps back to the kernel. It takes about a
+/// Gives freed memory that the allocator keeps back to the kernel, where the allocator is glibc's or mimalloc. It takes about a
 /// millisecond for some tens of megabytes, and what is allocated later takes page faults.
 pub fn give_back() {
     #[cfg(feature = "mimalloc")]
