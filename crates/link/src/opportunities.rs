@@ -3,7 +3,7 @@
 use crate::ConfigError;
 use crate::trace::{self, TraceError};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// What one opportunity carries.
 const OPPORTUNITY: u64 = 1500;
@@ -29,6 +29,13 @@ impl Opportunities {
     /// Names the line that is wrong.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         Ok(Self { millis: trace::repeated_numbers(text)?, file: None })
+    }
+
+    /// What the link carries on average over a repetition; zero if there are no opportunities.
+    pub fn mean_rate(&self) -> Rate {
+        let last = self.millis.last().copied().unwrap_or_default();
+        let bits = u128::from(OPPORTUNITY * 8) * self.millis.len() as u128;
+        Rate::from_bps(u64::try_from(bits * 1000 / u128::from(last.max(1))).unwrap_or(u64::MAX))
     }
 
     pub(crate) fn validate(&self, key: &'static str) -> Result<(), ConfigError> {
@@ -113,6 +120,14 @@ mod tests {
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn the_mean_rate_is_that_of_a_repetition() {
+        let mean = |text| Opportunities::parse(text).expect("valid").mean_rate();
+        assert_eq!(mean("1\n1\n4\n"), Rate::from_bps(9_000_000));
+        assert_eq!(mean("20 x10\n"), Rate::from_bps(6_000_000));
+        assert_eq!(Opportunities::default().mean_rate(), Rate::ZERO);
     }
 
     #[test]

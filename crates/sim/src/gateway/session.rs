@@ -1,7 +1,7 @@
 //! The two endpoints of a session, connected before the run begins: gateways have long been up when clients come.
 
+use link::{Link, LinkConfig, Outcome};
 use satpep::{Elided, Endpoint, EndpointConfig, PeerConfig, PeerId, PeerState, PrivateKey};
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -13,12 +13,17 @@ pub(crate) struct Session {
     pub(crate) begun: Instant,
 }
 
-/// A datagram on its way.
+/// A datagram on its way: its head, and the length of its payload.
+#[derive(Clone)]
 struct Datagram {
-    arrives: Instant,
-    to: usize,
     head: Vec<u8>,
     size: usize,
+}
+
+impl link::Packet for Datagram {
+    fn size(&self) -> Bytes {
+        Bytes::from(self.size + HEADERS)
+    }
 }
 
 /// Where an endpoint is, to the other.
@@ -36,16 +41,15 @@ impl Session {
     /// Rounds after which a session that is not up will never be.
     const PATIENCE: u32 = 1_000_000;
 
-    /// Endpoints that are told `capacity`, and have found the delays of the path between them, and the `rates` of its links where
+    /// Endpoints that are told `capacity`, and have found the delays of the path between them, and the rates of its `links` where
     /// they look for them. `None` if the path cannot carry a session.
     pub(crate) fn connect(
         capacity: [Rate; 2],
-        rates: [Rate; 2],
-        delays: [Duration; 2],
+        links: [LinkConfig; 2],
         seed: u64,
         adjust: impl Fn(&mut EndpointConfig),
     ) -> Option<Self> {
-        let rtt = (delays[0] + delays[1]).max(Duration::from_micros(100));
+        let rtt = (links[0].delay + links[1].delay).max(Duration::from_micros(100));
         let start = Instant::from_nanos(1);
         let key = |side: usize| PrivateKey::from_random([side as u8 + 1; 32]);
         let mut ends = [0, 1].map(|side| {
@@ -58,40 +62,38 @@ impl Session {
         };
         let peers = [peer(0, Some(address(1)))?, peer(1, None)?];
         let mut session = Self { ends, peers, begun: start };
-        session.warm_up(rates, delays, rtt).then_some(session)
+        let [there, back] = links.map(|config| Link::starting_at(start, config).ok());
+        session.warm_up([there?, back?], rtt).then_some(session)
     }
 
-    /// Lets the two talk over a path of these rates and delays, without losses, until both are up and have nothing under way.
-    fn warm_up(&mut self, rates: [Rate; 2], delays: [Duration; 2], rtt: Duration) -> bool {
-        let mut free = [self.begun; 2];
-        let mut under_way: VecDeque<Datagram> = VecDeque::new();
+    /// Lets the two talk over these links until both are up and have nothing under way.
+    fn warm_up(&mut self, mut links: [Link<Datagram>; 2], rtt: Duration) -> bool {
         let mut buffer = vec![0; BUFFER];
         let mut up_since = None;
         for _ in 0..Self::PATIENCE {
             let now = self.begun;
-            for (side, delay) in delays.into_iter().enumerate() {
+            for (side, link) in links.iter_mut().enumerate() {
                 self.ends[side].handle_timeout(now);
                 while let Some(transmit) = self.ends[side].poll_transmit(now, &mut buffer) {
-                    under_way.extend(transmit.elided(&buffer).map(|(head, size)| {
-                        free[side] = free[side].max(now) + rates[side].time_to_send(Bytes::from(size + HEADERS));
-                        Datagram { arrives: free[side] + delay, to: 1 - side, head: head.to_vec(), size }
-                    }));
+                    for (head, size) in transmit.elided(&buffer) {
+                        link.enqueue(now, Datagram { head: head.to_vec(), size });
+                    }
                 }
                 while self.ends[side].poll_event().is_some() {}
             }
             let is_up = (0..2).all(|side| self.ends[side].peer_state(self.peers[side]) == PeerState::Up);
-            if is_up && under_way.is_empty() && *up_since.get_or_insert(now) + rtt * 4 <= now {
+            let arrivals = || links.iter().filter_map(Link::next_timeout);
+            if is_up && arrivals().next().is_none() && *up_since.get_or_insert(now) + rtt * 4 <= now {
                 return true;
             }
             let timeouts = self.ends.iter().filter_map(Endpoint::next_timeout);
-            let Some(next) = timeouts.chain(under_way.iter().map(|datagram| datagram.arrives)).min() else {
-                return false;
-            };
+            let Some(next) = timeouts.chain(arrivals()).min() else { return false };
             self.begun = now.max(next);
-            while let Some(at) = under_way.iter().position(|datagram| datagram.arrives <= self.begun) {
-                let Some(mut datagram) = under_way.remove(at) else { break };
-                let from = address(1 - datagram.to);
-                self.ends[datagram.to].handle_elided(self.begun, from, &mut datagram.head, datagram.size);
+            for (side, link) in links.iter_mut().enumerate() {
+                while let Some(outcome) = link.poll(self.begun) {
+                    let Outcome::Departure { mut packet, .. } = outcome else { continue };
+                    self.ends[1 - side].handle_elided(self.begun, address(side), &mut packet.head, packet.size);
+                }
             }
         }
         false
@@ -101,14 +103,33 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::{Opportunities, QueueLimit};
 
     #[test]
     fn gateways_that_look_for_the_rate_before_the_run_find_that_of_the_links() {
-        let (told, rate, delay) = (Rate::from_bps(60_000_000), Rate::from_bps(6_000_000), Duration::from_millis(275));
-        let session = Session::connect([told; 2], [rate; 2], [delay; 2], 1, |_| {}).expect("it comes up");
-        for end in &session.ends {
-            let found = end.capacity().as_bps() as f64 / rate.as_bps() as f64;
+        let link = plain(Rate::from_bps(6_000_000));
+        for found in found_by_gateways_told_ten_times_too_much(&link) {
             assert!((found - 1.0).abs() < 0.05, "{found}");
         }
+    }
+
+    #[test]
+    fn gateways_do_not_take_the_rate_they_were_told_for_that_of_a_link_with_opportunities() {
+        let each_20_ms = Opportunities { millis: vec![20; 10], file: None };
+        let link = LinkConfig { rate: None, opportunities: Some(each_20_ms), ..plain(Rate::from_bps(6_000_000)) };
+        for found in found_by_gateways_told_ten_times_too_much(&link) {
+            assert!(found < 2.0, "{found}");
+        }
+    }
+
+    fn plain(rate: Rate) -> LinkConfig {
+        LinkConfig { queue: QueueLimit::Unlimited, ..LinkConfig::new(rate, Duration::from_millis(275)) }
+    }
+
+    /// What they believe before the run, as a share of 6 Mbit/s.
+    fn found_by_gateways_told_ten_times_too_much(link: &LinkConfig) -> [f64; 2] {
+        let told = Rate::from_bps(60_000_000);
+        let session = Session::connect([told; 2], [link.clone(), link.clone()], 1, |_| {}).expect("it comes up");
+        session.ends.map(|end| end.capacity().as_bps() as f64 / 6e6)
     }
 }

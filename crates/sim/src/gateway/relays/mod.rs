@@ -19,11 +19,12 @@ use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
 use crate::split::{END_TIMERS, Split, port, split_of};
 use crate::wire::{Path, Wire};
 use crate::{
-    CapacityMode, FlowConfig, GatewayConfig, GatewayError, NodeId, SatpepSettings, SessionReport, StreamReport,
-    TransitionReport,
+    CapacityMode, DirectionId, FlowConfig, GatewayConfig, GatewayError, Network, NodeId, SatpepSettings, SessionReport,
+    StreamReport, TransitionReport,
 };
+use link::{LinkConfig, Opportunities, QueueLimit};
 use side::{Place, Side};
-use units::{CounterRandom, Duration, Instant};
+use units::{CounterRandom, Duration, Instant, Rate};
 
 /// A pair at work.
 #[derive(Debug)]
@@ -176,29 +177,25 @@ impl Relays {
 fn connect(
     config: &GatewayConfig,
     transport: &SatpepSettings,
-    network: &crate::Network,
+    network: &Network,
     seed: u64,
 ) -> Result<Session, GatewayError> {
     let [a, b] = config.nodes;
-    let (mut capacity, mut rates) = (Vec::with_capacity(2), Vec::with_capacity(2));
-    let mut delays = [Duration::ZERO; 2];
-    for (side, (from, to)) in [(a, b), (b, a)].into_iter().enumerate() {
+    let end = |side: usize, from: NodeId, to: NodeId| {
         let [from_name, to_name] = [from, to].map(|node| network.node_name(node));
         let path = network.path(from, to).filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| config.error(format!("no links lead from node `{from_name}` to `{to_name}`")))?;
-        let links = || path.iter().map(|direction| &network.directions()[direction.index()].config);
-        delays[side] = links().fold(Duration::ZERO, |sum, link| sum + link.delay);
         let slowest = path.iter().filter_map(|direction| network.highest_rate(*direction)).min();
         let rate = transport.rate[side].or(slowest).ok_or_else(|| {
             config.error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its `rate`"))
         })?;
-        capacity.push(rate);
-        rates.push(slowest.unwrap_or(rate));
-    }
+        Ok((rate, bottleneck(network, &path, rate)))
+    };
+    let ((there, mut link_there), (back, mut link_back)) = (end(0, a, b)?, end(1, b, a)?);
     if let Some(rtt) = transport.rtt {
-        delays = [rtt / 2, rtt - rtt / 2];
+        (link_there.delay, link_back.delay) = (rtt / 2, rtt - rtt / 2);
     }
-    Session::connect([capacity[0], capacity[1]], [rates[0], rates[1]], delays, seed, |endpoint| {
+    Session::connect([there, back], [link_there, link_back], seed, |endpoint| {
         endpoint.pacing_gain = transport.pacing_gain;
         endpoint.receive_memory = transport.receive_memory;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
@@ -210,4 +207,19 @@ fn connect(
         endpoint.max_streams = transport.max_streams.unwrap_or(endpoint.max_streams);
     })
     .ok_or_else(|| config.error("no session comes up over a path of such a rate and delay"))
+}
+
+/// The slowest link of `path` without losses and queue limits, and with the delay of all of them: what endpoints find before the
+/// run. Its rate is what they are `told` if none limits it.
+fn bottleneck(network: &Network, path: &[DirectionId], told: Rate) -> LinkConfig {
+    let config = |direction: &DirectionId| &network.directions()[direction.index()].config;
+    let recorded = |direction: &DirectionId| config(direction).opportunities.as_ref();
+    let rate = |direction: &DirectionId| {
+        recorded(direction).map(Opportunities::mean_rate).or_else(|| network.highest_rate(*direction))
+    };
+    let delay = path.iter().fold(Duration::ZERO, |sum, direction| sum + config(direction).delay);
+    let slowest = path.iter().filter(|direction| rate(direction).is_some()).min_by_key(|direction| rate(direction));
+    let opportunities = slowest.and_then(recorded).cloned();
+    let rate = if opportunities.is_some() { None } else { slowest.and_then(rate).or(Some(told)) };
+    LinkConfig { rate, opportunities, queue: QueueLimit::Unlimited, ..LinkConfig::new(told, delay) }
 }
