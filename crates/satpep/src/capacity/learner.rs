@@ -69,8 +69,8 @@ pub(super) struct Learner {
     pub(super) push: Push,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
     pub(super) ours: f64,
-    /// What the link carried when its queue grew just after trains had found more.
-    pub(super) carried: Option<f64>,
+    /// What tells how much of the link is ours, once trains find as much again.
+    pub(super) carried: Option<Carried>,
     pub(super) probing: Probing,
     pub(super) test: Option<QueueTest>,
     pub(super) silence: Silence,
@@ -110,6 +110,13 @@ pub(super) struct Judgement {
     pub(super) hold_until: Option<f64>,
     /// So much of the delay is no queue, in seconds.
     pub(super) shift: Option<f64>,
+}
+
+/// What a link carried, in bytes per second, when its queue grew just after trains had found more, and what they had found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Carried {
+    pub(super) rate: f64,
+    pub(super) found: f64,
 }
 
 /// The round-trip time, smoothed, and how far it varies.

@@ -254,6 +254,8 @@ impl Learner {
     const SURE: f64 = 12.0;
     /// The rate of a link of which nothing is known is tried up to this multiple at once, until one was too much: each trial takes a round trip.
     const UNKNOWN: f64 = 64.0;
+    /// Where trains find a rate that differs by more from what they found before, the link has changed.
+    const SAME: f64 = 0.1;
     /// Seconds for which a host stalls now and then.
     const STALL: f64 = 0.012;
     /// A rate below this share of what was carried lately is much less.
@@ -298,9 +300,11 @@ impl Learner {
         let mut spans: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.span).collect();
         let noise = 1.2 * self.noise / median(&mut spans) / (dispersed.len() as f64 / 2.0).sqrt();
         let tolerance = Self::TOLERANCE.max(noise);
-        if let Some(carried) = self.carried.take() {
-            // Trains find the link's rate, and others have a part of it.
-            self.ours = (carried / found).clamp(Self::LEAST_OURS, 1.0);
+        if let Some(carried) = self.carried.take()
+            && (found / carried.found - 1.0).abs() < Self::SAME
+        {
+            // Trains find the link's rate as before, and others have a part of it.
+            self.ours = (carried.rate / found).clamp(Self::LEAST_OURS, 1.0);
         }
         let rate = found * self.ours;
         let both = |agrees: &dyn Fn(f64) -> bool| dispersed.iter().rev().take(2).all(|r| agrees(r.found * self.ours));
@@ -646,6 +650,7 @@ impl Learner {
 
 #[cfg(test)]
 mod tests {
+    use super::super::learner::Carried;
     use super::super::prior::Prior;
     use super::super::trains::Plan;
     use super::*;
@@ -655,22 +660,26 @@ mod tests {
 
     const PEER: PeerId = PeerId(0);
 
+    /// A train of 16 packets that was sent at `offered` bytes per second has arrived at `found` by `now`.
+    fn train_arrives(link: &mut Learner, now: f64, first: PacketNumber, offered: f64, found: f64) {
+        link.trains.begin(now - 0.6, PEER, first, Plan { count: 16, rate: offered });
+        for k in 0..16 {
+            assert!(link.trains.advance(PEER, first + k));
+            link.trains.on_sent(1500, offered / 64.0);
+            let position = 1500.0 * (k + 1) as f64;
+            link.trains.on_stamp(PEER, first + k, position, now - 0.3 + position / found);
+        }
+        assert!(link.trains.conclude(now, PEER, first + 16, 0.6));
+        link.on_trains(now);
+    }
+
     /// What is believed of a link of `bps`, and the pace there, after first trains of 16 packets that arrived at `times` its rate.
     fn after_first_trains(bps: f64, times: &[f64]) -> [f64; 2] {
         let prior = Prior::Configured(Rate::from_bps(bps as u64));
         let mut link = Learner::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
         let (rate, mut now) = (bps / 8.0, 1.6);
         for (train, times) in (0..).zip(times) {
-            let first = PacketNumber::new(train * 16);
-            link.trains.begin(now - 0.6, PEER, first, Plan { count: 16, rate: 64.0 * rate });
-            for k in 0..16 {
-                assert!(link.trains.advance(PEER, first + k));
-                link.trains.on_sent(1500, rate);
-                let position = 1500.0 * (k + 1) as f64;
-                link.trains.on_stamp(PEER, first + k, position, now - 0.3 + position / (times * rate));
-            }
-            assert!(link.trains.conclude(now, PEER, first + 16, 0.6));
-            link.on_trains(now);
+            train_arrives(&mut link, now, PacketNumber::new(train * 16), 64.0 * rate, times * rate);
             now += 0.15;
         }
         [link.rate / rate, link.pace(now) / rate]
@@ -690,6 +699,26 @@ mod tests {
         assert_eq!(after_first_trains(200e6, &[0.1, 0.98])[0], 1.0);
         let [rate, _] = after_first_trains(200e6, &[0.5, 0.52]);
         assert!((rate - 0.52).abs() < 0.01, "{rate}: the prior was twice too much");
+    }
+
+    /// The share of what trains find that is ours, where the link carried 2 MB/s after trains had found 8, and now find `found`.
+    fn ours_after(found: f64) -> f64 {
+        let prior = Prior::Configured(Rate::from_bps(64_000_000));
+        let mut link = Learner::new(prior.belief(Duration::from_millis(60), None), Duration::from_millis(60));
+        link.end_guess();
+        link.carried = Some(Carried { rate: 2e6, found: 8e6 });
+        for train in 0..3 {
+            train_arrives(&mut link, 1.0 + 0.1 * train as f64, PacketNumber::new(train * 16), 64e6, found);
+        }
+        link.ours
+    }
+
+    #[test]
+    fn others_have_the_rest_of_a_link_whose_trains_find_as_much_as_before() {
+        assert!((ours_after(8e6) - 0.25).abs() < 0.01, "{}", ours_after(8e6));
+        for found in [6e6, 12e6] {
+            assert_eq!(ours_after(found), 1.0, "the link has changed: {found}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::learner::{Learner, PACKET};
+use super::learner::{Carried, Learner, PACKET};
 use super::parts::EstimatorPart;
 use super::trains::median;
 use smallvec::SmallVec;
@@ -199,7 +199,7 @@ impl Learner {
 
     fn on_growth(&mut self, now: f64, growth: &Growth) {
         let was_raised = now - self.raised_at < 2.5 * self.rtt.smoothed + 0.5;
-        self.carried = self.raised_by.is_some().then_some(growth.carried).filter(|_| was_raised);
+        self.carried = self.raised_by.filter(|_| was_raised).map(|found| Carried { rate: growth.carried, found });
         let rate = if growth.took > 0.1 { growth.latest } else { growth.carried };
         if !self.is_crowded {
             if self.why != EstimateSource::Prior {
