@@ -20,7 +20,7 @@ mod decision;
 
 pub(crate) use decision::reason;
 
-use kernel::{Error, nftables, routes};
+use kernel::{Error, nftables, route, routes};
 use relay::classes::Conditions;
 use relay::engine::Intercepted;
 use std::fmt::Write;
@@ -329,6 +329,34 @@ impl Installed {
         for (program, arguments) in self.rules.hold_commands(true) {
             let _ = routes::run(program, &arguments);
         }
+    }
+
+    /// Sets up again what others have removed; returns what that was. Connections that were relayed before go on.
+    ///
+    /// # Errors
+    /// If the kernel does not say what is there, or `nft` or `ip` refuses.
+    pub fn repair(&mut self) -> Result<Vec<&'static str>, Error> {
+        let mut repaired = Vec::new();
+        if self.is_disowned {
+            return Ok(repaired);
+        }
+        if !nftables::has_table(&self.rules.table)? {
+            self.set_up()?;
+            repaired.push("nftables table");
+        }
+        let (deliver, families) = (self.rules.deliver(), self.rules.families());
+        for ((family, _), name) in families.zip(["IPv4 routing rule or route", "IPv6 routing rule or route"]) {
+            if !route::is_delivered_here(deliver, family == "-6")? {
+                // Of the rule and the route one may be left.
+                for command in self.rules.removal_commands().iter().filter(|command| command.starts_with(family)) {
+                    let _ = routes::ip(command);
+                }
+                let commands = self.rules.setup_commands().into_iter();
+                commands.filter(|command| command.starts_with(family)).try_for_each(|command| routes::ip(&command))?;
+                repaired.push(name);
+            }
+        }
+        Ok(repaired)
     }
 
     /// Intercepts the new connections that are `accelerated`, and no others. Connections that exist stay on their way.

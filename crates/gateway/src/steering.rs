@@ -1,4 +1,4 @@
-//! Changes of the firewall, and looks at the host's addresses, run on a thread of their own: starting `nft` takes
+//! Changes of the firewall, and looks at it and at the host's addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
 use crate::rules::{Bypass, Installed, Rules};
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// How long to wait after `nft` has failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How often the host's addresses are looked at, should no news of them arrive.
-const ADDRESSES_PERIOD: Duration = Duration::from_secs(60);
+/// How often it is looked whether others have removed rules, and at the host's addresses, should no news of them arrive.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// Names the connections to intercept; the last word counts. Dropping it removes the rules.
 #[derive(Debug)]
@@ -75,7 +75,8 @@ impl Steering {
         addresses: Vec<IpAddr>,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
-        let follower = Follower { installed, wished: Wish::default(), logged, addresses, on_news: Box::new(on_news) };
+        let (wished, on_news) = (Wish::default(), Box::new(on_news));
+        let follower = Follower { installed, wished, logged, addresses, is_broken: false, on_news };
         let (wishes, received) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("steering".into())
@@ -145,6 +146,8 @@ struct Follower {
     /// The destinations that are accelerated by the latest line of the log.
     logged: String,
     addresses: Vec<IpAddr>,
+    /// The rules could not be set up again, which has been said.
+    is_broken: bool,
     on_news: Box<dyn Fn(News) + Send>,
 }
 
@@ -153,7 +156,7 @@ impl Follower {
     fn run(mut self, wishes: &mpsc::Receiver<Wish>) {
         loop {
             let is_late = self.wished.accelerated.is_some() || self.wished.exempt.is_some();
-            let period = if is_late { RETRY_PERIOD } else { ADDRESSES_PERIOD };
+            let period = if is_late { RETRY_PERIOD } else { LOOK_PERIOD };
             let mut dones = Vec::new();
             match wishes.recv_timeout(period) {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
@@ -171,6 +174,7 @@ impl Follower {
                     }
                 }
             }
+            self.repair();
             self.exempt();
             self.intercept();
             self.count();
@@ -179,6 +183,22 @@ impl Follower {
                 let _ = done.send(());
             }
             self.look_at_addresses();
+        }
+    }
+
+    /// Programs that manage a host's firewall or routes remove what they do not know.
+    fn repair(&mut self) {
+        match self.installed.repair() {
+            Ok(repaired) => {
+                for what in repaired {
+                    tracing::warn!(what, "another program has removed a rule of the gateway's; it is set up again");
+                }
+                self.is_broken = false;
+            }
+            Err(error) if !std::mem::replace(&mut self.is_broken, true) => {
+                tracing::error!(%error, "rules that another program has removed could not be set up again; trying again");
+            }
+            Err(_) => {}
         }
     }
 

@@ -69,6 +69,29 @@ fn a_host_on_a_second_network_is_reached_past_the_satellite() {
     assert_eq!(pair.count(End::Terminal, "accepted"), 2);
 }
 
+#[test]
+fn what_other_programs_remove_is_set_up_again_and_connections_go_on() {
+    let Some(pair) = Pair::up("") else { return };
+    let servers = [Family::V4, Family::V6].map(|family| pair.serve(family, 7, echo_all));
+    let mut open = servers.map(|server| pair.connect(server));
+    let removals = ["-4 rule delete", "-6 rule delete", "-4 route flush", "-6 route flush"].map(|removal| {
+        let of = if removal.contains("rule") { "priority" } else { "table" };
+        format!("{removal} {of} 25200")
+    });
+    for removal in removals.iter().map(Some).chain([None]) {
+        match removal {
+            Some(command) => ip(&pair, End::Terminal, &[command]),
+            None => pair.nft(End::Terminal, "flush ruleset"),
+        }
+        pair.wait_for(|pair| {
+            let before = pair.count(End::Terminal, "accepted");
+            servers.iter().for_each(|server| echoes(&mut pair.connect(*server), b"new"));
+            pair.count(End::Terminal, "accepted") == before + 2
+        });
+        open.iter_mut().for_each(|stream| echoes(stream, b"still relayed"));
+    }
+}
+
 /// A second way from the terminal to the hub.
 fn second_way(pair: &Pair) {
     IpBatch::new(&pair.client().gateway)

@@ -2,7 +2,7 @@
 //! question costs microseconds, however many interfaces there are.
 
 use crate::Error;
-use crate::netlink::{self, ADDRESS_HEADER, LINK_HEADER, Message, RouteSocket};
+use crate::netlink::{self, ADDRESS_HEADER, LINK_HEADER, Message, NetlinkSocket};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -37,7 +37,7 @@ pub struct Interface {
 
 /// Answers questions about the interfaces of one network namespace.
 #[derive(Debug)]
-pub struct Interfaces(RouteSocket);
+pub struct Interfaces(NetlinkSocket);
 
 impl Interfaces {
     /// Those of the network namespace of the calling thread, wherever the questions are asked.
@@ -45,7 +45,7 @@ impl Interfaces {
     /// # Errors
     /// If the kernel has no netlink.
     pub fn new() -> Result<Self, Error> {
-        RouteSocket::new(&[]).map(Self).map_err(Error::while_doing("opening a netlink socket"))
+        NetlinkSocket::new(&[]).map(Self).map_err(Error::while_doing("opening a netlink socket"))
     }
 
     /// The interface `name`; `None` if there is none.
@@ -117,7 +117,7 @@ impl Interfaces {
 /// Tells that interfaces or addresses have changed, of the network namespace of the thread that has made it: its descriptor
 /// is readable then.
 #[derive(Debug)]
-pub struct Changes(RouteSocket);
+pub struct Changes(NetlinkSocket);
 
 impl Changes {
     /// From now on.
@@ -126,7 +126,7 @@ impl Changes {
     /// If the kernel has no netlink.
     pub fn new() -> Result<Self, Error> {
         let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
-        RouteSocket::new(&groups).map(Self).map_err(Error::while_doing("following interfaces by netlink"))
+        NetlinkSocket::new(&groups).map(Self).map_err(Error::while_doing("following interfaces by netlink"))
     }
 
     /// Takes in all news; returns whether there were any. News that were lost for want of room count, too.

@@ -1,9 +1,12 @@
-//! Requests to the kernel's route subsystem and its answers (rtnetlink(7)), as far as [`crate::interfaces`] and [`crate::route`] need
-//! them.
+//! Requests to the kernel's route subsystem (rtnetlink(7)) and to its firewall, and their answers, as far as [`crate::interfaces`],
+//! [`crate::route`] and [`crate::nftables`] need them.
 //! Attributes are picked out one by one, so that those which newer kernels add do no harm.
 
 use netlink_packet_core::{NetlinkBuffer, NlasIterator};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_sys::{
+    Socket, SocketAddr,
+    protocols::{NETLINK_NETFILTER, NETLINK_ROUTE},
+};
 use std::io;
 
 /// Bytes of the header of every message (`nlmsghdr`), and of a request about links (`ifinfomsg`).
@@ -14,9 +17,9 @@ pub(crate) const ADDRESS_HEADER: usize = 8;
 /// The kernel fills at most 32 KiB at once (NLMSG_GOODSIZE and what `recvmsg` offers).
 const ANSWER: usize = 65_536;
 
-/// A socket to the route subsystem of the network namespace that the calling thread was in.
+/// A socket to a subsystem of the network namespace that the calling thread was in.
 #[derive(Debug)]
-pub(crate) struct RouteSocket {
+pub(crate) struct NetlinkSocket {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
@@ -25,10 +28,19 @@ pub(crate) struct RouteSocket {
 /// One message of an answer: its type and what follows its header.
 pub(crate) type Message<'a> = (u16, &'a [u8]);
 
-impl RouteSocket {
-    /// With `groups`, it receives changes instead of answering.
+impl NetlinkSocket {
+    /// To the route subsystem. With `groups`, it receives changes instead of answering.
     pub(crate) fn new(groups: &[u32]) -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        Self::open(NETLINK_ROUTE, groups)
+    }
+
+    /// To the firewall.
+    pub(crate) fn netfilter() -> io::Result<Self> {
+        Self::open(NETLINK_NETFILTER, &[])
+    }
+
+    fn open(protocol: isize, groups: &[u32]) -> io::Result<Self> {
+        let mut socket = Socket::new(protocol)?;
         socket.bind(&SocketAddr::new(0, 0))?;
         groups.iter().try_for_each(|group| socket.add_membership(*group))?;
         // An answer is there when `send` returns: waiting would mean that none comes.

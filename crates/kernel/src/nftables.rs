@@ -1,6 +1,8 @@
-//! nftables, through the program `nft`: what it is given is what an operator can read and check.
+//! nftables, through the program `nft`: what it is given is what an operator can read and check. Only whether a table exists is asked of
+//! the kernel itself, since that is asked often.
 
 use crate::Error;
+use crate::netlink::{self, NetlinkSocket};
 use crate::program::{self, not_started, refused};
 use std::io::Write;
 use std::process::Stdio;
@@ -23,6 +25,27 @@ pub fn run_script(script: &str) -> Result<(), Error> {
     }
     let output = child.wait_with_output().map_err(Error::while_doing("running `nft`"))?;
     if output.status.success() { Ok(()) } else { Err(refused("nft -f -", &output.stderr)) }
+}
+
+/// The message that asks for a table: the firewall's subsystem of nftables, and `NFT_MSG_GETTABLE`.
+const GET_TABLE: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | libc::NFT_MSG_GETTABLE as u16;
+/// The header of such a message (`nfgenmsg`): the family `inet`, of version 0.
+const OF_INET: [u8; 4] = [1, 0, 0, 0];
+/// Its attribute with the name of the table (`NFTA_TABLE_NAME`).
+const NAME: u16 = 1;
+
+/// Whether there is a table `inet NAME` in the network namespace of the calling thread.
+///
+/// # Errors
+/// If the process may not read rules, or the kernel does not answer.
+pub fn has_table(table: &str) -> Result<bool, Error> {
+    let name = netlink::attribute(NAME, &[table.as_bytes(), &[0]].concat());
+    let request = [&OF_INET[..], &name].concat();
+    match NetlinkSocket::netfilter().and_then(|mut socket| socket.ask(GET_TABLE, false, &request, |_| {})) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(Error::while_doing("asking for the firewall's table")(error)),
+    }
 }
 
 /// The named counters of the table `inet NAME` in the network namespace of the calling thread: how many packets each has seen.

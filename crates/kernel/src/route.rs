@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::interfaces::Interfaces;
-use crate::netlink::{self, Message, RouteSocket};
+use crate::netlink::{self, Message, NetlinkSocket};
 use crate::route_text;
 use ipnet::IpNet;
 use std::io;
@@ -73,7 +73,7 @@ impl Route {
         header[FLAGS..].copy_from_slice(&FIB_MATCH.to_ne_bytes());
         let request = [&header[..], &netlink::attribute(libc::RTA_DST, &octets(address))].concat();
         match ask(false, &request, |_| true) {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => Ok(None),
+            Err(error) if is_unreachable(&error) => Ok(None),
             result => Ok(result.map_err(Error::while_doing(doing()))?.into_iter().next()),
         }
     }
@@ -281,7 +281,7 @@ impl Route {
     }
 
     fn change(&self, kind: u16, flags: i32, doing: &str) -> Result<(), Error> {
-        let request = || RouteSocket::new(&[])?.request(kind, flags | libc::NLM_F_ACK, &self.to_bytes(), |_| {});
+        let request = || NetlinkSocket::new(&[])?.request(kind, flags | libc::NLM_F_ACK, &self.to_bytes(), |_| {});
         request().map_err(|error| match error.raw_os_error() {
             Some(libc::EPERM) => Error::Missing(format!(
                 "{doing} the route {self}: the process may not change the network (it needs CAP_NET_ADMIN)"
@@ -297,6 +297,34 @@ impl std::fmt::Display for Route {
     }
 }
 
+/// Whether packets with the fwmark `mark` are delivered to this host whatever their destination, as a routing rule and a local default
+/// route see to.
+///
+/// # Errors
+/// If the kernel does not answer.
+pub fn is_delivered_here(mark: u32, ipv6: bool) -> Result<bool, Error> {
+    // Of the networks for documentation (RFC 5737, RFC 3849), which are nowhere.
+    let somewhere = if ipv6 { IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]) } else { IpAddr::from([192, 0, 2, 1]) };
+    let header = header_for(IpNet::from(somewhere));
+    let destination = netlink::attribute(libc::RTA_DST, &octets(somewhere));
+    let request = [&header[..], &destination, &netlink::attribute(libc::RTA_MARK, &mark.to_ne_bytes())].concat();
+    let mut is_local = false;
+    let answer = NetlinkSocket::new(&[]).and_then(|mut socket| {
+        socket.ask(libc::RTM_GETROUTE, false, &request, |(_, payload)| {
+            is_local = payload.get(TYPE) == Some(&libc::RTN_LOCAL);
+        })
+    });
+    match answer {
+        Err(error) if is_unreachable(&error) => Ok(false),
+        result => result.map(|()| is_local).map_err(Error::while_doing("asking where marked packets go")),
+    }
+}
+
+/// Whether the kernel says that there is no route.
+fn is_unreachable(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH))
+}
+
 /// Sends a request for routes and takes in those that are `wanted`, with the names of their interfaces.
 fn ask(is_dump: bool, request: &[u8], wanted: impl Fn(&Route) -> bool) -> io::Result<Vec<Route>> {
     let mut found = Vec::new();
@@ -304,7 +332,7 @@ fn ask(is_dump: bool, request: &[u8], wanted: impl Fn(&Route) -> bool) -> io::Re
         let route = (kind == libc::RTM_NEWROUTE).then(|| Route::parse(payload)).flatten();
         found.extend(route.filter(|route| wanted(route)).map(|route| (route, interfaces_of(payload))));
     };
-    RouteSocket::new(&[])?.ask(libc::RTM_GETROUTE, is_dump, request, take)?;
+    NetlinkSocket::new(&[])?.ask(libc::RTM_GETROUTE, is_dump, request, take)?;
     let mut interfaces = Interfaces::new().map_err(io::Error::other)?;
     for (route, indices) in &mut found {
         for index in indices {
