@@ -15,6 +15,10 @@ const MOST_PEERS: usize = 1024;
 /// What a file of so many peers does not exceed.
 const MOST_BYTES: u64 = 1 << 20;
 
+/// What a link may carry: what is beyond is no measurement. Where a rate is configured, these multiples of it are the bounds.
+const PLAUSIBLE: [Rate; 2] = [Rate::from_bps(1000), Rate::from_bps(100_000_000_000)];
+const PLAUSIBLE_MULTIPLES: [f64; 2] = [0.01, 16.0];
+
 /// What is known of the link from before, and what is to be known afterwards.
 #[derive(Debug)]
 pub(super) struct Remembered {
@@ -52,7 +56,7 @@ impl Remembered {
     pub(super) fn read(directory: &Path, name: &str, configured: Option<Rate>) -> Self {
         let file = directory.join(format!("{name}.capacity.json"));
         let peers = match read(&file) {
-            Ok(content) if content.version == 1 => content.peers,
+            Ok(content) if content.version == 1 => plausible(content.peers, &file),
             Ok(_) => BTreeMap::new(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => {
@@ -67,9 +71,7 @@ impl Remembered {
     pub(super) fn prior<'k>(&self, keys: impl Iterator<Item = &'k str>, unix_s: u64) -> Option<Prior> {
         let configured = self.configured.map(Rate::as_bps);
         let measured = keys.filter_map(|key| self.peers.get(key));
-        let latest = measured
-            .filter(|one| one.configured_bps == configured && one.rate_bps > 0)
-            .max_by_key(|one| one.at_unix_s)?;
+        let latest = measured.filter(|one| one.configured_bps == configured).max_by_key(|one| one.at_unix_s)?;
         // A clock that was set back tells no age.
         let age = unix_s.checked_sub(latest.at_unix_s).filter(|_| latest.at_unix_s > 0);
         Some(Prior::Remembered {
@@ -149,7 +151,34 @@ impl Drop for Remembered {
     }
 }
 
+/// What may have been measured.
+fn plausible(mut peers: BTreeMap<String, Measured>, file: &Path) -> BTreeMap<String, Measured> {
+    peers.retain(|peer, measured| {
+        let rate = Rate::from_bps(measured.rate_bps);
+        let is_plausible = measured.is_plausible();
+        if !is_plausible {
+            tracing::warn!(file = %file.display(), peer, %rate, "a remembered capacity is not plausible: it is measured anew");
+        }
+        is_plausible
+    });
+    peers
+}
+
+impl Measured {
+    fn is_plausible(&self) -> bool {
+        let [least, most] = match self.configured_bps.map(Rate::from_bps) {
+            Some(configured) => PLAUSIBLE_MULTIPLES.map(|multiple| configured.mul_f64(multiple)),
+            None => PLAUSIBLE,
+        };
+        (least..=most).contains(&Rate::from_bps(self.rate_bps)) && self.rate_bps > 0
+    }
+}
+
 fn read(file: &Path) -> io::Result<Content> {
+    if !fs::metadata(file)?.is_file() {
+        // A pipe would be waited for.
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let mut text = Vec::new();
     File::open(file)?.take(MOST_BYTES).read_to_end(&mut text)?;
     serde_json::from_slice(&text).map_err(io::Error::other)
@@ -206,6 +235,35 @@ mod tests {
         remember(directory.path(), 1000);
         assert!(Remembered::read(directory.path(), "gw", None).prior(["hub"].into_iter(), 1000).is_some());
         remember(&directory.path().join("missing"), 1000);
+    }
+
+    #[test]
+    fn what_no_link_carries_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gw.capacity.json");
+        let prior = |configured: Option<Rate>, rate_bps: u64| {
+            let configured_bps = configured.map(Rate::as_bps);
+            let measured = Measured { rate_bps, rtt_us: 1, at_unix_s: 1, configured_bps };
+            let content = Content { version: 1, peers: BTreeMap::from([("hub".to_owned(), measured)]) };
+            fs::write(&file, serde_json::to_vec(&content).unwrap()).unwrap();
+            Remembered::read(directory.path(), "gw", configured).prior(["hub"].into_iter(), 2)
+        };
+        for rate_bps in [0, 1, 59_999, 96_000_001, u64::MAX] {
+            assert_eq!(prior(Some(SIX), rate_bps), None, "{rate_bps}");
+        }
+        for rate_bps in [0, 1, 999, u64::MAX] {
+            assert_eq!(prior(None, rate_bps), None, "{rate_bps}");
+        }
+        assert!(prior(Some(SIX), 60_000).is_some() && prior(Some(SIX), 96_000_000).is_some());
+        assert!(prior(None, 2400).is_some() && prior(None, 10_000_000_000).is_some());
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_file_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mkfifo").arg(directory.path().join("gw.capacity.json")).status();
+        assert!(made.unwrap().success());
+        assert_eq!(Remembered::read(directory.path(), "gw", None).prior(["hub"].into_iter(), 1), None);
     }
 
     #[test]

@@ -259,15 +259,16 @@ impl Satpep {
             if self.streams.place(id) != Some(at) {
                 continue;
             }
-            if self.streams.is_up(at) {
-                let stats = self.streams.endpoint.peer_stats(now, id);
-                if batches.update(now, stats.rtt.unwrap_or_default(), stats.sent_packets, stats.lost_packets) {
-                    tracing::warn!(
-                        peer = self.names[at],
-                        "batches of datagrams (GSO) get lost on the way, single ones do not: they are sent one by one from \
-                         now on; check the offloads of the interface (ethtool -k)"
-                    );
-                }
+            let stats = self.streams.endpoint.peer_stats(now, id);
+            let rtt = stats.rtt.unwrap_or_default();
+            if !self.streams.is_up(at) {
+                batches.on_outage(now, rtt);
+            } else if batches.update(now, rtt, stats.sent_packets, stats.lost_packets) {
+                tracing::warn!(
+                    peer = self.names[at],
+                    "batches of datagrams (GSO) get lost on the way, single ones do not: they are sent one by one from \
+                     now on; check the offloads of the interface (ethtool -k)"
+                );
             }
             if !batches.are_sent() {
                 self.datagrams.singly.extend(self.streams.endpoint.peer_address(id));
