@@ -160,7 +160,7 @@ mod tests {
             for lasts in 1..5 {
                 let is_out = |second: u64| second % every < lasts;
                 let loss = |second| if is_out(second) { [1.0; 2] } else { [0.001; 2] };
-                let is_noticed = |second: u64| is_out(second) && second % every > 0;
+                let is_noticed = |second: u64| is_out(second) && !second.is_multiple_of(every);
                 let (when, _) = given_up_over(600, loss, is_noticed);
                 assert_eq!(when, None, "every {every} s for {lasts} s");
             }
