@@ -64,6 +64,16 @@ pub(crate) struct Source {
 }
 
 impl Handle {
+    /// A way to no gateway, and what is asked of it.
+    #[cfg(test)]
+    pub(crate) fn of_no_gateway() -> (Self, mpsc::Receiver<Request>) {
+        let (requests, asked) = mpsc::channel();
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let source = Arc::new(Source { file: None, private_key: PrivateKey::from_random([1; 32]) });
+        (Self { requests, waker, source }, asked)
+    }
+
     /// Has the gateway stop in order.
     pub fn stop(&self) {
         self.send(Request::Stop);

@@ -32,7 +32,6 @@ pub(crate) struct Server {
 pub(crate) fn serve(address: SocketAddr, build: Build, handle: Handle) -> Result<Server, StartError> {
     let doing = || format!("[metrics] listen {address}");
     let listener = std::net::TcpListener::bind(address).map_err(while_doing(doing()))?;
-    listener.set_nonblocking(true).map_err(while_doing(doing()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(while_doing(doing()))?;
     let program = Program { build, started: SystemTime::now() };
     let (stop, stopped) = tokio::sync::oneshot::channel();
@@ -40,13 +39,12 @@ pub(crate) fn serve(address: SocketAddr, build: Build, handle: Handle) -> Result
         .name("metrics".into())
         .spawn(move || {
             let served = runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
                 let app = axum::Router::new().route(
                     "/metrics",
                     get(move |headers: HeaderMap| respond(headers, program.clone(), handle.clone())),
                 );
                 tokio::select! {
-                    result = axum::serve(listener, app).into_future() => result,
+                    result = web::http::serve(listener, None, app) => result,
                     _ = stopped => Ok(()),
                 }
             });
