@@ -70,7 +70,7 @@ async fn respond(headers: HeaderMap, program: Program, handle: Handle) -> Respon
     const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let is_open = accepted.into_iter().any(|value| value.contains(OPEN_METRICS));
-    // The loop answers within a wake; waiting for it here holds up nothing but other scrapes.
+    // The loop answers once it has the firewall's counters; waiting for it here holds up nothing but other scrapes.
     match handle.metrics().map(|(snapshot, measured)| families::encode(&program, &snapshot, &measured)) {
         Some(Ok(text)) if is_open => ([(header::CONTENT_TYPE, OPEN_METRICS_VERSION)], text).into_response(),
         Some(Ok(text)) => ([(header::CONTENT_TYPE, PLAIN)], plain::of_open_metrics(&text)).into_response(),
