@@ -232,11 +232,25 @@ pub fn load(path: &Path) -> Result<Settings, ConfigError> {
 /// taken where the key's file cannot be read for that reason.
 ///
 /// # Errors
-/// Those of [`load`].
+/// Those of [`load`], and if a file is not a regular one: a running gateway must not wait for what a pipe may bring.
 pub fn load_again(path: &Path, key: &PrivateKey) -> Result<Settings, ConfigError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let text = read_regular(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     parse_with(&text, &path.display().to_string(), Some(key)).map(|settings| from_file(settings, path))
+}
+
+/// The text of the regular file `path`; of no other, which could keep the caller waiting.
+fn read_regular(path: &Path) -> std::io::Result<String> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    // To open a pipe waits for its writer, unless it is opened so.
+    let mut file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(std::io::ErrorKind::IsADirectory.into());
+    }
+    if !kind.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    std::io::read_to_string(&mut file)
 }
 
 fn from_file(settings: Settings, path: &Path) -> Settings {
@@ -403,7 +417,7 @@ fn private_key(
         (None, Some(path)) if path.parse::<PrivateKey>().is_ok() => {
             refuse(" is a key: expected a path; private_key takes the key itself");
         }
-        (None, Some(path)) => match std::fs::read_to_string(&path) {
+        (None, Some(path)) => match read_key(Path::new(&path), known.is_some()) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && known.is_some() => {
                 return known.map(|key| (key.clone(), std::path::absolute(path).ok()));
             }
@@ -419,6 +433,11 @@ fn private_key(
         (None, None) => refuse(" is missing: expected a path to a key that `bentpipe keygen` has made"),
     }
     None
+}
+
+/// The text of the key file `path`; a gateway that runs already does not wait for it.
+fn read_key(path: &Path, is_running: bool) -> std::io::Result<String> {
+    if is_running { read_regular(path) } else { std::fs::read_to_string(path) }
 }
 
 /// The group may read it: that of the user as whom the gateway runs.

@@ -10,18 +10,26 @@ use crate::reload::ReloadError;
 use crate::takeover;
 use crate::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, SockAddr, Type};
 use status::Snapshot;
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
-/// A client that does not read for this long is given up.
+/// How long an answer may take: a client that has not read it by then is given up, and so is a gateway that has not answered.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A client that says nothing for this long asks nothing.
 const SILENCE: Duration = Duration::from_millis(200);
+/// How long a question may take as a whole, byte by byte.
+const QUESTION: Duration = Duration::from_secs(1);
+/// What is written at a time: within one call, the kernel may wait for room again and again.
+const CHUNK: usize = 16 << 10;
+/// Clients that are served at a time; others wait to be accepted.
+const CLIENTS: usize = 16;
 /// How long to leave a listener alone that cannot accept, for want of descriptors.
 const RESPITE: Duration = Duration::from_millis(100);
 /// Every question is shorter.
@@ -101,22 +109,29 @@ pub(crate) fn listen(path: &Path, plan: &Plan, takes_over: bool) -> Result<Socke
     Ok(Socket { listener, file })
 }
 
-/// Serves `handle`'s gateway at `socket` on a thread of its own.
+/// Serves `handle`'s gateway at `socket`, on a thread of its own and one for each client.
 pub(crate) fn serve(socket: Socket, handle: Handle) -> Result<Control, StartError> {
     let Socket { listener, file } = socket;
     let doing = while_doing(format!("control socket {}", file.path().display()));
     let control = Control { file, stopped: Arc::new(AtomicBool::new(false)) };
     let stopped = Arc::clone(&control.stopped);
+    let gateway = Arc::new(Asked { handle, change: Mutex::new(()) });
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
+            let (place, places) = mpsc::channel();
+            (0..CLIENTS).for_each(|_| drop(Place(place.clone())));
             for stream in listener.incoming() {
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
-                let answered = stream.inspect_err(|_| std::thread::sleep(RESPITE)).and_then(|s| answer(s, &handle));
-                if let Err(error) = answered {
+                let started = stream.and_then(|stream| {
+                    let _ = places.recv();
+                    serve_client(stream, Arc::clone(&gateway), Place(place.clone()))
+                });
+                if let Err(error) = started {
                     tracing::debug!(%error, "control socket");
+                    std::thread::sleep(RESPITE);
                 }
             }
         })
@@ -124,35 +139,93 @@ pub(crate) fn serve(socket: Socket, handle: Handle) -> Result<Control, StartErro
     Ok(control)
 }
 
-fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let question = match question(&mut stream)? {
-        Ok(question) => question,
-        Err(reason) => return say(&mut stream, serde_json::to_vec(&Answer::refused(reason))),
-    };
-    let mut words = question.split_whitespace();
-    let document = match (words.next(), words.next(), words.next()) {
-        (None | Some("status"), None, None) => {
-            let Some(snapshot) = handle.snapshot() else { return Ok(()) };
-            serde_json::to_vec(&snapshot)
+/// A client's place among [`CLIENTS`]; free again when this is dropped.
+struct Place(mpsc::Sender<()>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Nobody takes it once the socket is no longer served.
+        let _ = self.0.send(());
+    }
+}
+
+/// Answers one client on a thread of its own, which ends with the client.
+fn serve_client(stream: UnixStream, gateway: Arc<Asked>, place: Place) -> std::io::Result<()> {
+    let serve = move || {
+        if let Err(error) = gateway.answer(stream) {
+            tracing::debug!(%error, "control socket");
         }
-        (Some(takeover::QUESTION), None, None) => return takeover::serve(stream, handle),
-        (Some("reload"), None, None) => serde_json::to_vec(&Answer::from(handle.reload())),
-        (Some("survey"), Some(peer), None) => {
-            let outcome = handle.survey(peer.to_owned());
-            serde_json::to_vec(&outcome.map_or_else(Answer::refused, |()| Answer::done(Vec::new())))
-        }
-        (Some("drain"), within, None) => serde_json::to_vec(&drain_answer(handle, within)),
-        _ => serde_json::to_vec(&Answer::refused(UNKNOWN)),
+        drop(place);
     };
-    say(&mut stream, document)
+    std::thread::Builder::new().name("control-client".into()).spawn(serve).map(drop)
+}
+
+/// The gateway that is asked.
+struct Asked {
+    handle: Handle,
+    /// Held by whoever reloads or takes over: of two files, the one that was read last is to count.
+    change: Mutex<()>,
+}
+
+impl Asked {
+    fn answer(&self, mut stream: UnixStream) -> std::io::Result<()> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let question = match question(&mut stream)? {
+            Ok(question) => question,
+            Err(reason) => return say(&mut stream, serde_json::to_vec(&Answer::refused(reason))),
+        };
+        let handle = &self.handle;
+        let mut words = question.split_whitespace();
+        let document = match (words.next(), words.next(), words.next()) {
+            (None | Some("status"), None, None) => {
+                let Some(snapshot) = handle.snapshot() else { return Ok(()) };
+                serde_json::to_vec(&snapshot)
+            }
+            (Some(takeover::QUESTION), None, None) => return self.alone(|| takeover::serve(stream, handle)),
+            (Some("reload"), None, None) => serde_json::to_vec(&Answer::from(self.alone(|| handle.reload()))),
+            (Some("survey"), Some(peer), None) => {
+                let outcome = handle.survey(peer.to_owned());
+                serde_json::to_vec(&outcome.map_or_else(Answer::refused, |()| Answer::done(Vec::new())))
+            }
+            (Some("drain"), within, None) => serde_json::to_vec(&drain_answer(handle, within)),
+            _ => serde_json::to_vec(&Answer::refused(UNKNOWN)),
+        };
+        say(&mut stream, document)
+    }
+
+    /// Does what must not be done by two at a time.
+    fn alone<T>(&self, change: impl FnOnce() -> T) -> T {
+        let _alone = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        change()
+    }
 }
 
 /// Sends `document` as a line.
 fn say(stream: &mut UnixStream, document: serde_json::Result<Vec<u8>>) -> std::io::Result<()> {
     let mut document = document.map_err(std::io::Error::other)?;
     document.push(b'\n');
-    stream.write_all(&document)
+    let deadline = Instant::now() + PATIENCE;
+    let mut rest = &document[..];
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(left_until(deadline)?))?;
+        let next = &rest[..rest.len().min(CHUNK)];
+        match unix::uninterrupted(|| stream.write(next))? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            count => rest = &rest[count..],
+        }
+    }
+    Ok(())
+}
+
+/// The time until `deadline`.
+fn left_until(deadline: Instant) -> std::io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Whether a socket has waited for as long as it may.
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 fn drain_answer(handle: &Handle, within: Option<&str>) -> Answer {
@@ -168,18 +241,22 @@ fn drain_answer(handle: &Handle, within: Option<&str>) -> Answer {
 /// The line that the client sends, without its end; empty if it sends none. Or why it is not to be answered: its beginning may ask for
 /// something else than the whole.
 fn question(stream: &mut UnixStream) -> std::io::Result<Result<String, &'static str>> {
-    stream.set_read_timeout(Some(SILENCE))?;
+    let deadline = Instant::now() + QUESTION;
     let mut line = Vec::new();
     let mut byte = [0];
     loop {
         if line.len() == LONGEST {
             return Ok(Err(UNKNOWN));
         }
-        match unix::uninterrupted(|| stream.read(&mut byte)) {
+        let read = left_until(deadline).and_then(|left| {
+            stream.set_read_timeout(Some(left.min(SILENCE)))?;
+            unix::uninterrupted(|| stream.read(&mut byte))
+        });
+        match read {
             Ok(0) => break,
             Ok(_) if byte == *b"\n" => break,
             Ok(_) => line.push(byte[0]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(error) if is_timeout(&error) => {
                 // What changes nothing may be asked for without an end.
                 if !matches!(line.trim_ascii(), b"" | b"status") {
                     return Ok(Err("the question has no end: a line was expected"));
@@ -192,13 +269,37 @@ fn question(stream: &mut UnixStream) -> std::io::Result<Result<String, &'static 
     Ok(Ok(String::from_utf8_lossy(&line).into_owned()))
 }
 
+/// What the gateway behind the control socket `path` answers within [`PATIENCE`].
 fn ask(path: &Path, question: &str) -> std::io::Result<Vec<u8>> {
-    let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let answered = answered(path, question, Instant::now() + PATIENCE);
+    answered.map_err(|error| if is_timeout(&error) { unanswered() } else { error })
+}
+
+fn answered(path: &Path, question: &str, deadline: Instant) -> std::io::Result<Vec<u8>> {
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // To connect waits, too, if the gateway accepts nobody.
+    socket.set_write_timeout(Some(left_until(deadline)?))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    let mut stream = UnixStream::from(OwnedFd::from(socket));
     stream.write_all(format!("{question}\n").as_bytes())?;
     let mut document = Vec::new();
-    stream.read_to_end(&mut document)?;
-    Ok(document)
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        stream.set_read_timeout(Some(left_until(deadline)?))?;
+        match unix::uninterrupted(|| stream.read(&mut buffer))? {
+            0 => return Ok(document),
+            count => document.extend_from_slice(&buffer[..count]),
+        }
+    }
+}
+
+fn unanswered() -> std::io::Error {
+    let text = format!(
+        "the gateway did not answer within {} s: look at its log and at its process (`ps -o stat,wchan:20,cmd -C bentpipe`), \
+         which may be stopped, starved of processor time or waiting for a file",
+        PATIENCE.as_secs()
+    );
+    std::io::Error::new(ErrorKind::TimedOut, text)
 }
 
 /// Asks the gateway behind the control socket `path` for its state, as the document that it answers.
@@ -245,23 +346,23 @@ pub fn drain(path: &Path, within: Option<units::Duration>) -> std::io::Result<An
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handle::{Request, Source};
-    use mio::{Poll, Token, Waker};
+    use crate::handle::Request;
     use std::net::Shutdown;
-    use std::sync::mpsc;
+
+    /// Answers the client behind `stream` for `handle`'s gateway.
+    fn answer(stream: UnixStream, handle: Handle) -> std::io::Result<()> {
+        Asked { handle, change: Mutex::new(()) }.answer(stream)
+    }
 
     /// What a gateway answers that is told `said`, and what its loop is asked meanwhile. The loop answers nothing else.
     fn answer_to(said: &[u8], hangs_up: bool) -> (serde_json::Value, Vec<String>) {
-        let (requests, asked) = mpsc::channel();
-        let poll = Poll::new().unwrap();
-        let source = Arc::new(Source { file: None, private_key: satpep::PrivateKey::from_random([1; 32]) });
-        let handle = Handle { requests, waker: Arc::new(Waker::new(poll.registry(), Token(0)).unwrap()), source };
+        let (handle, asked) = Handle::of_no_gateway();
         let (mut near, far) = UnixStream::pair().unwrap();
         near.write_all(said).unwrap();
         if hangs_up {
             near.shutdown(Shutdown::Write).unwrap();
         }
-        let serving = std::thread::spawn(move || answer(far, &handle));
+        let serving = std::thread::spawn(move || answer(far, handle));
         let asked = asked.into_iter().map(|request| match request {
             Request::Drain(within) => format!("drain {within:?}"),
             Request::Survey(peer, sender) => {
@@ -313,5 +414,81 @@ mod tests {
         assert_eq!(answer["done"], false);
         assert!(asked.is_empty(), "{asked:?}");
         assert_eq!(answer["refused"][0], "the question has no end: a line was expected");
+    }
+
+    #[test]
+    fn a_question_that_comes_byte_by_byte_is_not_waited_for() {
+        let (handle, _asked) = Handle::of_no_gateway();
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let asked = Instant::now();
+        let serving = std::thread::spawn(move || answer(far, handle));
+        while near.write_all(b"x").is_ok() && asked.elapsed() < Duration::from_secs(4) {
+            std::thread::sleep(SILENCE / 2);
+        }
+        assert!(serving.is_finished(), "it has had {:?}", asked.elapsed());
+        // What was not read of the question may have reset the connection.
+        let _ = serving.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_that_is_read_byte_by_byte_is_given_up() {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let began = Instant::now();
+        let serving = std::thread::spawn(move || say(&mut far, Ok(vec![b' '; 4 << 20])));
+        while !serving.is_finished() && began.elapsed() < PATIENCE * 2 {
+            near.read_exact(&mut [0; 4096]).unwrap();
+            std::thread::sleep(SILENCE / 2);
+        }
+        assert!(serving.is_finished(), "it has had {:?}", began.elapsed());
+        assert!(serving.join().unwrap().is_err());
+    }
+
+    /// A socket in `directory` that is served, for a gateway that does what is asked without an answer.
+    fn served(directory: &Path) -> (Control, mpsc::Receiver<Request>) {
+        let path = directory.join("a.sock");
+        let (listener, file) = unix::listen(&path, None, "control socket").unwrap();
+        let (handle, asked) = Handle::of_no_gateway();
+        (serve(Socket { listener, file }, handle).unwrap(), asked)
+    }
+
+    #[test]
+    fn silent_clients_hold_nobody_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let (control, _asked) = served(directory.path());
+        let path = control.file.path();
+        // Half a question: it is waited for its rest.
+        let silent = || {
+            let mut stream = UnixStream::connect(path).unwrap();
+            stream.write_all(b"drain 2").unwrap();
+            stream
+        };
+        let silent: Vec<UnixStream> = (0..12).map(|_| silent()).collect();
+        let asked = Instant::now();
+        assert!(drain(path, None).unwrap().done);
+        // One after the other they would take 2.4 s.
+        assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
+        drop(silent);
+    }
+
+    #[test]
+    fn more_clients_than_are_served_at_a_time_are_all_answered() {
+        let directory = tempfile::tempdir().unwrap();
+        let (control, _asked) = served(directory.path());
+        let path = control.file.path();
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..100).map(|_| scope.spawn(|| drain(path, None).unwrap().done)).collect();
+            assert!(clients.into_iter().all(|client| client.join().unwrap()));
+        });
+    }
+
+    #[test]
+    fn a_gateway_that_does_not_answer_is_named_as_such_with_what_to_look_at() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let error = status(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let text = error.to_string();
+        assert!(text.starts_with("the gateway did not answer within 5 s: look at"), "{text}");
     }
 }

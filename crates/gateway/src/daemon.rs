@@ -4,6 +4,7 @@
 //! turns, what the transport sends, the next deadline. Each step is bounded, and what is left over makes the next wait a zero
 //! one, so that no busy socket keeps the others waiting.
 
+mod bypassed;
 mod changes;
 mod report;
 mod rest;
@@ -14,7 +15,7 @@ use crate::connection_log::ConnectionLog;
 use crate::control;
 use crate::drain::Drain;
 use crate::error::{StartError, while_doing};
-use crate::handle::{Extent, Handle, Request, Source};
+use crate::handle::{Extent, Handle, Query, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
 use crate::link_state::{LinkState, LinkUpdates};
@@ -31,6 +32,7 @@ use crate::transport::tcp::TcpTransport;
 use crate::transport::{SatelliteTransport, StreamEvent};
 use crate::trouble;
 use crate::watch::{Owner, Watch};
+use bypassed::Bypassed;
 use kernel::interfaces::Changes;
 use kernel::timer::Timer;
 use kernel::{clock, process, routes, transparent};
@@ -41,7 +43,6 @@ use report::Facts;
 use rest::Rest;
 use socket2::Socket;
 use status::{Privileges, Snapshot};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -119,9 +120,8 @@ struct Daemon<T: SatelliteTransport> {
     reloads: u64,
     next_tick: Instant,
     rest: Rest,
-    /// Connections that have gone end to end, by the reason, and when to look again at the earliest.
-    bypassed: BTreeMap<String, u64>,
-    counted: Instant,
+    /// Connections that have gone end to end.
+    bypassed: Bypassed,
     drain: Option<Drain>,
     /// Just begun, beside a process that this one takes over from.
     joining: Option<Joining>,
@@ -291,8 +291,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             reloads: 0,
             next_tick: now,
             rest: Rest::default(),
-            bypassed: BTreeMap::new(),
-            counted: now,
+            bypassed: Bypassed::new(now),
             drain: None,
             joining,
             predecessor,
@@ -435,6 +434,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         if self.relays.connection_log.is_some() {
             self.count_bypassed(now, LOGGED_COUNT_PERIOD);
         }
+        for query in self.bypassed.overdue(now) {
+            self.show(now, query);
+        }
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
             if self.rest.begins() {
@@ -576,10 +578,11 @@ impl<T: SatelliteTransport> Daemon<T> {
                 }
                 Request::News(News::OwnAddresses(own)) => self.relays.engine.set_own_addresses(now, &own),
                 Request::News(News::Bypassed(counts)) => {
-                    self.bypassed = counts.into_iter().collect();
+                    let waiting = self.bypassed.take(counts.into_iter().collect());
                     if let Some(log) = &mut self.relays.connection_log {
-                        log.record_bypassed(SystemTime::now(), &self.bypassed);
+                        log.record_bypassed(SystemTime::now(), self.bypassed.counts());
                     }
+                    waiting.into_iter().for_each(|query| self.show(now, query));
                 }
                 Request::Reload(settings, answer) => {
                     // The asker may have gone.
@@ -596,23 +599,42 @@ impl<T: SatelliteTransport> Daemon<T> {
                     let _ = answer.send(self.relays.survey(now, &name));
                 }
                 Request::Drain(within) => self.begin_drain(now, within),
-                // Whoever asked may have gone.
-                Request::Snapshot(extent, answer) => {
-                    let _ = answer.send(self.snapshot(now, extent));
-                }
-                Request::Metrics(answer) => {
-                    let measured =
-                        Measured { classes: self.relays.engine.class_accounts().to_vec(), delays: self.delays.clone() };
-                    let _ = answer.send((self.snapshot(now, Extent::Whole), measured));
-                }
+                Request::Query(query) => self.show_counted(now, query),
             }
         }
         false
     }
 
+    /// Answers `query`; one for everything once the firewall's counters are current.
+    fn show_counted(&mut self, now: Instant, query: Query) {
+        let query = if matches!(query, Query::Snapshot(Extent::Sample { .. }, _)) {
+            self.count_bypassed(now, SAMPLED_COUNT_PERIOD);
+            Some(query)
+        } else {
+            self.count_bypassed(now, COUNT_PERIOD);
+            self.bypassed.hold(now, query)
+        };
+        if let Some(query) = query {
+            self.show(now, query);
+        }
+    }
+
+    /// Answers `query` at once. Whoever asked may have gone.
+    fn show(&mut self, now: Instant, query: Query) {
+        match query {
+            Query::Snapshot(extent, answer) => {
+                let _ = answer.send(self.snapshot(now, extent));
+            }
+            Query::Metrics(answer) => {
+                let measured =
+                    Measured { classes: self.relays.engine.class_accounts().to_vec(), delays: self.delays.clone() };
+                let _ = answer.send((self.snapshot(now, Extent::Whole), measured));
+            }
+        }
+    }
+
     /// As much of the state at `now` as `extent` says.
-    fn snapshot(&mut self, now: Instant, extent: Extent) -> Snapshot {
-        self.count_bypassed(now, if extent == Extent::Whole { COUNT_PERIOD } else { SAMPLED_COUNT_PERIOD });
+    fn snapshot(&self, now: Instant, extent: Extent) -> Snapshot {
         let facts = Facts {
             name: &self.settings.name,
             public_key: self.public_key.clone(),
@@ -623,17 +645,17 @@ impl<T: SatelliteTransport> Daemon<T> {
             link_state: *self.link_state.borrow(),
             link_updates: self.updates.counts(),
             modem: self.updates.modem(),
-            bypassed: &self.bypassed,
+            bypassed: self.bypassed.counts(),
             privileges: &self.privileges,
         };
         report::snapshot(now, extent, &facts, &self.relays)
     }
 
-    /// Has the counters of the firewall read for the next who asks, if that was `period` ago.
+    /// Has the counters of the firewall read, if that was `period` ago. They come as news.
     fn count_bypassed(&mut self, now: Instant, period: Duration) {
-        let is_due = self.counted + period <= now && !self.listeners.is_empty();
+        let is_due = self.bypassed.is_due(now, period) && !self.listeners.is_empty();
         if let Some(steering) = self.steering.as_ref().filter(|_| is_due) {
-            self.counted = now;
+            self.bypassed.ask(now);
             steering.count();
         }
     }

@@ -16,9 +16,8 @@ use units::Duration;
 
 /// What other threads ask of the loop.
 pub(crate) enum Request {
-    Snapshot(Extent, mpsc::SyncSender<Snapshot>),
-    /// For metrics.
-    Metrics(mpsc::SyncSender<(Snapshot, Measured)>),
+    /// To show its state.
+    Query(Query),
     /// Something about the firewall or the host.
     News(News),
     /// To take other settings over.
@@ -36,6 +35,13 @@ pub(crate) enum Request {
     /// To show that the loop runs.
     Respond(mpsc::SyncSender<()>),
     Stop,
+}
+
+/// Who asks for the gateway's state, and receives it.
+pub(crate) enum Query {
+    Snapshot(Extent, mpsc::SyncSender<Snapshot>),
+    /// For metrics.
+    Metrics(mpsc::SyncSender<(Snapshot, Measured)>),
 }
 
 /// How much of the gateway's state is asked for.
@@ -64,6 +70,16 @@ pub(crate) struct Source {
 }
 
 impl Handle {
+    /// A way to no gateway, and what is asked of it.
+    #[cfg(test)]
+    pub(crate) fn of_no_gateway() -> (Self, mpsc::Receiver<Request>) {
+        let (requests, asked) = mpsc::channel();
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let source = Arc::new(Source { file: None, private_key: PrivateKey::from_random([1; 32]) });
+        (Self { requests, waker, source }, asked)
+    }
+
     /// Has the gateway stop in order.
     pub fn stop(&self) {
         self.send(Request::Stop);
@@ -84,14 +100,14 @@ impl Handle {
     /// As much of the gateway's state as `extent` says; `None` if it has stopped.
     pub(crate) fn report(&self, extent: Extent) -> Option<Snapshot> {
         let (answer, answered) = mpsc::sync_channel(1);
-        self.send(Request::Snapshot(extent, answer));
+        self.send(Request::Query(Query::Snapshot(extent, answer)));
         answered.recv().ok()
     }
 
     /// What metrics show; `None` if the gateway has stopped.
     pub(crate) fn metrics(&self) -> Option<(Snapshot, Measured)> {
         let (answer, answered) = mpsc::sync_channel(1);
-        self.send(Request::Metrics(answer));
+        self.send(Request::Query(Query::Metrics(answer)));
         answered.recv().ok()
     }
 

@@ -19,6 +19,8 @@ pub mod fuzzing;
 mod handle;
 mod hold;
 mod host_sockets;
+#[cfg(test)]
+mod http_limits;
 pub mod link_state;
 mod measured;
 mod metrics;

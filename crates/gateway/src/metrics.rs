@@ -32,7 +32,6 @@ pub(crate) struct Server {
 pub(crate) fn serve(address: SocketAddr, build: Build, handle: Handle) -> Result<Server, StartError> {
     let doing = || format!("[metrics] listen {address}");
     let listener = std::net::TcpListener::bind(address).map_err(while_doing(doing()))?;
-    listener.set_nonblocking(true).map_err(while_doing(doing()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(while_doing(doing()))?;
     let program = Program { build, started: SystemTime::now() };
     let (stop, stopped) = tokio::sync::oneshot::channel();
@@ -40,13 +39,12 @@ pub(crate) fn serve(address: SocketAddr, build: Build, handle: Handle) -> Result
         .name("metrics".into())
         .spawn(move || {
             let served = runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
                 let app = axum::Router::new().route(
                     "/metrics",
                     get(move |headers: HeaderMap| respond(headers, program.clone(), handle.clone())),
                 );
                 tokio::select! {
-                    result = axum::serve(listener, app).into_future() => result,
+                    result = web::http::serve(listener, None, app) => result,
                     _ = stopped => Ok(()),
                 }
             });
@@ -72,7 +70,7 @@ async fn respond(headers: HeaderMap, program: Program, handle: Handle) -> Respon
     const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let is_open = accepted.into_iter().any(|value| value.contains(OPEN_METRICS));
-    // The loop answers within a wake; waiting for it here holds up nothing but other scrapes.
+    // The loop answers once it has the firewall's counters; waiting for it here holds up nothing but other scrapes.
     match handle.metrics().map(|(snapshot, measured)| families::encode(&program, &snapshot, &measured)) {
         Some(Ok(text)) if is_open => ([(header::CONTENT_TYPE, OPEN_METRICS_VERSION)], text).into_response(),
         Some(Ok(text)) => ([(header::CONTENT_TYPE, PLAIN)], plain::of_open_metrics(&text)).into_response(),

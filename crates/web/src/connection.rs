@@ -1,4 +1,4 @@
-//! One connection of a browser: TCP, with TLS if there is a certificate, and an end if nothing is answered for too long.
+//! One connection of an HTTP client: TCP, with TLS if there is a certificate, and an end if nothing is answered for too long.
 
 use crate::tls::Tls;
 use std::future::Future;

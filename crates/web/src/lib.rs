@@ -22,7 +22,8 @@
 //! | `events.rs` | the events |
 //! | `rows.rs` | the tables |
 //! | `board.rs` | what pages receive |
-//! | `access.rs`, `assets.rs`, `server.rs`, `connection.rs`, `tls.rs` | HTTP |
+//! | `http.rs`, `connection.rs`, `tls.rs` | HTTP with bounds, for the page and for other services of the gateway |
+//! | `access.rs`, `assets.rs`, `server.rs` | the page over it |
 //! | `without.rs` | the estimate of what connections would be without gateways |
 //! | `replay.rs` | a finished run as a page in one file |
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
@@ -33,6 +34,7 @@ mod board;
 mod connection;
 mod events;
 mod history;
+pub mod http;
 mod point;
 mod replay;
 mod rows;

@@ -3,8 +3,8 @@
 use crate::access::Access;
 use crate::assets::{ASSETS, HEADERS};
 use crate::board::Board;
-use crate::connection::Connection;
 use crate::history::Span;
+use crate::http;
 use crate::rows::View;
 use crate::source::Source;
 use crate::tls::Tls;
@@ -29,10 +29,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 const PERIOD: Duration = Duration::from_secs(1);
 /// Pages that are kept up to date at a time.
 const PAGES: usize = 32;
-/// Connections at a time; others wait to be accepted.
-const CONNECTIONS: usize = 128;
-/// How long to leave the listener alone if it cannot accept, for want of descriptors.
-const RESPITE: Duration = Duration::from_millis(100);
 
 /// Serves the page until it is dropped.
 #[derive(Debug)]
@@ -50,7 +46,6 @@ impl Server {
     /// # Errors
     /// If a thread cannot be started, or the system refuses the listener.
     pub fn start(listener: TcpListener, access: Access, tls: Option<Tls>, source: impl Source) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (ticks, tick) = watch::channel(());
@@ -64,10 +59,8 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             let served = runtime.block_on(async {
-                let places = Arc::new(Semaphore::new(CONNECTIONS));
-                let listener = Bounded { listener: tokio::net::TcpListener::from_std(listener)?, tls, places };
                 tokio::select! {
-                    result = axum::serve(listener, router(shared)).into_future() => result,
+                    result = http::serve(listener, tls, router(shared)) => result,
                     _ = stopped => Ok(()),
                 }
             });
@@ -194,34 +187,5 @@ impl Page {
                 return Some((Ok(Event::default().data(&*document)), self));
             }
         }
-    }
-}
-
-/// A listener with a bounded number of connections.
-struct Bounded {
-    listener: tokio::net::TcpListener,
-    tls: Option<Tls>,
-    places: Arc<Semaphore>,
-}
-
-impl axum::serve::Listener for Bounded {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            let place = Arc::clone(&self.places).acquire_owned().await;
-            match self.listener.accept().await {
-                Ok((stream, address)) => return (Connection::new(stream, self.tls.as_ref(), place.ok()), address),
-                Err(error) => {
-                    tracing::debug!(%error, "[web] listen");
-                    tokio::time::sleep(RESPITE).await;
-                }
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
     }
 }

@@ -299,6 +299,24 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
+fn a_reload_does_not_wait_for_a_file_that_somebody_may_never_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let key = PrivateKey::from_random([7; 32]);
+    for (file, expected) in [
+        (pipe.clone(), format!("{}: it is not a regular file", pipe.display())),
+        (of_key_file(directory.path(), &pipe), format!("private_key_file = {pipe:?}: it is not a regular file")),
+    ] {
+        let (done, is_done) = std::sync::mpsc::channel();
+        let key = key.clone();
+        std::thread::spawn(move || done.send(refused(load_again(&file, &key))));
+        let faults = is_done.recv_timeout(std::time::Duration::from_secs(5)).expect("it must not wait");
+        assert!(faults[0].contains(&expected), "{faults:?}");
+    }
+}
+
+#[test]
 fn faults_of_all_kinds_are_told_at_once_in_the_order_of_the_file() {
     let text = with("gateway", "private_key_file = \"/nowhere\"")
         .replace("[link]", "secured_externally = true\n[link]\nmin_rate = \"2Mbit/s\"\nmax_rate = \"1Mbit/s\"")

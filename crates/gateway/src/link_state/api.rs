@@ -115,8 +115,6 @@ impl Api {
 
     /// Serves HTTP.
     pub(super) async fn serve_http(&self, listener: TcpListener) -> io::Result<()> {
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
         let (put, show) = (self.clone(), self.clone());
         let routes = get(move || async move { respond(StatusCode::OK, &show.accepted()) })
             .put(move |body: Body| async move {
@@ -124,7 +122,7 @@ impl Api {
                 respond(status, &answer)
             })
             .layer(DefaultBodyLimit::max(MAX_BYTES));
-        axum::serve(listener, Router::new().route("/link", routes)).await
+        web::http::serve(listener, None, Router::new().route("/link", routes)).await
     }
 
     /// Takes one update.
