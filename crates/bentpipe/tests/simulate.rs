@@ -293,6 +293,8 @@ fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
         ("link.sat.los=1e-4", "did you mean loss?"),
         ("link.sat.loss", "KEY=VALUE,VALUE"),
         ("link.sat.loss=1,,2", "empty"),
+        ("link.sat.loss=0.001,1e-3", "are the same simulation"),
+        ("seeds.count=1,2", "are the same simulation"),
     ] {
         let output = simulate(folder.path(), &["test.toml", "--sweep", axis, "--out", "out"]);
         assert_eq!(output.status.code(), Some(2), "{axis}");

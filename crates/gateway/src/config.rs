@@ -301,6 +301,9 @@ impl Choice {
     }
 }
 
+/// Routing tables that every Linux has: default, main and local.
+const SYSTEM_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
+
 fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Settings> {
     let choice = Choice::read(document);
     let gateway: Option<format::Gateway> = document.section("gateway");
@@ -314,6 +317,11 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let name = name.map_or_else(|| "bentpipe".to_owned(), |name| name.0.clone());
     let dlep = dlep::read(document, link.as_ref().and_then(|link| link.interface.as_deref()), &name);
     let intercept: Option<format::Intercept> = document.section("intercept");
+    if intercept.as_ref().and_then(|intercept| intercept.table).is_some_and(|table| SYSTEM_TABLES.contains(&table)) {
+        let problem =
+            " is a table of the system (default, main, local), and the gateway empties its own: choose another number";
+        document.fault(&["intercept", "table"], problem);
+    }
     let peers = peer::read(document, choice);
     let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
     let classes = class::read(document, choice);

@@ -317,7 +317,7 @@ pub struct Intercept {
     /// fwmarks mark+1 to mark+7 are used, on packets and connections.
     #[schemars(range(min = 1, max = 4_294_967_279u32), extend("default" = 0x6270_0000))]
     pub mark: Option<u32>,
-    /// Routing table that delivers intercepted packets locally.
+    /// Routing table that delivers intercepted packets locally; not 253 to 255, which are the system's.
     #[schemars(range(min = 1, max = 252_000_000), extend("default" = 25_200))]
     pub table: Option<u32>,
     /// Priority of the `ip rule`.

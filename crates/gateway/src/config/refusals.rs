@@ -317,6 +317,18 @@ fn a_reload_does_not_wait_for_a_file_that_somebody_may_never_write() {
 }
 
 #[test]
+fn the_systems_routing_tables_are_not_the_gateways() {
+    let text = |table: u32| with("intercept", &format!("table = {table}"));
+    for table in 253..=255 {
+        let found = faults(&text(table));
+        assert!(found[0].contains("intercept.table is a table of the system"), "{table}: {found:?}");
+    }
+    for table in [252, 256] {
+        assert!(parse(&text(table), "x").is_ok(), "{table}");
+    }
+}
+
+#[test]
 fn faults_of_all_kinds_are_told_at_once_in_the_order_of_the_file() {
     let text = with("gateway", "private_key_file = \"/nowhere\"")
         .replace("[link]", "secured_externally = true\n[link]\nmin_rate = \"2Mbit/s\"\nmax_rate = \"1Mbit/s\"")

@@ -120,7 +120,22 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
             return Err(Failure::usage(format!("--sweep: the grid has more than {MAX_RUNS} runs")));
         }
     }
+    refuse_repetition(&planned, grid)?;
     Ok((title, planned))
+}
+
+/// A run stands for one point: where two points were the same scenario, each would count the runs of both.
+fn refuse_repetition(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
+    let mut points = BTreeMap::new();
+    for run in planned {
+        let other = *points.entry(run.name()).or_insert(run.point);
+        if other != run.point {
+            let [one, other] = [other, run.point].map(|point| grid.settings(point).join(" "));
+            let problem = format!("--sweep: `{one}` and `{other}` are the same simulation: leave one out");
+            return Err(Failure::usage(problem));
+        }
+    }
+    Ok(())
 }
 
 /// Makes runs and gives them to `sink` as they end.
