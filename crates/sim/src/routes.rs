@@ -85,6 +85,11 @@ impl Routes {
         self.routing.under_way == UnderWay::Lose && self.directions[direction.index()].times.is_some()
     }
 
+    /// Whether a direction is up now.
+    pub(crate) fn is_up(&self, direction: u32) -> bool {
+        self.directions[direction as usize].is_up
+    }
+
     /// The number of a destination. Its routes are there once they are computed.
     pub(crate) fn destination(&mut self, node: NodeId) -> u32 {
         let known = self.destinations.iter().position(|known| *known == node);

@@ -26,6 +26,9 @@ const PASSES: u32 = 1 << 31;
 /// With [`PASSES`], marks the only entry of a path that is computed anew: the rest is the number of its destination.
 const ROUTED: u32 = 1 << 30;
 
+/// With [`PASSES`], marks a direction that packets take whatever other ways there are, but only while it is up.
+const PINNED: u32 = 1 << 29;
+
 /// Where a path starts in the table of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Path(u32);
@@ -350,8 +353,17 @@ impl Wire {
         self.links[direction.index()].rate(self.now)
     }
 
+    /// Adds the path over this direction alone, whatever other ways there are.
+    pub(crate) fn add_pinned_path(&mut self, direction: DirectionId) -> Path {
+        let path = self.add_path(&[direction]);
+        if self.routes.is_some() {
+            self.paths[path.0 as usize] |= PASSES | PINNED;
+        }
+        path
+    }
+
     /// Adds a path over these links.
-    pub(crate) fn add_path(&mut self, directions: &[DirectionId]) -> Path {
+    fn add_path(&mut self, directions: &[DirectionId]) -> Path {
         let path = Path(self.paths.len() as u32);
         self.paths.extend(directions.iter().map(|direction| direction.index() as u32));
         self.paths.push(END);
@@ -436,11 +448,29 @@ impl Wire {
 
     /// A packet at `node` goes on by a step that is no plain link.
     fn go_on(&mut self, node: NodeId, step: u32, packet: Packet) -> Event {
+        if step & PINNED != 0 {
+            self.put_if_up(step & !(PASSES | PINNED), packet);
+            return Event::Passage;
+        }
         if step & ROUTED == 0 {
             self.pass(step & !PASSES, packet);
             return Event::Passage;
         }
         self.route(node, step & !(PASSES | ROUTED), packet)
+    }
+
+    fn put_if_up(&mut self, direction: u32, packet: Packet) {
+        if self.routes.as_ref().is_none_or(|routes| routes.is_up(direction)) {
+            self.put(direction, self.now, packet);
+        } else {
+            self.refuse(direction, &packet);
+        }
+    }
+
+    /// Drops a packet that was to take a direction which is down.
+    fn refuse(&mut self, direction: u32, packet: &Packet) {
+        self.links[direction as usize].refuse(link::Packet::size(packet));
+        self.drop(packet.parcel);
     }
 
     /// A packet at `node` takes the way that is the shortest now to its destination, whose entry is the one before its hop.
@@ -455,10 +485,7 @@ impl Wire {
                 return self.deliver(&packet);
             }
             Step::Over(direction) => self.put(direction, self.now, packet),
-            Step::Down(direction) => {
-                self.links[direction as usize].refuse(link::Packet::size(&packet));
-                self.drop(packet.parcel);
-            }
+            Step::Down(direction) => self.refuse(direction, &packet),
             Step::Nowhere => {
                 routes.no_route += 1;
                 self.drop(packet.parcel);

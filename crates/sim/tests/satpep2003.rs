@@ -7,7 +7,7 @@ use proptest::test_runner::RngSeed;
 use sim::satpep2003::{Accept, Profile, Satpep2003};
 use sim::{
     Application, FlowConfig, GatewayConfig, Network, Record, Report, Settings, Simulation, Start, Stop, Stopped,
-    Traffic, Transfer, Transport,
+    Traffic, Transfer, Transport, UpTimes,
 };
 use std::sync::Arc;
 use tcp::{NackRule, Tuning};
@@ -28,6 +28,8 @@ struct Scenario {
     seed: u64,
     /// The reverse path is not the satellite but this link.
     terrestrial: Option<(Rate, Duration)>,
+    /// When the satellite link is up, if not always.
+    up: Option<UpTimes>,
     transfer: Transfer,
     /// UDP over the satellite from the start on.
     udp: Option<Rate>,
@@ -45,6 +47,7 @@ impl Scenario {
             rwnd: 500,
             seed: 1,
             terrestrial: None,
+            up: None,
             transfer: Transfer::Upload,
             udp: None,
             receivers: Rate::from_bps(10_000_000),
@@ -108,6 +111,9 @@ impl Scenario {
         let there = LinkConfig { loss: loss.clone(), seed, ..link(self.rate, Duration::from_millis(275)) };
         let back = LinkConfig { loss, seed, stream: 1, ..link(self.rate, Duration::from_millis(275)) };
         let satellite = network.add_link("satellite", ug, dg, there, back).expect("valid");
+        if let Some(up) = &self.up {
+            network.set_up_times(satellite, up).expect("on no carrier");
+        }
         let mut via = [None, None];
         if let Some((rate, delay)) = self.terrestrial {
             network.add_link("terrestrial", ug, dg, link(rate, delay), link(rate, delay)).expect("valid");
@@ -314,6 +320,22 @@ fn acknowledgements_may_return_over_the_ground() {
         assert_eq!((carried("satellite", "downlink gateway"), carried("terrestrial", "uplink gateway")), (0, 0));
         assert!(carried("terrestrial", "downlink gateway") > 600);
         assert!(report.flows[0].end_s < satellite.run().flows[0].end_s, "a shorter round trip");
+    }
+}
+
+#[test]
+fn a_link_that_is_down_carries_nothing_between_gateways() {
+    let ground = (Rate::from_bps(1_000_000), Duration::from_millis(30));
+    for terrestrial in [None, Some(ground)] {
+        let run = |steps: &[(u64, bool)]| {
+            let steps = steps.iter().map(|(second, is_up)| (Duration::from_secs(*second), *is_up)).collect();
+            let up = Some(UpTimes::new(steps, None).expect("valid"));
+            Scenario { terrestrial, up, ..Scenario::new(satpep(), &[MEGABYTE]) }.run()
+        };
+        let never = run(&[(0, false)]);
+        assert_eq!((never.flows[0].bytes, never.flows[0].complete), (0, false), "{terrestrial:?}");
+        let [always, with_outage] = [run(&[(0, true)]), run(&[(0, true), (1, false), (6, true)])];
+        assert!(with_outage.flows[0].end_s > always.flows[0].end_s.map(|end| end + 4.0), "{with_outage:?}");
     }
 }
 

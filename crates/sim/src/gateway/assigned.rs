@@ -168,7 +168,11 @@ impl Ways {
             Ok(site.wire.divide(*last, crate::satpep2003::division(protocol, capacity, rtt)))
         };
         let allocators = [divide(0)?, divide(1)?];
-        let paths = ways.each_ref().map(|way| site.wire.add_path(way));
+        let mut path = |side: usize| match protocol.via[side] {
+            Some(via) => Ok(site.wire.add_pinned_path(via)),
+            None => path_between(config, site, config.nodes[side], config.nodes[1 - side]),
+        };
+        let paths = [path(0)?, path(1)?];
         let satellite = protocol.buffered(product);
         if !satellite.satpep {
             return Err(config.error("`satellite` is no TCP of SaTPEP: set `satpep`, with recovery `nack`"));
@@ -198,7 +202,7 @@ impl Gate {
         let timer = |half| first + END_TIMERS + port(at, side, half);
         let towards_host = Route {
             node,
-            path: host_path(config, site, node, host)?,
+            path: path_between(config, site, node, host)?,
             to: Address { agent: split.flow, port: to },
             timer: timer(host_half),
         };
@@ -359,7 +363,7 @@ impl SatelliteHalf {
     }
 }
 
-fn host_path(config: &GatewayConfig, site: &mut Site<'_>, from: NodeId, to: NodeId) -> Result<Path, GatewayError> {
+fn path_between(config: &GatewayConfig, site: &mut Site<'_>, from: NodeId, to: NodeId) -> Result<Path, GatewayError> {
     site.paths.find(site.wire, site.network, from, to).ok_or_else(|| {
         let [from, to] = [from, to].map(|node| site.network.node_name(node));
         config.error(format!("node `{to}` cannot be reached from node `{from}`: no links lead there"))
