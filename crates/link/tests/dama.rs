@@ -216,6 +216,45 @@ fn terminals_that_want_too_much_share_evenly() {
 }
 
 #[test]
+fn volumes_carry_a_stream_however_often_the_whole_is_stated() {
+    for superframe in [100, 300, 1_000].map(Duration::from_millis) {
+        for avbdc in [10, 100, 300, 500, 1_000, 5_000].map(Duration::from_millis) {
+            let config = CarrierConfig { superframe, ..CarrierConfig::new(kbps(8_000)) };
+            let mut world = World::new(config, vec![TerminalConfig { avbdc, ..vbdc() }]);
+            world.stream(0, kbps(2_000), at_ms(40_000));
+            let samples = world.carrier.take_samples();
+            let steady: Vec<_> = samples.iter().filter(|sample| sample.at > at_ms(10_000)).collect();
+            let rate = |bytes: fn(&Sample) -> u64| {
+                steady.iter().map(|sample| bytes(sample)).sum::<u64>() as f64 * 8.0
+                    / (superframe * steady.len() as u64).as_secs_f64()
+            };
+            let (given, used) = (rate(|sample| sample.allocated.total()), rate(|sample| sample.used.as_u64()));
+            assert!((used / 2e6 - 1.0).abs() < 0.05, "{superframe}, {avbdc}: {used} bit/s");
+            assert!(given < 1.6 * used, "{superframe}, {avbdc}: {given} bit/s for {used}");
+        }
+    }
+}
+
+#[test]
+fn volumes_fill_the_carrier_however_often_the_whole_is_stated() {
+    for superframe in [100, 1_000].map(Duration::from_millis) {
+        for avbdc in [10, 300, 500, 1_000].map(Duration::from_millis) {
+            let config = CarrierConfig { superframe, ..CarrierConfig::new(kbps(4_000)) };
+            let mut world = World::new(config, vec![TerminalConfig { avbdc, ..vbdc() }; 3]);
+            for number in 0..8_000 {
+                (0..3).for_each(|terminal| world.send(terminal, number, 1500));
+            }
+            world.run(at_ms(34_000));
+            let samples = world.carrier.take_samples();
+            let steady: Vec<_> = samples.iter().filter(|sample| sample.at > at_ms(4_000)).collect();
+            let time = superframe * (steady.len() / 3) as u64;
+            let used = steady.iter().map(|sample| sample.used.as_u64()).sum::<u64>() as f64 * 8.0 / time.as_secs_f64();
+            assert!(used > 0.95 * 4e6, "{superframe}, {avbdc}: {used} bit/s");
+        }
+    }
+}
+
+#[test]
 fn a_lost_request_for_volume_starves_until_the_whole_is_stated() {
     let mut starved = 0;
     for seed in 0..16 {

@@ -2,7 +2,7 @@
 
 use super::ncc::Ncc;
 use super::plan::lay_out;
-use super::request::{Request, Requester};
+use super::request::{Request, Requester, Timing};
 use super::{Backlog, Burst, CarrierConfig, Grant, Sample, TerminalConfig, Totals};
 use crate::ConfigError;
 use crate::steps::Timeline;
@@ -132,8 +132,14 @@ impl Carrier {
     }
 
     fn admit(&mut self, member: Member) {
-        let round_trip = member.to_ncc + member.from_ncc;
-        let requester = Requester::new(member.config.clone(), self.config.slot, round_trip, self.ahead, self.start);
+        let timing = Timing {
+            to_ncc: member.to_ncc,
+            round_trip: member.to_ncc + member.from_ncc,
+            latency: self.ahead,
+            superframe: self.config.superframe,
+            start: self.start,
+        };
+        let requester = Requester::new(member.config.clone(), self.config.slot, timing);
         self.terminals.push(Terminal { member, requester, allocated: Rate::ZERO, totals: Totals::default() });
     }
 

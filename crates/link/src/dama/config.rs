@@ -70,7 +70,8 @@ pub struct TerminalConfig {
     /// The most that the NCC notes as asked for by volume; zero asks for none.
     #[serde(default)]
     pub vbdc: Bytes,
-    /// How often the volume is restated as a whole (AVBDC), from 10 ms to 1 h. Only where `vbdc` is not zero.
+    /// How often the volume is restated as a whole (AVBDC), from 10 ms to 1 h, but not before the last whole is answered. Only where
+    /// `vbdc` is not zero.
     #[serde(default = "avbdc")]
     pub avbdc: Duration,
     /// How often it looks at its queue and asks, from 1 ms to 10 s.

@@ -24,15 +24,36 @@ pub struct Backlog {
     pub waiting: Bytes,
 }
 
+/// When what a terminal asks for has an effect.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timing {
+    /// From a request's leaving to its arrival at the NCC.
+    pub(super) to_ncc: Duration,
+    /// From a request's leaving to the arrival of the plan that it may change.
+    pub(super) round_trip: Duration,
+    /// From a request's leaving to the superframe that it may change, if the NCC plans just then.
+    pub(super) latency: Duration,
+    /// The NCC plans once in this time,
+    pub(super) superframe: Duration,
+    /// first at this one.
+    pub(super) start: Instant,
+}
+
+impl Timing {
+    /// When the NCC last planned before it receives what leaves `now`; it receives before it plans.
+    fn last_plan(&self, now: Instant) -> Option<Instant> {
+        let since = (now + self.to_ncc).since(self.start).as_nanos();
+        let plans = since.div_ceil(self.superframe.as_nanos());
+        plans.checked_sub(1).map(|before| self.start + self.superframe * before)
+    }
+}
+
 /// Decides what a terminal asks for.
 #[derive(Debug)]
 pub(super) struct Requester {
     config: TerminalConfig,
     slot: Bytes,
-    /// From a request's leaving to the plan that it may change.
-    round_trip: Duration,
-    /// From a request's leaving to the superframe that it may change.
-    latency: Duration,
+    timing: Timing,
     entered: Bytes,
     /// The requests that have not had an answer yet: when they left, their rate and their volume.
     unanswered: VecDeque<(Instant, Rate, Bytes)>,
@@ -44,19 +65,12 @@ pub(super) struct Requester {
 }
 
 impl Requester {
-    pub(super) fn new(
-        config: TerminalConfig,
-        slot: Bytes,
-        round_trip: Duration,
-        latency: Duration,
-        start: Instant,
-    ) -> Self {
+    pub(super) fn new(config: TerminalConfig, slot: Bytes, timing: Timing) -> Self {
         Self {
-            restate_at: start + config.avbdc,
+            restate_at: timing.start + config.avbdc,
             config,
             slot,
-            round_trip,
-            latency,
+            timing,
             entered: Bytes::ZERO,
             unanswered: VecDeque::new(),
             asked_volume: false,
@@ -90,7 +104,7 @@ impl Requester {
     /// The superframe of the answer to what left before has begun.
     fn forget_answered(&mut self, now: Instant) {
         // The last of them says whether a rate was asked for just before.
-        while self.unanswered.len() > 1 && self.unanswered[0].0 + self.latency < now {
+        while self.unanswered.len() > 1 && self.unanswered[0].0 + self.timing.latency < now {
             self.unanswered.pop_front();
         }
     }
@@ -102,8 +116,9 @@ impl Requester {
             return Rate::ZERO;
         }
         let every = self.config.every;
-        let latest = self.unanswered.iter().rev().take((self.round_trip.as_nanos() / every.as_nanos()) as usize);
-        let pending = latest.filter(|(left, ..)| *left + self.latency >= now).map(|(_, rate, _)| rate.bytes_in(every));
+        let latest = self.unanswered.iter().rev().take((self.timing.round_trip.as_nanos() / every.as_nanos()) as usize);
+        let pending =
+            latest.filter(|(left, ..)| *left + self.timing.latency >= now).map(|(_, rate, _)| rate.bytes_in(every));
         let pending = pending.fold(Bytes::ZERO, |sum, bytes| sum + bytes);
         let standing = waiting - arrived - pending;
         let [coming, standing] = [Rate::from_transfer(arrived, every), Rate::from_transfer(standing, every * 2)];
@@ -120,15 +135,23 @@ impl Requester {
         }
         let rates = Rate::from_bps(self.config.cra.as_bps().saturating_add(rate.as_bps()));
         if now >= self.restate_at && (waiting > Bytes::ZERO || self.asked_volume) {
-            self.restate_at = now + self.config.avbdc;
+            // Until the last whole is answered, how much of it is still to come is not known.
+            self.restate_at = now + self.config.avbdc.max(self.timing.latency + self.timing.superframe);
             self.asked_volume = false;
-            let given = self.unanswered.iter().map(|(_, _, volume)| *volume).fold(Bytes::ZERO, |sum, next| sum + next);
-            let whole = self.in_slots(waiting - given - rates.bytes_in(self.latency));
+            let whole = self.in_slots(waiting - self.planned(now) - rates.bytes_in(self.timing.latency));
             return (Bytes::ZERO, Some(whole));
         }
         let volume = self.in_slots(arrived - rates.bytes_in(self.config.every));
         self.asked_volume |= volume > Bytes::ZERO;
         (volume, None)
+    }
+
+    /// The volume asked for that has no answer yet, but will have been planned when the NCC receives what leaves `now`. What will not
+    /// have been is replaced by a whole.
+    fn planned(&self, now: Instant) -> Bytes {
+        let Some(last_plan) = self.timing.last_plan(now) else { return Bytes::ZERO };
+        let planned = self.unanswered.iter().filter(|(left, ..)| *left + self.timing.to_ncc <= last_plan);
+        planned.fold(Bytes::ZERO, |sum, (.., volume)| sum + *volume)
     }
 
     /// Rounded up to whole slots.
@@ -151,8 +174,9 @@ mod tests {
     const EVERY: Duration = Duration::from_millis(100);
 
     fn requester(config: TerminalConfig) -> Requester {
-        let (round_trip, latency) = (Duration::from_millis(520), Duration::from_millis(620));
-        Requester::new(config, Bytes::new(100), round_trip, latency, Instant::ZERO)
+        let [to_ncc, round_trip, latency, superframe] = [260, 520, 620, 100].map(Duration::from_millis);
+        let timing = Timing { to_ncc, round_trip, latency, superframe, start: Instant::ZERO };
+        Requester::new(config, Bytes::new(100), timing)
     }
 
     fn mbps(rate: f64) -> Rate {
