@@ -202,6 +202,51 @@ fn the_schema_is_printed_and_a_check_runs_nothing() {
     assert_eq!(checked["runs"], 14);
 }
 
+/// A client and a server on either side of two gateways whose satellite link has no rate; but in the variant `told`.
+const NO_RATE: &str = r#"
+version = 1
+nodes = ["client", "near", "far", "server"]
+[[link]]
+name = "satellite"
+between = ["near", "far"]
+delay = "275ms"
+queue = "100packets"
+[[link]]
+name = "left"
+between = ["client", "near"]
+rate = "100Mbit/s"
+queue = "100packets"
+[[link]]
+name = "right"
+between = ["far", "server"]
+rate = "100Mbit/s"
+queue = "100packets"
+[[gateway]]
+name = "pair"
+nodes = ["near", "far"]
+[[flow]]
+name = "file"
+from = "client"
+to = "server"
+bulk = { size = "10kB" }
+[variants]
+told = { "link.satellite.rate" = "6Mbit/s" }
+untold = {}
+"#;
+
+#[test]
+fn a_check_refuses_what_a_run_would_and_nothing_runs_before_all_variants_are_checked() {
+    let folder = folder(NO_RATE);
+    let sweep = ["--sweep", "flow.file.bulk.size=10kB,20kB", "--check"];
+    for args in [&["--check"][..], &["--out", "out"], &sweep] {
+        let output = simulate(folder.path(), &[&["test.toml"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("run untold-1: gateway `pair`"), "{args:?}: {}", stderr(&output));
+    }
+    assert!(!folder.path().join("out").exists());
+    assert!(simulate(folder.path(), &["test.toml", "--check", "--variants", "told"]).status.success());
+}
+
 /// Each run takes a fraction of a millisecond: none of them looks at the interrupt by itself.
 #[test]
 fn a_signal_ends_many_short_runs() {

@@ -12,7 +12,7 @@ mod worker;
 pub use error::Error;
 pub use interrupt::Interrupt;
 pub use jobs::Jobs;
-pub use single::single;
+pub use single::{check, single};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use results::Run;

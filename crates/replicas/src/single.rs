@@ -25,11 +25,9 @@ pub fn single(
     mut goes_on: impl FnMut(f64) -> bool,
 ) -> Result<Option<Run>, Error> {
     let scenario = &replica.scenario;
-    let label = Label { variant: scenario.variant.as_deref().map(Arc::from), seed: replica.seed };
-    let refused = |error: &dyn std::fmt::Display| Error::Scenario(format!("run {}: {error}", label.file_stem()));
-    let simulation = Simulation::of(scenario, replica.seed, *recording != Recording::Nothing);
-    let mut simulation = simulation.map_err(|error| refused(&error))?;
-    prepare(&mut simulation).map_err(|error| refused(&error))?;
+    let label = label(replica);
+    let mut simulation = set_up(replica, *recording != Recording::Nothing)?;
+    prepare(&mut simulation).map_err(|error| refused(&label, &error))?;
     let mut captures = captures(recording, &label, &simulation, scenario)?;
     let mut run = Run {
         label,
@@ -68,6 +66,26 @@ pub fn single(
         file.map_err(|error| Error::failed(format!("{}: {}", path.display(), error.error())))?;
     }
     Ok(Some(run))
+}
+
+/// Sets a run up, and does not make it.
+///
+/// # Errors
+/// If the simulator refuses the scenario.
+pub fn check(replica: &Replica) -> Result<(), Error> {
+    set_up(replica, false).map(drop)
+}
+
+fn set_up(replica: &Replica, recording: bool) -> Result<Simulation, Error> {
+    Simulation::of(&replica.scenario, replica.seed, recording).map_err(|error| refused(&label(replica), &error))
+}
+
+fn label(replica: &Replica) -> Label {
+    Label { variant: replica.scenario.variant.as_deref().map(Arc::from), seed: replica.seed }
+}
+
+fn refused(label: &Label, error: &dyn std::fmt::Display) -> Error {
+    Error::Scenario(format!("run {}: {error}", label.file_stem()))
 }
 
 /// A file for each node whose packets are recorded: one conversation seen from two places looks like retransmissions.

@@ -1,7 +1,7 @@
 //! Networks, flows and pairs of gateways of which no simulation can be made: what is at fault is named, and why.
 
-use link::LinkConfig;
 use link::dama::TerminalConfig;
+use link::{LinkConfig, Opportunities};
 use sim::satpep2003::Satpep2003;
 use sim::{
     Application, DirectionId, FlowConfig, GatewayConfig, Network, NodeId, SatpepSettings, Settings, SetupError,
@@ -158,4 +158,34 @@ fn a_carrier_that_cannot_serve_its_terminals_is_named() {
     let error = world.refusal(Vec::new(), Vec::new());
     assert!(matches!(error, SetupError::Network(_)), "{error:?}");
     assert!(error.to_string().starts_with("carrier `return`: link: `dama.cra`: "), "{error}");
+}
+
+#[test]
+fn a_path_over_which_no_session_comes_up_is_refused_soon_and_by_its_figures() {
+    let slow = LinkConfig::new(Rate::from_bps(100), Duration::from_millis(275));
+    let impatient = SatpepSettings { outage_limit: Some(Duration::from_nanos(1)), ..SatpepSettings::default() };
+    for (satellite, transport, figures) in [
+        (slow, SatpepSettings::default(), ["100bit/s", "550ms"]),
+        (
+            link(),
+            SatpepSettings { rtt: Some(Duration::from_secs(360_000)), ..SatpepSettings::default() },
+            ["6Mbit/s", "360000s"],
+        ),
+        (link(), impatient, ["550ms", "`outage_limit`"]),
+    ] {
+        let world = World::new(satellite);
+        let error = world.pair_refusal([world.near, world.far], Transport::Satpep(transport));
+        assert!(error.starts_with("gateway `pep`: no session comes up at "), "{error}");
+        assert!(figures.iter().all(|figure| error.contains(figure)), "{error}");
+    }
+}
+
+#[test]
+fn a_pair_over_a_recorded_link_is_told_its_mean_rate() {
+    let recorded = Opportunities { millis: vec![2; 10], file: None };
+    let world = World::new(LinkConfig { rate: None, opportunities: Some(recorded), ..link() });
+    let pair = GatewayConfig::new("pep", [world.near, world.far], satpep());
+    let flows = vec![world.flow("file", world.server)];
+    let made = Simulation::with_gateways(world.network.clone(), flows, vec![pair], Settings::default());
+    assert!(made.is_ok(), "{:?}", made.map(|_| ()));
 }

@@ -175,6 +175,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     let variants = scenarios.len();
     let replicas = args.replicas(scenarios)?;
+    // Before any run: what one variant lacks would otherwise end the others' runs.
+    replicas::check(&replicas)?;
     if args.check {
         let runs = replicas.len();
         let checked = serde_json::json!({ "scenario": name(&experiment, file), "variants": variants, "runs": runs });

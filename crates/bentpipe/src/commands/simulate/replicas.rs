@@ -6,6 +6,7 @@ use results::{Comparison, Format, PictureFormat, Run, TABLES, Tables};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The results of runs.
@@ -68,6 +69,21 @@ impl Traces {
         output.wrote(&self.written);
         Ok(())
     }
+}
+
+/// Sets up the first of the runs of each scenario.
+///
+/// # Errors
+/// If the simulator refuses one.
+pub fn check<'a>(replicas: impl IntoIterator<Item = &'a Replica>) -> Result<(), Failure> {
+    let mut last: Option<&Replica> = None;
+    for replica in replicas {
+        if last.is_none_or(|last| !Arc::ptr_eq(&last.scenario, &replica.scenario)) {
+            ::replicas::check(replica)?;
+        }
+        last = Some(replica);
+    }
+    Ok(())
 }
 
 /// Makes all runs on `jobs` threads; `watch` sees each run, with its samples, when it has ended.

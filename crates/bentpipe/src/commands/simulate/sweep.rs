@@ -61,6 +61,7 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
     let grid = Grid { axes: args.sweep.clone() };
     let (title, planned) = plan(args, file, &grid)?;
     if args.check {
+        super::replicas::check(planned.iter().map(|run| &run.replica))?;
         let variants: BTreeSet<_> = planned.iter().map(|run| run.replica.scenario.variant.as_deref()).collect();
         let checked = serde_json::json!({ "scenario": title, "variants": variants.len(), "runs": planned.len() });
         return output.result(&checked, |_| format!("{} is sound: {} runs", file.display(), planned.len()));

@@ -185,7 +185,7 @@ fn connect(
         let [from_name, to_name] = [from, to].map(|node| network.node_name(node));
         let path = network.path(from, to).filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| config.error(format!("no links lead from node `{from_name}` to `{to_name}`")))?;
-        let slowest = path.iter().filter_map(|direction| network.highest_rate(*direction)).min();
+        let slowest = path.iter().filter_map(|direction| mean_rate(network, *direction)).min();
         let rate = transport.rate[side].or(slowest).ok_or_else(|| {
             config.error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its `rate`"))
         })?;
@@ -195,6 +195,7 @@ fn connect(
     if let Some(rtt) = transport.rtt {
         (link_there.delay, link_back.delay) = (rtt / 2, rtt - rtt / 2);
     }
+    let rtt = link_there.delay + link_back.delay;
     Session::connect([there, back], [link_there, link_back], seed, |endpoint| {
         endpoint.pacing_gain = transport.pacing_gain;
         endpoint.receive_memory = transport.receive_memory;
@@ -206,20 +207,26 @@ fn connect(
         endpoint.cross_traffic = transport.cross_traffic;
         endpoint.max_streams = transport.max_streams.unwrap_or(endpoint.max_streams);
     })
-    .ok_or_else(|| config.error("no session comes up over a path of such a rate and delay"))
+    .ok_or_else(|| {
+        let needs = "gateways need about 1kbit/s, and an `outage_limit` of several round trips";
+        config.error(format!("no session comes up at {there} there, {back} back and a round trip of {rtt}: {needs}"))
+    })
 }
 
 /// The slowest link of `path` without losses and queue limits, and with the delay of all of them: what endpoints find before the
 /// run. Its rate is what they are `told` if none limits it.
 fn bottleneck(network: &Network, path: &[DirectionId], told: Rate) -> LinkConfig {
     let config = |direction: &DirectionId| &network.directions()[direction.index()].config;
-    let recorded = |direction: &DirectionId| config(direction).opportunities.as_ref();
-    let rate = |direction: &DirectionId| {
-        recorded(direction).map(Opportunities::mean_rate).or_else(|| network.highest_rate(*direction))
-    };
+    let rate = |direction: &DirectionId| mean_rate(network, *direction);
     let delay = path.iter().fold(Duration::ZERO, |sum, direction| sum + config(direction).delay);
     let slowest = path.iter().filter(|direction| rate(direction).is_some()).min_by_key(|direction| rate(direction));
-    let opportunities = slowest.and_then(recorded).cloned();
+    let opportunities = slowest.and_then(|direction| config(direction).opportunities.clone());
     let rate = if opportunities.is_some() { None } else { slowest.and_then(rate).or(Some(told)) };
     LinkConfig { rate, opportunities, queue: QueueLimit::Unlimited, ..LinkConfig::new(told, delay) }
+}
+
+/// The rate of a link, or what its opportunities come to.
+fn mean_rate(network: &Network, direction: DirectionId) -> Option<Rate> {
+    let recorded = network.directions()[direction.index()].config.opportunities.as_ref();
+    recorded.map(Opportunities::mean_rate).or_else(|| network.highest_rate(direction))
 }
