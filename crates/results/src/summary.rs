@@ -1,5 +1,6 @@
 //! Runs of many seeds in a few figures: means and standard deviations across seeds.
 
+use crate::goodput::Together;
 use crate::run::Run;
 use serde::Serialize;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub struct FlowSummary {
     pub complete: usize,
     /// How many failed.
     pub failed: usize,
-    /// Goodput of all flows of a run together.
+    /// Goodput of all flows of a run together, over the time in which at least one of them ran.
     pub goodput_bps: Option<Statistic>,
     /// From start to end of a flow, the mean of a run.
     pub time_s: Option<Statistic>,
@@ -134,7 +135,7 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         flows: members.first().map_or(0, Vec::len),
         complete: count(|flow| flow.complete),
         failed: count(|flow| flow.failure.is_some()),
-        goodput_bps: per_run(|flows| Some(flows.iter().filter_map(|flow| flow.goodput_bps).sum())),
+        goodput_bps: per_run(|flows| Some(together(flows).goodput_bps())),
         time_s: per_run(|flows| mean(flows.iter().filter_map(|flow| Some(flow.end_s? - flow.start_s?)))),
         jain_index: per_run(|flows| jain(flows.iter().map(|flow| flow.goodput_bps.unwrap_or(0.0)))),
         rtt_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.mean_s))),
@@ -143,6 +144,12 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         retransmissions: per_run(|flows| Some(flows.iter().map(|flow| flow.retransmissions as f64).sum())),
         rtos: per_run(|flows| Some(flows.iter().map(|flow| flow.rtos as f64).sum())),
     }
+}
+
+fn together(flows: &[&sim::FlowReport]) -> Together {
+    let mut together = Together::default();
+    flows.iter().for_each(|flow| together.take(flow.bytes, flow.start_s, flow.end_s));
+    together
 }
 
 fn rtts(flows: &[&sim::FlowReport]) -> impl Iterator<Item = sim::RttReport> {

@@ -285,14 +285,21 @@ fn equal_runs_give_equal_bytes_and_other_seeds_others() {
     assert_ne!(written(&one.0, 0, Format::Csv), written(&other.0, 0, Format::Csv));
 }
 
+/// Of flows that overlap.
+fn goodput_side_by_side(flows: &[sim::FlowReport]) -> f64 {
+    let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
+    let start = flows.iter().filter_map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+    let end = flows.iter().filter_map(|flow| flow.end_s).fold(0.0, f64::max);
+    bytes as f64 * 8.0 / (end - start)
+}
+
 #[test]
 fn summaries_are_means_over_seeds() {
     let runs: Vec<Run> = (1..=4).map(|seed| run(LOSSY, seed).0).collect();
     let [summary] = &Summary::of(&runs)[..] else { panic!("one variant") };
     let file = &summary.flows[0];
     assert_eq!((summary.runs, file.group.as_str(), file.flows, file.complete, file.failed), (4, "file", 2, 8, 0));
-    let sums: Vec<f64> =
-        runs.iter().map(|run| run.report.flows[..2].iter().filter_map(|flow| flow.goodput_bps).sum()).collect();
+    let sums: Vec<f64> = runs.iter().map(|run| goodput_side_by_side(&run.report.flows[..2])).collect();
     let mean = sums.iter().sum::<f64>() / 4.0;
     let goodput = file.goodput_bps.unwrap();
     assert!((goodput.mean - mean).abs() < 1e-6 * mean);

@@ -1,6 +1,6 @@
 //! What the runs of each point of a grid have in common.
 
-use results::{Statistic, Table, Values};
+use results::{Statistic, Table, Together, Values};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct PointSummary {
     pub flows: usize,
     /// How many of them completed.
     pub complete: usize,
-    /// Goodput of all flows of a run together.
+    /// Goodput of all flows of a run together, over the time in which at least one of them ran.
     pub goodput_bps: Option<Interval>,
     /// From start to end of a flow, the mean of a run.
     pub time_s: Option<Interval>,
@@ -55,7 +55,7 @@ impl Interval {
 /// What one run says of a group of flows.
 #[derive(Default)]
 struct RunOf {
-    goodput: f64,
+    together: Together,
     times: Vec<f64>,
     retransmissions: f64,
     flows: usize,
@@ -74,15 +74,16 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
     let (Values::Text(variants), Values::Text(groups)) = (table.column("variant")?, table.column("group")?) else {
         return None;
     };
-    let (Values::Integer(seeds), Values::Integer(again)) = (table.column("seed")?, table.column("retransmissions")?)
-    else {
-        return None;
+    let count = |name| match table.column(name) {
+        Some(Values::Integer(values)) => Some(values),
+        _ => None,
     };
+    let (seeds, again, bytes) = (count("seed")?, count("retransmissions")?, count("bytes")?);
     let number = |name| match table.column(name) {
         Some(Values::Number(values)) => Some(values),
         _ => None,
     };
-    let (goodputs, starts, ends) = (number("goodput_bps")?, number("start_s")?, number("end_s")?);
+    let (starts, ends) = (number("start_s")?, number("end_s")?);
     let Values::Flag(complete) = table.column("complete")? else { return None };
     let mut names: Vec<(Option<Arc<str>>, Arc<str>)> = Vec::new();
     let mut all = Groups::new();
@@ -93,7 +94,7 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
             names.len() - 1
         });
         let run = all.entry((*point, number)).or_default().entry(seeds[row]?).or_default();
-        run.goodput += goodputs[row].unwrap_or(0.0);
+        run.together.take(bytes[row].unwrap_or(0), starts[row], ends[row]);
         run.times.extend(starts[row].zip(ends[row]).map(|(start, end)| end - start));
         run.retransmissions += again[row].unwrap_or(0) as f64;
         run.flows += 1;
@@ -110,7 +111,7 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
             runs: runs.len(),
             flows: runs.values().map(|run| run.flows).sum(),
             complete: runs.values().map(|run| run.complete).sum(),
-            goodput_bps: of(&|run| Some(run.goodput)),
+            goodput_bps: of(&|run| Some(run.together.goodput_bps())),
             time_s: of(&|run| Some(Statistic::of(run.times.iter().copied())?.mean)),
             retransmissions: of(&|run| Some(run.retransmissions)),
         }
