@@ -111,9 +111,8 @@ struct Loader<'a> {
 impl Loader<'_> {
     fn load(&mut self, text: &str, overrides: &[String]) -> Option<Experiment> {
         let mut document = document::parse(text).map_err(|fault| self.found.add([fault])).ok()?;
-        let of = |key| document.get(key).and_then(Node::text).map(str::to_owned);
-        let (name, about) = (of("name"), of("about"));
         let changes = self.overrides(overrides);
+        let [name, about] = ["name", "about"].map(|key| self.described(key, &document, &changes));
         // Apart, since each variant begins with a copy of the rest.
         let variants = document.remove(VARIANTS);
         let mut faults = Vec::new();
@@ -129,6 +128,16 @@ impl Loader<'_> {
             }
         };
         Some(Experiment { name, about, scenarios })
+    }
+
+    /// The text under `key`, which is one of the experiment's and not of its scenarios, as `changes` leave it.
+    fn described(&self, key: &str, document: &Node, changes: &[Change]) -> Option<String> {
+        let mut document = document.clone();
+        for change in changes.iter().filter(|change| change.path()[0] == key) {
+            // Its fault is found with the scenarios'.
+            let _ = change.apply(&mut document, &self.schema);
+        }
+        document.get(key).and_then(Node::text).map(str::to_owned)
     }
 
     fn overrides(&mut self, overrides: &[String]) -> Vec<Change> {

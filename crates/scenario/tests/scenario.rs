@@ -290,6 +290,14 @@ fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
 }
 
 #[test]
+fn overrides_change_what_the_experiment_is_called() {
+    let text = format!("name = \"old\"\n{SMALL}");
+    let experiment = read(&text, &["name=new", "about=Two words."]).unwrap();
+    assert_eq!((experiment.name.as_deref(), experiment.about.as_deref()), (Some("new"), Some("Two words.")));
+    assert_eq!(faults(&text, &["name=3"]), ["--set name=3: name = 3: expected a text"]);
+}
+
+#[test]
 fn faults_of_a_variant_name_it_and_those_of_the_file_do_not() {
     let variants = "[variants.clash]\n\"link.sat.name\" = \"ab\"\n[variants.twice]\n\"link.sat.loss\" = 0\n\
                     link.sat.loss = 0.5\n[variants.sound]\n";
