@@ -91,7 +91,8 @@ pub struct Experiment {
 /// assert!(faults[1].starts_with("moon.toml:7:8: link.laser.rate = \"0bit/s\": it is not above 0bit/s"));
 /// ```
 pub fn load(text: &str, file: &str, overrides: &[String], read: Reader<'_>) -> Result<Experiment, Faults> {
-    let mut loader = Loader { schema: schema::format().schema(), read, found: Found::default(), variants: Vec::new() };
+    let (schema, found) = (schema::format().schema(), Found::default());
+    let mut loader = Loader { schema, read, found, variants: Vec::new(), unused: None };
     let loaded = loader.load(text, overrides);
     match loaded {
         Some(experiment) if loader.found.is_empty() => Ok(experiment),
@@ -106,6 +107,8 @@ struct Loader<'a> {
     found: Found,
     /// The names of the variants.
     variants: Vec<Arc<str>>,
+    /// The settings that change nothing in any scenario so far; `None` before the first.
+    unused: Option<BTreeSet<Fault>>,
 }
 
 impl Loader<'_> {
@@ -124,9 +127,10 @@ impl Loader<'_> {
             }
             _ => {
                 self.found.add(faults);
-                plain.map(|sound| sound.scenario).into_iter().collect()
+                plain.map(|sound| self.take(sound)).into_iter().collect()
             }
         };
+        self.found.add(self.unused.take().into_iter().flatten());
         Some(Experiment { name, about, scenarios })
     }
 
@@ -176,11 +180,21 @@ impl Loader<'_> {
             let mut all = Change::all_of(&self.schema, &variant.node, &mut faults);
             all.extend(changes.iter().cloned());
             let loaded = self.load_one(document.clone(), Some(&variant.key), &all, plain, &mut faults);
-            scenarios.extend(loaded.map(|sound| sound.scenario));
+            scenarios.extend(loaded.map(|sound| self.take(sound)));
             self.variants.push(Arc::clone(&variant.key));
             self.found.add_of_variant(number, faults, plain_faults);
         }
         scenarios
+    }
+
+    /// The scenario of `sound`, whose unused settings are noted.
+    fn take(&mut self, sound: Sound) -> Scenario {
+        let unused: BTreeSet<Fault> = sound.unused.into_iter().collect();
+        self.unused = Some(match self.unused.take() {
+            Some(others) => &others & &unused,
+            None => unused,
+        });
+        sound.scenario
     }
 
     /// Loads `document` with `changes`. Where it is the same as in `sound`, so is what comes of it.

@@ -636,6 +636,29 @@ fn a_flow_over_quic_names_a_control_or_a_table() {
 }
 
 #[test]
+fn settings_of_a_transport_that_no_variant_has_are_refused() {
+    let pair = format!("{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\n");
+    let of_tcp = "gateway.pair.tcp=cubic";
+    accepted(&pair, &["gateway.pair.transport=tcp", of_tcp]);
+    assert_eq!(
+        faults(&pair, &[of_tcp]),
+        [
+            "--set gateway.pair.tcp=cubic: gateway.pair.tcp is for another transport: set gateway.pair.transport to \
+             \"tcp\", or leave it out"
+        ]
+    );
+    let of_satpep = faults(&pair, &["gateway.pair.transport=tcp", "gateway.pair.satpep.repair=false"]);
+    assert!(of_satpep.len() == 1 && of_satpep[0].contains("gateway.pair.satpep is for"), "{of_satpep:#?}");
+    // One variant needs it.
+    let variants = "[variants]\nplain = {}\nsplit = { \"gateway.pair.transport\" = \"tcp\" }\n";
+    let experiment = read(&format!("{pair}{variants}"), &[of_tcp]).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    assert_eq!(experiment.scenarios.len(), 2);
+    let none = variants.replace("\"tcp\"", "\"satpep-2003\"");
+    let refused = faults(&format!("{pair}{none}"), &[of_tcp]);
+    assert!(refused.iter().any(|fault| fault.starts_with("--set gateway.pair.tcp=cubic: ")), "{refused:#?}");
+}
+
+#[test]
 fn faults_of_quic_name_the_key_and_what_is_known() {
     let one = |overrides: &[&str]| {
         let faults = faults(SMALL, overrides);
