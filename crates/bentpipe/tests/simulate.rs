@@ -4,6 +4,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -146,6 +147,29 @@ fn faults_are_listed_with_their_places_and_end_with_2() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(culprit), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_scenario_may_be_a_pipe_and_what_it_names_has_a_limit() {
+    let folder = folder(SCENARIO);
+    let of_stdin = ["/dev/stdin", "--sweep", "link.sat.loss=0.01,0.02", "--check", "--json"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("simulate").args(of_stdin).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(SCENARIO.as_bytes()).unwrap();
+    assert_eq!(json(&child.wait_with_output().unwrap())["runs"], 4);
+
+    let trace = |file: &Path| format!("link.sat.rate_steps={{ file = {file:?} }}");
+    for (args, message) in [
+        (&["/dev/zero"][..], "/dev/zero: it is larger than 16MB"),
+        (&["test.toml", "--check", "--set", &trace(Path::new("/dev/zero"))], "larger than 256MB"),
+    ] {
+        let output = simulate(folder.path(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+    fs::write(folder.path().join("marked.trace"), "\u{feff}1s 1Mbit/s\n2s 2Mbit/s\n").unwrap();
+    json(&simulate(folder.path(), &["test.toml", "--check", "--json", "--set", &trace(Path::new("marked.trace"))]));
 }
 
 #[test]

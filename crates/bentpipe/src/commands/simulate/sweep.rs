@@ -1,6 +1,6 @@
 //! `--sweep`: a scenario with each combination of some settings.
 
-use super::{Args, load, name};
+use super::{Args, ScenarioFile, name};
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
@@ -101,11 +101,12 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
 
 /// Every run of the grid, in the order of its points, and what the scenario is called.
 fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>), Failure> {
+    let source = ScenarioFile::read(file)?;
     let (mut planned, mut title) = (Vec::new(), String::new());
     let points = grid.len().filter(|points| *points <= MAX_RUNS).unwrap_or(usize::MAX);
     for point in 0..points.min(MAX_RUNS + 1) {
         let settings: Vec<String> = args.set.iter().cloned().chain(grid.settings(point)).collect();
-        let mut experiment = load(file, &settings)?;
+        let mut experiment = source.load(&settings)?;
         let scenarios = std::mem::take(&mut experiment.scenarios);
         title = name(&experiment, file);
         // Replicas of a scenario share it.
