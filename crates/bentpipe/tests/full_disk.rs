@@ -26,7 +26,7 @@ fn a_full_stderr_keeps_the_exit_code() {
 
 #[test]
 fn a_full_stdout_is_a_failure_that_says_so() {
-    for arguments in [&["predict", "--rate", "6Mbit/s", "--rtt", "550ms"][..], &["completions", "bash"]] {
+    for arguments in [&["predict", "--rate", "6Mbit/s", "--rtt", "550ms"][..], &["completions", "bash"], &["--help"]] {
         let output = bentpipe(arguments).stdout(full()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         let text = String::from_utf8(output.stderr).unwrap();
@@ -36,8 +36,10 @@ fn a_full_stdout_is_a_failure_that_says_so() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let mut child = bentpipe(&["papers", "--list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{output:?}");
+    for arguments in [&["papers", "--list"][..], &["completions", "bash"], &["--help"]] {
+        let mut child = bentpipe(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{output:?}");
+    }
 }
