@@ -158,6 +158,23 @@ impl Failure {
         Self::Usage(problem.to_string())
     }
 
+    /// A file, which errors call `name`, cannot be written: wrong usage (exit code 2) if its path does not allow it, a failure (exit
+    /// code 1) if the disk is full or broken.
+    pub fn unwritable(name: impl Display, error: &std::io::Error) -> Self {
+        let problem = format!("{name}: {error}");
+        match error.kind() {
+            ErrorKind::NotFound
+            | ErrorKind::AlreadyExists
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::IsADirectory
+            | ErrorKind::NotADirectory
+            | ErrorKind::InvalidFilename
+            | ErrorKind::InvalidInput => Self::Usage(problem),
+            _ => Self::Failed(problem),
+        }
+    }
+
     /// The machine lacks something (exit code 3).
     pub fn missing(problem: impl Display) -> Self {
         Self::Missing(problem.to_string())

@@ -43,3 +43,22 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{output:?}");
     }
 }
+
+#[test]
+fn a_full_disk_is_a_failure_and_a_name_that_cannot_be_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = folder.path().join("full.svg");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let missing = folder.path().join("missing/file.svg");
+    let link = ["--rate", "6Mbit/s", "--rtt", "550ms"];
+    for (command, rest) in
+        [("predict", &["--plot", "loss=1e-6..1e-1", "--out"][..]), ("tune", &["--no-verify", "--script"])]
+    {
+        for (file, expected) in [(&full, 1), (&missing, 2)] {
+            let output = bentpipe(&[&[command], &link[..], rest].concat()).arg(file).output().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(expected), "{command}: {text}");
+            assert!(text.contains(file.to_str().unwrap()), "{command}: {text}");
+        }
+    }
+}

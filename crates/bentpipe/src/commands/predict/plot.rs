@@ -82,7 +82,7 @@ pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
 }
 
 fn write(file: &Path, content: &[u8]) -> Result<(), Failure> {
-    fs::write(file, content).map_err(|error| Failure::usage(format!("--out {}: {error}", file.display())))
+    fs::write(file, content).map_err(|error| Failure::unwritable(format!("--out {}", file.display()), &error))
 }
 
 fn predict(args: &Args, sweep: &Sweep, value: f64) -> Result<Point, Failure> {

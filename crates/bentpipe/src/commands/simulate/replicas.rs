@@ -33,7 +33,7 @@ impl Traces {
     /// In `directory`, which is made if it is not there.
     pub fn create(directory: &Path, format: Format, pictures: PictureFormat) -> Result<Self, Failure> {
         fs::create_dir_all(directory)
-            .map_err(|error| Failure::usage(format!("--out {}: {error}", directory.display())))?;
+            .map_err(|error| Failure::unwritable(format!("--out {}", directory.display()), &error))?;
         let tables = Tables::create(directory, format).map_err(|error| Failure::usage(format!("--out {error}")))?;
         let written = TABLES.map(|table| directory.join(format!("{table}.{}", format.extension()))).to_vec();
         Ok(Self { directory: directory.to_owned(), tables, pictures, comparison: Comparison::default(), written })
