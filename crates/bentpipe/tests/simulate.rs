@@ -324,5 +324,9 @@ fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
         assert_eq!(output.status.code(), Some(2), "{axis}");
         assert!(stderr(&output).contains(message), "{}", stderr(&output));
     }
+    let twice = ["test.toml", "--sweep", "link.sat.loss=0.1,0.2", "--sweep", "link.sat.loss=0.3,0.4", "--out", "out"];
+    let output = simulate(folder.path(), &twice);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--sweep link.sat.loss: given twice"), "{}", stderr(&output));
     assert!(!folder.path().join("out").exists());
 }

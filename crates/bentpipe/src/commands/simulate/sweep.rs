@@ -101,6 +101,7 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
 
 /// Every run of the grid, in the order of its points, and what the scenario is called.
 fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>), Failure> {
+    refuse_repeated_settings(grid)?;
     let source = ScenarioFile::read(file)?;
     let (mut planned, mut title) = (Vec::new(), String::new());
     let points = grid.len().filter(|points| *points <= MAX_RUNS).unwrap_or(usize::MAX);
@@ -123,6 +124,18 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
     }
     refuse_repetition(&planned, grid)?;
     Ok((title, planned))
+}
+
+/// Of two values of one setting, only the last would hold.
+fn refuse_repeated_settings(grid: &Grid) -> Result<(), Failure> {
+    let mut keys = BTreeSet::new();
+    match grid.axes.iter().find(|axis| !keys.insert(&axis.key)) {
+        Some(axis) => Err(Failure::usage(format!(
+            "--sweep {0}: given twice; write all values behind one, as in --sweep {0}=VALUE,VALUE",
+            axis.key
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A run stands for one point: where two points were the same scenario, each would count the runs of both.
