@@ -141,6 +141,7 @@ fn faults_are_listed_with_their_places_and_end_with_2() {
         (&["none.toml"][..], "none.toml"),
         (&["test.toml", "--seeds", "0"], "--seeds"),
         (&["test.toml", "--format", "csv"], "--out"),
+        (&["test.toml", "--jobs", "0"], "expected a whole number of at least 1"),
         (&[], "FILE"),
     ] {
         let output = simulate(folder.path(), args);

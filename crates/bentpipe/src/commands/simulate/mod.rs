@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE,VALUE", conflicts_with_all = ["page", "schema"])]
     sweep: Vec<sweeps::Axis>,
     /// Number of runs side by side [default: one for each processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::jobs::parse)]
     jobs: Option<NonZeroUsize>,
     /// Write tables, traces and packets to files in this directory
     #[arg(long, value_name = "DIR")]
@@ -241,7 +241,7 @@ impl Args {
 
     /// How many runs go on side by side.
     fn jobs(&self) -> usize {
-        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+        crate::jobs::or_processors(self.jobs)
     }
 
     /// Every run, in the order in which results are written.

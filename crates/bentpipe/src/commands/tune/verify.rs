@@ -4,7 +4,6 @@ use crate::output::{Failure, Output};
 use model::tuning::{Control, Direction, Host, Link, Recommendation, Workload, gain_percent};
 use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use serde::Serialize;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use units::Duration;
 
@@ -56,9 +55,8 @@ pub fn run(
         let scenario = Arc::new(scenario);
         replicas.extend((1..=seeds).map(|seed| Replica { scenario: Arc::clone(&scenario), seed }));
     }
-    let jobs = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let pool =
-        Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let jobs = Jobs::new(crate::jobs::or_processors(None));
+    let pool = Pool { jobs, interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
     let mut times = [Vec::new(), Vec::new()];
     let is_before = |run: &results::Run| run.label.variant.as_deref() == Some(BEFORE);
     pool.run("simulating", &replicas, &Recording::Nothing, |run| {
