@@ -174,6 +174,30 @@ fn a_scenario_may_be_a_pipe_and_what_it_names_has_a_limit() {
 }
 
 #[test]
+fn results_of_an_earlier_command_do_not_stay_beside_new_ones() {
+    let folder = folder(SCENARIO);
+    let out = folder.path().join("out");
+    let both = ["test.toml", "--seeds", "2", "--out", "out", "--format", "jsonl", "--pictures", "png"];
+    assert!(simulate(folder.path(), &both).status.success());
+    fs::write(out.join("notes.csv"), "mine").unwrap();
+    fs::write(out.join("traces-of-last-week.svg"), "mine").unwrap();
+    let one = ["test.toml", "--seeds", "9..9", "--variants", "sack", "--out", "out", "--set", "record.packets=[]"];
+    assert!(simulate(folder.path(), &one).status.success());
+    let names: Vec<_> = files(&out).into_keys().collect();
+    let tables = ["capacity.csv", "flows.csv", "links.csv", "queues.csv", "samples.csv"];
+    let pictures = ["distributions.svg", "means.svg", "traces-sack-9.svg"];
+    let mut expected = [&tables[..], &pictures, &["notes.csv", "traces-of-last-week.svg"]].concat();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+
+    let sweep = ["test.toml", "--sweep", "link.sat.loss=0.01,0.02", "--variants", "sack", "--out", "out", "--format"];
+    for format in ["csv", "jsonl"] {
+        assert!(simulate(folder.path(), &[&sweep[..], &[format]].concat()).status.success());
+    }
+    assert!(out.join("sweep.jsonl").exists() && !out.join("sweep.csv").exists());
+}
+
+#[test]
 fn a_runaway_stops_at_its_limit_and_says_which() {
     let folder = folder(SCENARIO);
     let output = simulate(folder.path(), &["test.toml", "--set", "stop.max_events=100", "--json"]);

@@ -1,8 +1,10 @@
 //! `--sweep`: a scenario with each combination of some settings.
 
-use super::{Args, ScenarioFile, name};
+use super::replicas::remove_if_there;
+use super::{Args, FormatArg, ScenarioFile, name};
 use crate::output::{Failure, Output};
 use crate::text::Text;
+use clap::ValueEnum as _;
 use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::chart::{Axis, Chart, Series, Style};
 use results::listing::{Cell, Listing, count, figure, text};
@@ -243,7 +245,11 @@ fn with_settings(grid: &Grid, mut table: Table, points: &[usize]) -> Table {
 /// The table and the picture.
 fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, document: &Document) -> Result<(), Failure> {
     let format = results::Format::from(args.format);
-    let path = out.join(format!("sweep.{}", format.extension()));
+    let file_of = |format: results::Format| out.join(format!("sweep.{}", format.extension()));
+    let picture = out.join("sweep.svg");
+    let of_earlier = FormatArg::value_variants().iter().map(|format| file_of((*format).into()));
+    of_earlier.chain([picture.clone()]).try_for_each(|path| remove_if_there(&path))?;
+    let path = file_of(format);
     let failed = |error| Failure::failed(format!("{}: {error}", path.display()));
     let opened = fs::File::create(&path).map_err(failed)?;
     let mut writer = TableWriter::new(BufWriter::new(opened), format, path.display().to_string());
@@ -251,9 +257,8 @@ fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, docume
     let written = writer.finish().map_err(Failure::failed)?;
     written.into_inner().map_err(|error| failed(error.into_error()))?;
     let Some(chart) = document.chart(grid, args.command(file)) else { return Ok(()) };
-    let path = out.join("sweep.svg");
-    let picture = chart.svg().map_err(Failure::failed)?;
-    fs::write(&path, picture).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    let drawn = chart.svg().map_err(Failure::failed)?;
+    fs::write(&picture, drawn).map_err(|error| Failure::failed(format!("{}: {error}", picture.display())))
 }
 
 impl Document {
