@@ -15,7 +15,7 @@ use ::link::LinkConfig;
 use ::link::dama::CarrierConfig;
 use document::Node;
 use document::item_name;
-use document::{Fault, Name, suggestion};
+use document::{Fault, Name, Origin, suggestion};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -553,12 +553,15 @@ impl<'a> Resolver<'a> {
         Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, transport, follow_allocation })
     }
 
-    /// Notes what is set for transports that the pair does not have.
+    /// Notes what is set for transports that the pair does not have. If an override chooses the transport, the file's settings are
+    /// those of the transport that it replaces.
     fn note_settings_of_other_transports(&mut self, name: &str, node: &Node, chosen: format::gateway::Transport) {
         use format::gateway::Transport::{Satpep, Satpep2003, Tcp};
+        let is_override = |node: &Node| matches!(node.origin, Origin::Override(_));
+        let is_replaced = node.get("transport").is_some_and(is_override);
         for (key, transport) in [("satpep", Satpep), ("satpep-2003", Satpep2003), ("tcp", Tcp)] {
             let set = node.get(key).filter(|set| transport != chosen && !set.is_empty_table());
-            if let Some(set) = set {
+            if let Some(set) = set.filter(|set| !is_replaced || is_override(set)) {
                 let remedy = format!("set gateway.{name}.transport to {key:?}, or leave it out");
                 let text = format!("gateway.{name}.{key} is for another transport: {remedy}");
                 self.unused.push(Fault::new(set.origin.clone(), text));
