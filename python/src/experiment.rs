@@ -1,8 +1,8 @@
 //! A scenario file, read and checked.
 
 use crate::errors::{BentpipeError, scenario_error};
+use kernel::text_file;
 use pyo3::prelude::*;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Experiment {
     #[pyo3(signature = (text, file, overrides, folder=None))]
     fn new(py: Python<'_>, text: &str, file: &str, overrides: Vec<String>, folder: Option<PathBuf>) -> PyResult<Self> {
         let read = |name: &str| match &folder {
-            Some(folder) => fs::read_to_string(folder.join(name)).map_err(|error| error.to_string()),
+            Some(folder) => text_file::read(&folder.join(name), text_file::RECORDED).map_err(|error| error.to_string()),
             None => Err("the scenario is no file: give the folder of the files that it names".to_owned()),
         };
         let loaded = py.detach(|| scenario::load(text, file, &overrides, &read));

@@ -5,6 +5,8 @@ mod commands;
 mod curves;
 mod destination;
 mod help;
+mod jobs;
+mod named_files;
 mod output;
 mod picture;
 mod replay;

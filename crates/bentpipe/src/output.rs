@@ -1,11 +1,11 @@
 //! How every command talks: results on stdout, logs and errors on stderr, one JSON document with `--json`, colour and
 //! progress only on a terminal, and exit codes by the kind of failure.
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ErrorKind as ClapErrorKind};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -104,12 +104,17 @@ impl Output {
         if !written.ends_with('\n') {
             written.push('\n');
         }
-        match std::io::stdout().lock().write_all(written.as_bytes()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Failure::failed(format!("cannot write to stdout: {error}")))
-            }
-            _ => Ok(()),
+        unless_closed(std::io::stdout().lock().write_all(written.as_bytes()))
+    }
+}
+
+/// The failure of a write to stdout, but for a closed pipe: its reader has seen enough.
+fn unless_closed(written: std::io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write to stdout: {error}")))
         }
+        _ => Ok(()),
     }
 }
 
@@ -151,6 +156,23 @@ impl Failure {
     /// Wrong usage or input (exit code 2).
     pub fn usage(problem: impl Display) -> Self {
         Self::Usage(problem.to_string())
+    }
+
+    /// A file, which errors call `name`, cannot be written: wrong usage (exit code 2) if its path does not allow it, a failure (exit
+    /// code 1) if the disk is full or broken.
+    pub fn unwritable(name: impl Display, error: &std::io::Error) -> Self {
+        let problem = format!("{name}: {error}");
+        match error.kind() {
+            ErrorKind::NotFound
+            | ErrorKind::AlreadyExists
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::IsADirectory
+            | ErrorKind::NotADirectory
+            | ErrorKind::InvalidFilename
+            | ErrorKind::InvalidInput => Self::Usage(problem),
+            _ => Self::Failed(problem),
+        }
     }
 
     /// The machine lacks something (exit code 3).
@@ -211,19 +233,23 @@ impl From<replicas::Error> for Failure {
 
 /// Ends a run whose arguments clap did not accept: help and version are printed in full, an error as one line.
 pub fn exit_with_usage(error: &clap::Error) -> ExitCode {
+    // What clap has read is lost with the error.
+    let json = std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json");
+    let output = Output { json };
     if matches!(
         error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        ClapErrorKind::DisplayHelp
+            | ClapErrorKind::DisplayVersion
+            | ClapErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
-        // Nothing useful is left to do if the terminal has gone.
-        let _ = error.print();
-        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        return match unless_closed(error.print()) {
+            // If stderr is what cannot be written, the exit code says it.
+            _ if error.use_stderr() => ExitCode::from(2),
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => output.failure(&failure),
+        };
     }
-    // What clap has read is lost with the error.
-    let is_json =
-        std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json");
-    print_failure(&one_line(error), 2, is_json);
-    ExitCode::from(2)
+    output.failure(&Failure::usage(one_line(error)))
 }
 
 /// clap's message without its usage block, and what it suggests instead.

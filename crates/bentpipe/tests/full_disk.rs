@@ -26,7 +26,7 @@ fn a_full_stderr_keeps_the_exit_code() {
 
 #[test]
 fn a_full_stdout_is_a_failure_that_says_so() {
-    for arguments in [&["predict", "--rate", "6Mbit/s", "--rtt", "550ms"][..], &["completions", "bash"]] {
+    for arguments in [&["predict", "--rate", "6Mbit/s", "--rtt", "550ms"][..], &["completions", "bash"], &["--help"]] {
         let output = bentpipe(arguments).stdout(full()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         let text = String::from_utf8(output.stderr).unwrap();
@@ -36,8 +36,29 @@ fn a_full_stdout_is_a_failure_that_says_so() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let mut child = bentpipe(&["papers", "--list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{output:?}");
+    for arguments in [&["papers", "--list"][..], &["completions", "bash"], &["--help"]] {
+        let mut child = bentpipe(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{output:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_failure_and_a_name_that_cannot_be_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = folder.path().join("full.svg");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let missing = folder.path().join("missing/file.svg");
+    let link = ["--rate", "6Mbit/s", "--rtt", "550ms"];
+    for (command, rest) in
+        [("predict", &["--plot", "loss=1e-6..1e-1", "--out"][..]), ("tune", &["--no-verify", "--script"])]
+    {
+        for (file, expected) in [(&full, 1), (&missing, 2)] {
+            let output = bentpipe(&[&[command], &link[..], rest].concat()).arg(file).output().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(expected), "{command}: {text}");
+            assert!(text.contains(file.to_str().unwrap()), "{command}: {text}");
+        }
+    }
 }

@@ -64,7 +64,7 @@ fn every_command_has_a_manual_page() {
     assert!(title.starts_with(".TH BENTPIPE-CC-LINK 1 ") && title.ends_with(&version), "{title}");
     std::fs::write(folder.path().join("file"), "").unwrap();
     let refused = bentpipe(&["manual", "--out", folder.path().join("file/man1").to_str().unwrap()]);
-    assert!(refused.status.code() == Some(1) && String::from_utf8(refused.stderr).unwrap().contains("file/man1"));
+    assert!(refused.status.code() == Some(2) && String::from_utf8(refused.stderr).unwrap().contains("file/man1"));
 }
 
 /// Debian's packages `mandoc`, `zsh` and `fish`; without one of them its part is skipped.

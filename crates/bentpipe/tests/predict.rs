@@ -69,6 +69,19 @@ fn figures_of_the_models() {
 }
 
 #[test]
+fn what_cannot_be_told_is_no_figure() {
+    let slow = ["--rate", "1bit/s", "--loss", "0.9", "--size", "1MB"];
+    let document = json(&slow);
+    assert!(document["throughput_bps"].is_null() && document["steady"]["throughput_bps"].is_null(), "{document}");
+    assert!(document["time_s"].as_f64().unwrap() > 8e7);
+    assert!(text(&slow).contains("below 1 bit/s: limited by"));
+    let output = predict(&["--rate", "1bit/s", "--size", "1000000GB"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("--size: 1000000GB is not allowed, but what the link delivers within 584 years"), "{error}");
+}
+
+#[test]
 fn outside_its_range_a_model_says_so() {
     let document = json(&["--loss", "0.1", "--size", "10MB"]);
     assert_eq!(document["valid"], false);

@@ -39,6 +39,8 @@ fn documents_are_as_published() {
         ("simulate-check", vec!["simulate", "scenarios/geo-bulk.toml", "--check", "--sweep", "link.sat.loss=0,1e-3"]),
         ("cc-list", vec!["cc", "list"]),
         ("chaos", vec!["chaos", "--transfers", "10"]),
+        ("completions", vec!["completions", "bash"]),
+        ("predict", vec!["predict", "--rate", "1bit/s", "--loss", "0.9"]),
         ("keygen", vec!["keygen"]),
         ("keygen", vec!["keygen", "--out", &key]),
     ];

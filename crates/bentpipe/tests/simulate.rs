@@ -4,6 +4,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -140,12 +141,60 @@ fn faults_are_listed_with_their_places_and_end_with_2() {
         (&["none.toml"][..], "none.toml"),
         (&["test.toml", "--seeds", "0"], "--seeds"),
         (&["test.toml", "--format", "csv"], "--out"),
+        (&["test.toml", "--jobs", "0"], "expected a whole number of at least 1"),
         (&[], "FILE"),
     ] {
         let output = simulate(folder.path(), args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(culprit), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_scenario_may_be_a_pipe_and_what_it_names_has_a_limit() {
+    let folder = folder(SCENARIO);
+    let of_stdin = ["/dev/stdin", "--sweep", "link.sat.loss=0.01,0.02", "--check", "--json"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("simulate").args(of_stdin).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(SCENARIO.as_bytes()).unwrap();
+    assert_eq!(json(&child.wait_with_output().unwrap())["runs"], 4);
+
+    let trace = |file: &Path| format!("link.sat.rate_steps={{ file = {file:?} }}");
+    for (args, message) in [
+        (&["/dev/zero"][..], "/dev/zero: it is larger than 16MB"),
+        (&["test.toml", "--check", "--set", &trace(Path::new("/dev/zero"))], "larger than 256MB"),
+    ] {
+        let output = simulate(folder.path(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+    fs::write(folder.path().join("marked.trace"), "\u{feff}1s 1Mbit/s\n2s 2Mbit/s\n").unwrap();
+    json(&simulate(folder.path(), &["test.toml", "--check", "--json", "--set", &trace(Path::new("marked.trace"))]));
+}
+
+#[test]
+fn results_of_an_earlier_command_do_not_stay_beside_new_ones() {
+    let folder = folder(SCENARIO);
+    let out = folder.path().join("out");
+    let both = ["test.toml", "--seeds", "2", "--out", "out", "--format", "jsonl", "--pictures", "png"];
+    assert!(simulate(folder.path(), &both).status.success());
+    fs::write(out.join("notes.csv"), "mine").unwrap();
+    fs::write(out.join("traces-of-last-week.svg"), "mine").unwrap();
+    let one = ["test.toml", "--seeds", "9..9", "--variants", "sack", "--out", "out", "--set", "record.packets=[]"];
+    assert!(simulate(folder.path(), &one).status.success());
+    let names: Vec<_> = files(&out).into_keys().collect();
+    let tables = ["capacity.csv", "flows.csv", "links.csv", "queues.csv", "samples.csv"];
+    let pictures = ["distributions.svg", "means.svg", "traces-sack-9.svg"];
+    let mut expected = [&tables[..], &pictures, &["notes.csv", "traces-of-last-week.svg"]].concat();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+
+    let sweep = ["test.toml", "--sweep", "link.sat.loss=0.01,0.02", "--variants", "sack", "--out", "out", "--format"];
+    for format in ["csv", "jsonl"] {
+        assert!(simulate(folder.path(), &[&sweep[..], &[format]].concat()).status.success());
+    }
+    assert!(out.join("sweep.jsonl").exists() && !out.join("sweep.csv").exists());
 }
 
 #[test]
@@ -345,5 +394,9 @@ fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
         assert_eq!(output.status.code(), Some(2), "{axis}");
         assert!(stderr(&output).contains(message), "{}", stderr(&output));
     }
+    let twice = ["test.toml", "--sweep", "link.sat.loss=0.1,0.2", "--sweep", "link.sat.loss=0.3,0.4", "--out", "out"];
+    let output = simulate(folder.path(), &twice);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--sweep link.sat.loss: given twice"), "{}", stderr(&output));
     assert!(!folder.path().join("out").exists());
 }

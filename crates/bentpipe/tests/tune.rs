@@ -104,6 +104,16 @@ fn a_gain_that_simulation_does_not_bear_out_is_not_printed() {
 }
 
 #[test]
+fn a_verification_that_fails_names_the_way_past_it() {
+    let lossy = [&GEO[..], &["--loss", "0.4", "--size", "100kB"]].concat();
+    let output = tune(&[&lossy[..], &["--seeds", "1"]].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("is not verified; --no-verify prints it"), "{text}");
+    assert!(tune(&[&lossy[..], &["--no-verify"]].concat()).status.success());
+}
+
+#[test]
 fn simulation_confirms_the_gain_or_the_advice_is_withdrawn() {
     let verify = ["--size", "300kB", "--verify", "--seeds", "2"];
     let document = advice(&verify);

@@ -37,7 +37,7 @@ impl Change {
     /// quotes.
     ///
     /// # Errors
-    /// If there is no `=` or no key.
+    /// If there is no `=`, no key or no value.
     pub fn parse(number: usize, text: &str) -> Result<Self, Fault> {
         let origin = Origin::Override(number);
         let wrong = || Fault::new(origin.clone(), "expected KEY=VALUE, such as link.sat.loss=1e-3");
@@ -47,6 +47,11 @@ impl Change {
             return Err(wrong());
         }
         let value = value.trim();
+        if value.is_empty() {
+            let text =
+                format!("there is no value behind the `=`: expected {}=VALUE; an empty text is \"\"", path.join("."));
+            return Err(Fault::new(origin, text));
+        }
         let mut node = tree::parse(&format!("value = {value}"))
             .ok()
             .and_then(|document| document.get("value").filter(|_| document.entries().len() == 1).cloned())

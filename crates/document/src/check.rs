@@ -3,6 +3,7 @@
 use crate::fault::{Fault, cut, nearest, suggestion};
 use crate::form::Form;
 use crate::format::Schema;
+use crate::origin::Origin;
 use crate::quantity::Name;
 use crate::tree::{Node, Value, item_name};
 
@@ -62,15 +63,31 @@ fn check_alternatives(
     });
     match fitting.len() {
         0 => faults.push(unexpected(schema, node, path, None)),
-        1 => faults.extend(attempts.next().unwrap_or_default()),
+        // A text that is none of a few words may have been meant as one of the other forms.
+        1 if fitting[0].constants().is_empty() => faults.extend(attempts.next().unwrap_or_default()),
         _ => {
             if !attempts.any(|found| found.is_empty()) {
                 let constants: Vec<_> = fitting.iter().flat_map(|form| form.constants()).collect();
-                let near = node.text().map_or(String::new(), |written| near(written, &constants));
-                faults.push(unexpected(schema, node, path, Some(format!("expected {}{near}", schema.expected()))));
+                let hint = node.text().map_or(String::new(), |written| {
+                    form_meant(written, alternatives).unwrap_or_else(|| near(written, &constants))
+                });
+                faults.push(unexpected(schema, node, path, Some(format!("expected {}{hint}", schema.expected()))));
             }
         }
     }
+}
+
+/// How a value of another form is written that has been written as the text `written`: a number, or a table by its key.
+fn form_meant(written: &str, alternatives: &[Schema<'_>]) -> Option<String> {
+    let takes = |number| {
+        let node = Node { origin: Origin::File(0), value: Value::Float(number) };
+        alternatives.iter().any(|form| form.takes(&node))
+    };
+    if written.parse().is_ok_and(|number: f64| number.is_finite() && takes(number)) {
+        return Some(format!("; a number is written without quotes: {written}"));
+    }
+    let is_key = alternatives.iter().any(|form| form.property(written).is_some());
+    is_key.then(|| format!("; {written} is written as {{ {written} = {{ … }} }}"))
 }
 
 fn check_table(

@@ -29,7 +29,7 @@ fn positive_rate(text: &str) -> Result<Rate, String> {
 fn size(text: &str) -> Result<Bytes, String> {
     match Bytes::parse(text) {
         Ok(bytes) if bytes > Bytes::ZERO && bytes <= Bytes::new(1 << 50) => Ok(bytes),
-        Ok(_) => Err("it is not above 0B and at most 1PiB".to_owned()),
+        Ok(_) => Err("it is not above 0B and at most 1048576GiB".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

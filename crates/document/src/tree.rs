@@ -245,7 +245,8 @@ impl Display for Value {
         match self {
             Value::Bool(value) => write!(f, "{value}"),
             Value::Integer(value) => write!(f, "{value}"),
-            Value::Float(value) => write!(f, "{value}"),
+            // With its point, without which it would be an integer.
+            Value::Float(value) => write!(f, "{value:?}"),
             Value::Text(text) => write!(f, "{:?}", cut(text)),
             Value::Other(text) => f.write_str(&cut(text)),
             Value::Array(items) if items.len() > 4 => write!(f, "[…{} items]", items.len()),

@@ -24,6 +24,7 @@ use crate::rules::{Bypass, Hold, Rules};
 use document::Document;
 use document::Form;
 use ipnet::IpNet;
+use kernel::text_file::{self, WRITTEN};
 use relay::link_state::PlausibleRange;
 use relay::routes::Routes;
 use satpep::{Cipher, CrossTrafficPolicy, Mode, PrivateKey, PublicKey};
@@ -224,7 +225,7 @@ pub enum ConfigError {
 /// If the file (or the key file that it names) cannot be read, or with every fault in it.
 pub fn load(path: &Path) -> Result<Settings, ConfigError> {
     let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        text_file::read(path, WRITTEN).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     parse_with(&text, &path.display().to_string(), None).map(|settings| from_file(settings, path))
 }
 
@@ -242,7 +243,7 @@ pub fn load_again(path: &Path, key: &PrivateKey) -> Result<Settings, ConfigError
 fn read_regular(path: &Path) -> std::io::Result<String> {
     use std::os::unix::fs::OpenOptionsExt as _;
     // To open a pipe waits for its writer, unless it is opened so.
-    let mut file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(std::io::ErrorKind::IsADirectory.into());
@@ -250,7 +251,7 @@ fn read_regular(path: &Path) -> std::io::Result<String> {
     if !kind.is_file() {
         return Err(std::io::Error::other("it is not a regular file"));
     }
-    std::io::read_to_string(&mut file)
+    text_file::read_from(file, WRITTEN)
 }
 
 fn from_file(settings: Settings, path: &Path) -> Settings {
@@ -322,7 +323,8 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
             " is a table of the system (default, main, local), and the gateway empties its own: choose another number";
         document.fault(&["intercept", "table"], problem);
     }
-    let peers = peer::read(document, choice);
+    let own = private_key.as_ref().map(|(key, _)| key.public_key());
+    let peers = peer::read(document, choice, own);
     let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
     let classes = class::read(document, choice);
     let bypass = bypass::read(document);
@@ -445,7 +447,7 @@ fn private_key(
 
 /// The text of the key file `path`; a gateway that runs already does not wait for it.
 fn read_key(path: &Path, is_running: bool) -> std::io::Result<String> {
-    if is_running { read_regular(path) } else { std::fs::read_to_string(path) }
+    if is_running { read_regular(path) } else { text_file::read(path, WRITTEN) }
 }
 
 /// The group may read it: that of the user as whom the gateway runs.
@@ -473,9 +475,10 @@ pub fn control_socket(name: &str) -> PathBuf {
 pub(crate) mod tests {
     use super::*;
 
+    /// The private key of a gateway, and the public key of its peer.
     fn keys() -> (String, String) {
-        let key = PrivateKey::from_random([7; 32]);
-        (key.to_base64(), key.public_key().to_string())
+        let [own, peer] = [7, 6].map(|byte| PrivateKey::from_random([byte; 32]));
+        (own.to_base64(), peer.public_key().to_string())
     }
 
     pub(crate) fn minimal() -> String {

@@ -3,6 +3,7 @@
 use crate::config::WebSettings;
 use crate::error::{StartError, while_doing};
 use crate::handle::{Extent, Handle};
+use kernel::text_file;
 use std::io;
 use std::net::TcpListener;
 use web::{Access, Detail, MIN_TOKEN, Server, Tls, Token};
@@ -20,7 +21,7 @@ pub(crate) fn listen(settings: &WebSettings) -> Result<Page, StartError> {
     let access = match &settings.token_file {
         Some(file) => {
             let doing = || format!("[web] token_file {}", file.display());
-            let text = std::fs::read_to_string(file).map_err(while_doing(doing()))?;
+            let text = text_file::read(file, text_file::WRITTEN).map_err(while_doing(doing()))?;
             let too_short =
                 || io::Error::new(io::ErrorKind::InvalidData, format!("shorter than {MIN_TOKEN} characters"));
             Access::Token(Token::new(&text).ok_or_else(too_short).map_err(while_doing(doing()))?)

@@ -128,7 +128,7 @@ impl Journal {
 
     fn read(file: &Path) -> Result<Self, Error> {
         let unusable = |problem: String| Error::Journal { file: file.to_owned(), problem };
-        let text = fs::read_to_string(file).map_err(|error| match error.kind() {
+        let text = kernel::text_file::read(file, kernel::text_file::WRITTEN).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::NotApplied(file.to_owned()),
             _ => unusable(error.to_string()),
         })?;
@@ -268,6 +268,7 @@ mod tests {
             (text("boot", "earlier".into()), "was started since"),
             (text("namespace", "1".into()), "network namespace 1, and this is"),
             (text("surplus", 1.into()), "unknown field `surplus`"),
+            (" ".repeat(16_000_001), "larger than 16MB"),
         ];
         for (text, expected) in cases {
             fs::write(&file, text).unwrap();

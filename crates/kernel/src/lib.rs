@@ -33,6 +33,7 @@ pub mod sysctl;
 pub mod tcp;
 #[doc(hidden)]
 pub mod testing;
+pub mod text_file;
 pub mod timer;
 pub mod transparent;
 

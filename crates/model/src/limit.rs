@@ -9,8 +9,12 @@ pub const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 /// the protocol: `rounds x RTT + size x 8 / (rate x 1448/1500 x (1 - loss))`. Half a round if the client sends, one if it
 /// asks and the server sends. [`Duration::MAX`] where nothing arrives.
 pub fn time(rounds: f64, size: Bytes, rate: Rate, rtt: Duration, loss: Probability) -> Duration {
-    let payload = rate.as_bps() as f64 * PAYLOAD_SHARE * (1.0 - loss.as_f64());
-    let sending = if size == Bytes::ZERO { 0.0 } else { size.bits() as f64 / payload };
+    time_at(rounds, size, rate.as_bps() as f64 * PAYLOAD_SHARE * (1.0 - loss.as_f64()), rtt)
+}
+
+/// The same over a link that carries `payload_bps` bits of payload per second, as packets of any size leave it.
+pub(crate) fn time_at(rounds: f64, size: Bytes, payload_bps: f64, rtt: Duration) -> Duration {
+    let sending = if size == Bytes::ZERO { 0.0 } else { size.bits() as f64 / payload_bps };
     Duration::from_secs_f64(rounds * rtt.as_secs_f64() + sending)
 }
 

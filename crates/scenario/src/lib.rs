@@ -91,7 +91,8 @@ pub struct Experiment {
 /// assert!(faults[1].starts_with("moon.toml:7:8: link.laser.rate = \"0bit/s\": it is not above 0bit/s"));
 /// ```
 pub fn load(text: &str, file: &str, overrides: &[String], read: Reader<'_>) -> Result<Experiment, Faults> {
-    let mut loader = Loader { schema: schema::format().schema(), read, found: Found::default(), variants: Vec::new() };
+    let (schema, found) = (schema::format().schema(), Found::default());
+    let mut loader = Loader { schema, read, found, variants: Vec::new(), unused: None };
     let loaded = loader.load(text, overrides);
     match loaded {
         Some(experiment) if loader.found.is_empty() => Ok(experiment),
@@ -106,14 +107,15 @@ struct Loader<'a> {
     found: Found,
     /// The names of the variants.
     variants: Vec<Arc<str>>,
+    /// The settings that change nothing in any scenario so far; `None` before the first.
+    unused: Option<BTreeSet<Fault>>,
 }
 
 impl Loader<'_> {
     fn load(&mut self, text: &str, overrides: &[String]) -> Option<Experiment> {
         let mut document = document::parse(text).map_err(|fault| self.found.add([fault])).ok()?;
-        let of = |key| document.get(key).and_then(Node::text).map(str::to_owned);
-        let (name, about) = (of("name"), of("about"));
         let changes = self.overrides(overrides);
+        let [name, about] = ["name", "about"].map(|key| self.described(key, &document, &changes));
         // Apart, since each variant begins with a copy of the rest.
         let variants = document.remove(VARIANTS);
         let mut faults = Vec::new();
@@ -125,10 +127,24 @@ impl Loader<'_> {
             }
             _ => {
                 self.found.add(faults);
-                plain.map(|sound| sound.scenario).into_iter().collect()
+                plain.map(|sound| self.take(sound)).into_iter().collect()
             }
         };
+        // A variant with faults may be the one that needs them.
+        if self.found.is_empty() {
+            self.found.add(self.unused.take().into_iter().flatten());
+        }
         Some(Experiment { name, about, scenarios })
+    }
+
+    /// The text under `key`, which is one of the experiment's and not of its scenarios, as `changes` leave it.
+    fn described(&self, key: &str, document: &Node, changes: &[Change]) -> Option<String> {
+        let mut document = document.clone();
+        for change in changes.iter().filter(|change| change.path()[0] == key) {
+            // Its fault is found with the scenarios'.
+            let _ = change.apply(&mut document, &self.schema);
+        }
+        document.get(key).and_then(Node::text).map(str::to_owned)
     }
 
     fn overrides(&mut self, overrides: &[String]) -> Vec<Change> {
@@ -167,11 +183,21 @@ impl Loader<'_> {
             let mut all = Change::all_of(&self.schema, &variant.node, &mut faults);
             all.extend(changes.iter().cloned());
             let loaded = self.load_one(document.clone(), Some(&variant.key), &all, plain, &mut faults);
-            scenarios.extend(loaded.map(|sound| sound.scenario));
+            scenarios.extend(loaded.map(|sound| self.take(sound)));
             self.variants.push(Arc::clone(&variant.key));
             self.found.add_of_variant(number, faults, plain_faults);
         }
         scenarios
+    }
+
+    /// The scenario of `sound`, whose unused settings are noted.
+    fn take(&mut self, sound: Sound) -> Scenario {
+        let unused: BTreeSet<Fault> = sound.unused.into_iter().collect();
+        self.unused = Some(match self.unused.take() {
+            Some(others) => &others & &unused,
+            None => unused,
+        });
+        sound.scenario
     }
 
     /// Loads `document` with `changes`. Where it is the same as in `sound`, so is what comes of it.

@@ -15,7 +15,7 @@ use ::link::LinkConfig;
 use ::link::dama::CarrierConfig;
 use document::Node;
 use document::item_name;
-use document::{Fault, Name, suggestion};
+use document::{Fault, Name, Origin, suggestion};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -47,6 +47,8 @@ pub(crate) struct Sound {
     pub(crate) scenario: Scenario,
     endpoints: Endpoints,
     quic: QuicEndpoints,
+    /// The settings that change nothing in this scenario: faults if they change nothing in any variant either.
+    pub(crate) unused: Vec<Fault>,
 }
 
 /// The endpoints that flows may name.
@@ -63,17 +65,19 @@ pub(crate) fn resolve(
     faults: &mut Vec<Fault>,
 ) -> Option<Sound> {
     let (network, endpoints, quic) = (Arc::default(), Endpoints::default(), QuicEndpoints::default());
-    let mut resolver = Resolver { document: &document, sound, read, faults, network, endpoints, quic, complete: true };
+    let (complete, unused) = (true, Vec::new());
+    let mut resolver =
+        Resolver { document: &document, sound, read, faults, network, endpoints, quic, complete, unused };
     resolver.network();
     resolver.endpoints();
     resolver.quic_endpoints();
     let (flows, groups) = resolver.flows();
     let gateways = resolver.gateways(&groups);
     let (seeds, settings) = (resolver.seeds(), resolver.settings());
-    let Resolver { network, endpoints, quic, .. } = resolver;
+    let Resolver { network, endpoints, quic, unused, .. } = resolver;
     let variant = variant.map(str::to_owned);
     let scenario = Scenario { variant, seeds: seeds?, network, flows, groups, gateways, settings: settings? };
-    Some(Sound { document, scenario, endpoints, quic })
+    Some(Sound { document, scenario, endpoints, quic, unused })
 }
 
 struct Resolver<'a> {
@@ -86,6 +90,8 @@ struct Resolver<'a> {
     quic: QuicEndpoints,
     /// Whether every node and link of the document is in the network.
     complete: bool,
+    /// As [`Sound::unused`].
+    unused: Vec<Fault>,
 }
 
 impl<'a> Resolver<'a> {
@@ -497,6 +503,7 @@ impl<'a> Resolver<'a> {
     /// The pairs; `groups` are the names under which the flows stand in the document.
     fn gateways(&mut self, groups: &[String]) -> Vec<GatewayConfig> {
         if let Some(sound) = self.sound_with(&["nodes", "link", "flow", "tcp", "quic", "gateway"]) {
+            self.unused.clone_from(&sound.unused);
             return sound.scenario.gateways.clone();
         }
         self.named("gateway").into_iter().filter_map(|(name, node)| self.gateway(&name, node, groups)).collect()
@@ -527,7 +534,9 @@ impl<'a> Resolver<'a> {
         let satpep = SatpepSettings { classes, bypass, ..gateway.satpep.resolve() };
         let config = GatewayConfig::new(name, [a, b], Transport::Satpep(satpep));
         let terrestrial = hosts.unwrap_or(config.terrestrial);
-        let transport = match gateway.transport.unwrap_or(format::gateway::Transport::Satpep) {
+        let chosen = gateway.transport.unwrap_or(format::gateway::Transport::Satpep);
+        self.note_settings_of_other_transports(name, node, chosen);
+        let transport = match chosen {
             format::gateway::Transport::Satpep => config.transport,
             format::gateway::Transport::Satpep2003 => Transport::Satpep2003(Box::new(paper)),
             format::gateway::Transport::Tcp => Transport::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
@@ -542,6 +551,22 @@ impl<'a> Resolver<'a> {
             );
         }
         Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, transport, follow_allocation })
+    }
+
+    /// Notes what is set for transports that the pair does not have. If an override chooses the transport, the file's settings are
+    /// those of the transport that it replaces.
+    fn note_settings_of_other_transports(&mut self, name: &str, node: &Node, chosen: format::gateway::Transport) {
+        use format::gateway::Transport::{Satpep, Satpep2003, Tcp};
+        let is_override = |node: &Node| matches!(node.origin, Origin::Override(_));
+        let is_replaced = node.get("transport").is_some_and(is_override);
+        for (key, transport) in [("satpep", Satpep), ("satpep-2003", Satpep2003), ("tcp", Tcp)] {
+            let set = node.get(key).filter(|set| transport != chosen && !set.is_empty_table());
+            if let Some(set) = set.filter(|set| !is_replaced || is_override(set)) {
+                let remedy = format!("set gateway.{name}.transport to {key:?}, or leave it out");
+                let text = format!("gateway.{name}.{key} is for another transport: {remedy}");
+                self.unused.push(Fault::new(set.origin.clone(), text));
+            }
+        }
     }
 
     /// The classes of a pair, whose flows are looked up among the document's.

@@ -267,6 +267,22 @@ fn overrides_replace_single_settings_and_take_quantities_without_quotes() {
 }
 
 #[test]
+fn a_fault_of_an_override_says_how_its_value_is_written() {
+    for (given, says) in [
+        ("link.sat.loss=\"0.1\"", "; a number is written without quotes: 0.1"),
+        ("link.sat.loss=nome", "expected a number from 0 to 1, or \"none\""),
+        ("link.sat.discipline=codel", "; codel is written as { codel = { … } }"),
+        ("version=1.0", "version = 1.0: expected 1"),
+        ("link.sat=", "there is no value behind the `=`: expected link.sat=VALUE; an empty text is \"\""),
+        ("flow.file.bulk.size=\"0B\"", "it is not above 0B and at most 1048576GiB"),
+    ] {
+        let faults = faults(SMALL, &[given]);
+        assert!(faults.len() == 1 && faults[0].contains(says), "{given}: {faults:#?}");
+    }
+    accepted(SMALL, &["link.sat.discipline={ codel = {} }"]);
+}
+
+#[test]
 fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
     let text = SMALL.to_owned()
         + "[variants.lossy]\n\"link.sat.loss\" = { bit_error_rate = 1e-6 }\n\"flow.voice.count\" = 1\n\
@@ -287,6 +303,14 @@ fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
     let faults = faults(&wrong, &[]);
     assert_eq!(faults.len(), 2, "{faults:#?}");
     assert!(faults[0].contains("link.sat.loss.bit_error_rate = 2: expected a number from 0 to 1"), "{faults:#?}");
+}
+
+#[test]
+fn overrides_change_what_the_experiment_is_called() {
+    let text = format!("name = \"old\"\n{SMALL}");
+    let experiment = read(&text, &["name=new", "about=Two words."]).unwrap();
+    assert_eq!((experiment.name.as_deref(), experiment.about.as_deref()), (Some("new"), Some("Two words.")));
+    assert_eq!(faults(&text, &["name=3"]), ["--set name=3: name = 3: expected a text"]);
 }
 
 #[test]
@@ -605,6 +629,29 @@ fn a_pair_has_flows_that_pass_it_by_and_limits() {
         let faults = faults(&pair(wrong), &[]);
         assert!(faults.iter().any(|fault| fault.contains(says)), "{wrong}: {faults:#?}");
     }
+}
+
+#[test]
+fn settings_of_a_transport_that_no_variant_has_are_refused() {
+    let pair = format!("{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\n");
+    let of_tcp = "gateway.pair.tcp=cubic";
+    accepted(&pair, &["gateway.pair.transport=tcp", of_tcp]);
+    assert_eq!(
+        faults(&pair, &[of_tcp]),
+        ["--set gateway.pair.tcp=cubic: gateway.pair.tcp is for another transport: set gateway.pair.transport to \
+             \"tcp\", or leave it out"]
+    );
+    let of_satpep = faults(&pair, &["gateway.pair.transport=tcp", "gateway.pair.satpep.repair=false"]);
+    assert!(of_satpep.len() == 1 && of_satpep[0].contains("gateway.pair.satpep is for"), "{of_satpep:#?}");
+    // What the file says of a transport is no fault of an override that chooses another one.
+    accepted(&format!("{pair}satpep = {{ repair = false }}\n"), &["gateway.pair.transport=tcp"]);
+    // One variant needs it.
+    let variants = "[variants]\nplain = {}\nsplit = { \"gateway.pair.transport\" = \"tcp\" }\n";
+    let experiment = read(&format!("{pair}{variants}"), &[of_tcp]).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    assert_eq!(experiment.scenarios.len(), 2);
+    let none = variants.replace("\"tcp\"", "\"satpep-2003\"");
+    let refused = faults(&format!("{pair}{none}"), &[of_tcp]);
+    assert!(refused.iter().any(|fault| fault.starts_with("--set gateway.pair.tcp=cubic: ")), "{refused:#?}");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! `bentpipe completions`: what a shell needs to complete bentpipe's commands and options.
 
-use crate::output::Failure;
+use crate::output::{Failure, Output};
 use clap_complete::Shell;
-use std::io::Write;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,8 +18,13 @@ pub struct Args {
     shell: Shell,
 }
 
-pub fn run(args: &Args, mut command: clap::Command) -> Result<(), Failure> {
+/// Prints the script.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn run(args: &Args, mut command: clap::Command, output: &Output) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "bentpipe", &mut script);
-    std::io::stdout().write_all(&script).map_err(|error| Failure::failed(format!("standard output: {error}")))
+    let script = String::from_utf8_lossy(&script);
+    output.result(&serde_json::json!({ "shell": args.shell.to_string(), "script": script }), |_| &script)
 }

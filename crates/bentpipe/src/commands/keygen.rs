@@ -58,7 +58,7 @@ fn read_key() -> Result<PrivateKey, Failure> {
 }
 
 fn write_key(path: &Path, key: &str) -> Result<(), Failure> {
-    let fail = |error: std::io::Error| Failure::usage(format!("--out {}: {error}", path.display()));
+    let fail = |error: std::io::Error| Failure::unwritable(format!("--out {}", path.display()), &error);
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
     }

@@ -2,12 +2,12 @@
 
 mod compare;
 
+use crate::named_files;
 use crate::output::{Failure, Output};
 use ::lab::scenario::{MeasuredRun, RealScenario};
 use clap::Args as ClapArgs;
 use results::listing::{Listing, count, figure, text};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use units::Quantity;
@@ -89,11 +89,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     let file = args.file.as_deref().unwrap_or(Path::new(""));
     let name = file.display().to_string();
-    let text = fs::read_to_string(file).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    let folder = file.parent().unwrap_or(Path::new(""));
-    let read = |file: &str| fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
-    let experiment =
-        scenario::load(&text, &name, &args.set, &read).map_err(|faults| Failure::usage(faults.0.join("\n")))?;
+    let text = named_files::read(file)?;
+    let experiment = scenario::load(&text, &name, &args.set, &named_files::beside(file)).map_err(Failure::usage)?;
     let mut scenarios = experiment.scenarios;
     for wanted in args.variants.iter().flatten() {
         if !scenarios.iter().any(|scenario| scenario.variant.as_ref() == Some(wanted)) {

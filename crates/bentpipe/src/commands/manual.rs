@@ -28,7 +28,7 @@ struct Written {
 }
 
 pub fn run(args: &Args, command: clap::Command, output: &Output) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::failed(format!("--out {}: {error}", args.out.display()));
+    let failed = |error: std::io::Error| Failure::unwritable(format!("--out {}", args.out.display()), &error);
     std::fs::create_dir_all(&args.out).map_err(failed)?;
     let mut command = command.disable_help_subcommand(true);
     command.build();

@@ -86,7 +86,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Bench(args) => bench::run(args, output),
         Command::Chaos(args) => chaos::run(args, output),
         Command::Load(args) => load::run(args),
-        Command::Completions(args) => completions::run(args, crate::command_line()),
+        Command::Completions(args) => completions::run(args, crate::command_line(), output),
         Command::Manual(args) => manual::run(args, crate::command_line(), output),
     }
 }

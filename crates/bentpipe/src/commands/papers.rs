@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: Option<u64>,
     /// Number of runs side by side [default: one for each processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::jobs::parse)]
     jobs: Option<NonZeroUsize>,
     /// Write the report to files in this directory
     #[arg(long, value_name = "DIR")]
@@ -81,7 +81,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     // Threads come later: a process with several cannot move to a namespace of its own.
     let interrupt = Interrupt::on_signals()?;
     let lab = if args.lab { Some(Lab::enter(interrupt.clone())?) } else { None };
-    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let jobs = crate::jobs::or_processors(args.jobs);
     let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
     let reports = ::papers::run_all(&wanted, &options)?;

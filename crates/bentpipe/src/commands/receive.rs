@@ -187,5 +187,5 @@ fn csv(samples: &[Sample]) -> String {
 }
 
 fn file_failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("{}: {error}", path.display()))
+    Failure::unwritable(path.display(), error)
 }

@@ -5,11 +5,11 @@ use super::{Choice, Peer, format};
 use document::{Document, item_name};
 use ipnet::IpNet;
 use relay::routes::Routes;
-use satpep::Mode;
+use satpep::{Mode, PublicKey};
 use std::net::SocketAddr;
 
-/// The peers whose sections have no faults.
-pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Peer> {
+/// The peers whose sections have no faults; `own` is this gateway's key.
+pub(super) fn read(document: &mut Document<'_>, choice: Choice, own: Option<PublicKey>) -> Vec<Peer> {
     let mut peers: Vec<Peer> = Vec::new();
     for (at, section) in document.items("peer").into_iter().enumerate() {
         let name = item_name(&section, at);
@@ -17,6 +17,9 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Peer> {
         choice.refuse_others(document, &path, &["weight", "cap"]);
         let Some(written) = document.typed_node::<format::Peer>(&section, &path) else { continue };
         check(document, &path, &written, choice);
+        if let Some(key) = &written.public_key {
+            check_key(document, name.as_str(), key.0, own);
+        }
         let same_key = |peer: &Peer| written.public_key.as_ref().is_some_and(|key| peer.public_key == Some(key.0));
         if peers.iter().any(|peer| peer.name == written.name.0 || same_key(peer)) {
             document.fault_at(section.origin, &path, ": another peer has the same name or public_key");
@@ -57,6 +60,17 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
     {
         let problem = " is missing: expected, with mode = \"clear\" and no address, a list of prefixes such as [\"192.0.2.2/32\"]";
         document.fault(&[peer_key, name, "accept_from"], problem);
+    }
+}
+
+/// Reports a key with which no session can come up.
+fn check_key(document: &mut Document<'_>, peer: &str, key: PublicKey, own: Option<PublicKey>) {
+    const EXPECTED: &str = "expected the peer's, as `bentpipe keygen --public` prints it there";
+    let of_nobody = PublicKey::from_bytes([0; 32]);
+    if own == Some(key) {
+        document.fault(&["peer", peer, "public_key"], &format!(" is this gateway's own key: {EXPECTED}"));
+    } else if key == of_nobody {
+        document.fault(&["peer", peer, "public_key"], &format!(" is zero: {EXPECTED}"));
     }
 }
 

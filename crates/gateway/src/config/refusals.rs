@@ -2,7 +2,7 @@
 
 use super::tests::{faults, minimal};
 use super::{ConfigError, Settings, load, load_again, parse};
-use satpep::PrivateKey;
+use satpep::{PrivateKey, PublicKey};
 use std::path::Path;
 use units::Bytes;
 
@@ -286,6 +286,17 @@ fn a_running_gateway_keeps_its_key_only_where_it_may_not_read_the_file() {
 }
 
 #[test]
+fn a_peer_with_the_gateway_s_own_key_or_with_none_is_refused() {
+    let own = PrivateKey::from_random([7; 32]).public_key();
+    for (key, what) in [(own, "this gateway's own key"), (PublicKey::from_bytes([0; 32]), "zero")] {
+        let text = minimal() + &format!("[[peer]]\nname = \"other\"\nroutes = []\npublic_key = \"{key}\"\n");
+        let found = faults(&text);
+        let expected = format!("gateway.toml:12:14: peer.other.public_key is {what}: expected the peer's");
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let absent = directory.path().join("absent.toml");
@@ -293,6 +304,7 @@ fn a_file_that_cannot_be_read_is_named() {
     assert!(refused(load(&absent))[0].starts_with(&expected));
     assert!(refused(load_again(&absent, &PrivateKey::from_random([7; 32])))[0].starts_with(&expected));
     assert!(refused(load(directory.path()))[0].contains("directory"));
+    assert!(refused(load(Path::new("/dev/zero")))[0].ends_with("the limit for such a file"));
     let binary = directory.path().join("binary.toml");
     std::fs::write(&binary, b"[gateway]\nname = \"\xff\"\n").unwrap();
     assert!(refused(load(&binary))[0].starts_with(&binary.display().to_string()));

@@ -105,13 +105,13 @@ pub enum Limit {
 pub struct Prediction {
     /// From connect to the receiver's last byte.
     pub time: Estimate<Duration>,
-    /// Data over that time.
+    /// Data over that time; 0 if it is below 1 bit/s.
     pub throughput: Rate,
     /// What answers for most of the time.
     pub binding: Limit,
     /// The time by what answers for it, in seconds; zero parts are left out.
     pub parts: Vec<(Limit, f64)>,
-    /// The rate of a transfer without end, and what limits that.
+    /// The rate of a transfer without end (0 if it is below 1 bit/s), and what limits that.
     pub steady: (Rate, Limit),
 }
 
@@ -222,6 +222,7 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
     let time_s: f64 = parts.iter().map(|part| part.1).sum();
     let longest = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let time = Duration::from_secs_f64(time_s);
+    Invalid::unless(time < Duration::MAX, "size", transfer.size, "what the link delivers within 584 years")?;
     Ok(Prediction {
         throughput: Rate::from_transfer(transfer.size, time),
         time: Estimate { value: time, doubt: doubt::of(link, transfer, data) },

@@ -2,7 +2,7 @@
 
 use super::{Link, Transfer, channel, check, lossy_path, predict};
 use crate::cardwell::{self, Handshake};
-use crate::estimate::{Estimate, Invalid};
+use crate::estimate::{Estimate, Invalid, rate_of};
 use crate::kruse::{End, Reading, Start};
 use crate::pftk::Counted;
 use crate::{cross_layer, cubic, limit, mathis, pftk, satpep, window};
@@ -44,6 +44,19 @@ impl Row {
         let throughput = Some(Rate::from_transfer(size, found.value));
         Self { throughput, time: Some(found.value), doubt: found.doubt, ..Self::new(model) }
     }
+
+    /// The row without figures that its types cannot hold: a time of 584 years stands for any longer one, and 0 bit/s for any
+    /// rate below 1 bit/s.
+    fn told(mut self) -> Self {
+        if self.time == Some(Duration::MAX) {
+            (self.time, self.throughput) = (None, None);
+            self.doubt = Some("the transfer takes more than 584 years".to_owned());
+        } else if self.throughput == Some(Rate::ZERO) {
+            self.throughput = None;
+            self.doubt.get_or_insert_with(|| "the throughput is below 1bit/s".to_owned());
+        }
+        self
+    }
 }
 
 /// Every model on its own, for the transfer that [`predict`] predicts, shared by `flows` where a model knows flows.
@@ -56,7 +69,7 @@ pub fn table(link: &Link, transfer: &Transfer, flows: u32) -> Result<Vec<Row>, I
     let prediction = predict(link, transfer)?.shared_by(flows);
     let path = lossy_path(link, transfer);
     let line = payload_rate(link, transfer);
-    let least = limit::time(transfer.direction.rounds(), transfer.size, link.rate, link.rtt, link.loss);
+    let least = limit::time_at(transfer.direction.rounds(), transfer.size, payload_bps(link, transfer), link.rtt);
     let mut rows = vec![
         Row::time("prediction", transfer.size, prediction.time),
         Row::time("physical limit", transfer.size, Estimate::sound(least)),
@@ -78,13 +91,18 @@ pub fn table(link: &Link, transfer: &Transfer, flows: u32) -> Result<Vec<Row>, I
         }
     }
     rows.extend(assigned(link, transfer, flows));
-    Ok(rows)
+    Ok(rows.into_iter().map(Row::told).collect())
 }
 
-/// Payload that the line carries.
-fn payload_rate(link: &Link, transfer: &Transfer) -> Rate {
+/// Bits of payload per second that the line carries, in packets of the transfer's sizes.
+fn payload_bps(link: &Link, transfer: &Transfer) -> f64 {
     let share = transfer.mss.as_u64() as f64 / (transfer.mss + transfer.header).as_u64() as f64;
-    link.rate.mul_f64(share * (1.0 - link.loss.as_f64()))
+    link.rate.as_bps() as f64 * share * (1.0 - link.loss.as_f64())
+}
+
+/// [`payload_bps`] as a rate.
+fn payload_rate(link: &Link, transfer: &Transfer) -> Rate {
+    rate_of(payload_bps(link, transfer))
 }
 
 /// The models that know windows, slow start and nothing of losses.

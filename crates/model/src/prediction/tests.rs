@@ -123,6 +123,29 @@ fn the_table_has_every_model_and_a_reason_for_each_that_does_not_hold() {
     assert!(table(&link(), &transfer(1), 0).is_err());
 }
 
+/// Half of each packet is headers.
+#[test]
+fn the_physical_limit_counts_the_headers_of_the_transfers_packets() {
+    let small = Transfer { mss: Bytes::new(500), header: Bytes::new(500), ..transfer(3_000_000) };
+    let rows = table(&link(), &small, 1).unwrap();
+    let limit = rows.iter().find(|row| row.model == "physical limit").unwrap();
+    // 48 Mbit of packets at 6 Mbit/s, and half a round trip.
+    assert_eq!(limit.time, Some(Duration::from_millis(8_275)));
+}
+
+#[test]
+fn what_is_too_long_or_too_slow_to_be_told_has_no_figure() {
+    let slow = Link { rate: Rate::from_bps(1), ..lossy(0.9) };
+    let endless = predict(&slow, &transfer(1 << 50)).unwrap_err();
+    assert_eq!((endless.parameter, endless.allowed), ("size", "what the link delivers within 584 years"));
+    let rows = table(&slow, &transfer(10_000_000), 1).unwrap();
+    let row = |name| rows.iter().find(|row| row.model == name).unwrap();
+    assert_eq!((row("line rate").throughput, row("physical limit").throughput), (None, None));
+    assert!(row("line rate").doubt.as_deref().unwrap().contains("below 1bit/s"));
+    assert!(row("physical limit").time.is_some_and(|time| time > Duration::from_secs(800_000_000)));
+    assert!(rows.iter().all(|row| row.time != Some(Duration::MAX) && row.throughput != Some(Rate::ZERO)));
+}
+
 /// Means of 200 runs of `bentpipe simulate` (profile rfc) at 6 Mbit/s, 550 ms, a queue of one product; seconds. Those with losses and
 /// a window are of eight.
 #[test]

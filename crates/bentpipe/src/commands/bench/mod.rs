@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(0..=10_000))]
     seeds: u16,
     /// capacity: number of simulations side by side [default: one for each processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::jobs::parse)]
     jobs: Option<NonZeroUsize>,
     /// limit: simulate only, without measurements
     #[arg(long)]
@@ -219,7 +219,7 @@ impl Args {
         }
         let names: Vec<_> = capacity::names().collect();
         self.check_only(names.iter().map(String::as_str))?;
-        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        let jobs = crate::jobs::or_processors(self.jobs);
         let interrupt = Interrupt::default();
         let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
         let runs = capacity::Runs { seeds: self.seeds, without, real: self.real };

@@ -1,18 +1,15 @@
 //! The file with the link to start from.
 
+use crate::named_files;
 use crate::output::Failure;
 use emulator::{PathModel, SharedCarrier, Terminal};
 use scenario::link_file::{self, LinkFile, UpLink};
-use std::fs;
 use std::path::Path;
 
 /// Reads the links up and down, and the traces that they name (relative to the file).
 pub(super) fn read(path: &Path) -> Result<LinkFile, Failure> {
-    let text =
-        fs::read_to_string(path).map_err(|error| Failure::usage(format!("--link {}: {error}", path.display())))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let read = |name: &str| fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
-    link_file::load(&text, &path.display().to_string(), &read)
+    let text = named_files::read(path)?;
+    link_file::load(&text, &path.display().to_string(), &named_files::beside(path))
         .map_err(|faults| Failure::usage(faults.0.join("\nbentpipe: ")))
 }
 

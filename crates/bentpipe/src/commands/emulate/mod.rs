@@ -124,28 +124,31 @@ impl Args {
         };
         let (delay_up, delay_down) = (links.up.links_mut().next().map(|link| link.delay), links.down.delay);
         let rtt = up.delay.or(delay_up).unwrap_or_default() + down.delay.unwrap_or(delay_down);
-        links.up.links_mut().for_each(|link| *link = self.link_with(link.clone(), &up, rtt));
-        links.down = self.link_with(links.down, &down, rtt);
+        for link in links.up.links_mut() {
+            *link = self.link_with(link.clone(), &up, rtt)?;
+        }
+        links.down = self.link_with(links.down, &down, rtt)?;
         if let (UpLink::Carrier { carrier, .. }, Some(seed)) = (&mut links.up, self.seed) {
             carrier.seed = seed;
         }
         Ok(links)
     }
 
-    fn link_with(&self, base: LinkConfig, overrides: &Overrides, rtt: Duration) -> LinkConfig {
+    fn link_with(&self, base: LinkConfig, overrides: &Overrides, rtt: Duration) -> Result<LinkConfig, Failure> {
         let rate = overrides.rate.map_or(base.rate, |limit| limit.0);
-        let product = |products| {
-            rate.map_or(QueueLimit::Unlimited, |rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products)))
-        };
+        let product = |products| rate.map(|rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products)));
         let queue = match overrides.queue {
             Some(QueueSize::Limit(limit)) => limit,
-            Some(QueueSize::BandwidthDelayProducts(products)) => product(products),
+            Some(QueueSize::BandwidthDelayProducts(products)) => product(products).ok_or_else(|| {
+                let problem = "a link of unlimited rate has no bandwidth-delay product";
+                Failure::usage(format!("--queue {products}BDP: {problem}; give a size such as 320KiB or 100packets"))
+            })?,
             None if self.link_file.is_some() => base.queue,
-            None => product(1.0),
+            None => product(1.0).unwrap_or(QueueLimit::Unlimited),
         };
         let extra_delay = self.link.reorder_delay;
         let reorder = overrides.reorder.map(|probability| Reorder { probability, extra_delay });
-        LinkConfig {
+        Ok(LinkConfig {
             rate,
             queue,
             delay: overrides.delay.unwrap_or(base.delay),
@@ -155,7 +158,7 @@ impl Args {
             duplicate: overrides.duplicate.unwrap_or(base.duplicate),
             seed: self.seed.unwrap_or(base.seed),
             ..base
-        }
+        })
     }
 }
 
@@ -359,6 +362,8 @@ mod tests {
         assert_eq!(links("--rate unlimited").0.queue, QueueLimit::Unlimited);
         assert_eq!(links("--queue 64packets --queue-up 9kB").0.queue, QueueLimit::Bytes(Bytes::new(9_000)));
         assert_eq!(links("--queue 64packets --queue-up 9kB").1.queue, QueueLimit::Packets(64));
+        let refused = parse("--rate-down unlimited --queue 1BDP").unwrap().links().expect_err("no product").to_string();
+        assert!(refused.contains("--queue 1BDP: a link of unlimited rate has no"), "{refused}");
     }
 
     #[test]
@@ -437,6 +442,7 @@ mod tests {
     fn wrong_values_name_the_option_and_what_is_allowed() {
         for (options, culprit, allowed) in [
             ("--rate 6", "--rate", "6Mbit/s"),
+            ("--rate 2Tbit/s", "--rate", "at most 1Tbit/s"),
             ("--queue 5", "--queue", "100packets"),
             ("--queue 0BDP", "--queue", "above 0BDP"),
             ("--loss 2", "--loss", "0 to 1"),

@@ -2,9 +2,10 @@
 
 use crate::output::Failure;
 use clap::{Args as ClapArgs, ValueEnum};
+use document::RateLimit;
 use link::{Codel, Discipline, DualPi2, FqCodel, FqPie, GilbertElliott, LossModel, Pie, QueueLimit};
 use std::str::FromStr;
-use units::{Bytes, Duration, Probability, Rate};
+use units::{Bytes, Duration, Probability};
 
 /// Changes to the preset; each holds for both directions unless there is one for the direction.
 #[derive(ClapArgs)]
@@ -87,17 +88,6 @@ pub(super) struct LinkArgs {
     duplicate_up: Option<Probability>,
     #[arg(long, hide_short_help = true, value_name = "P")]
     duplicate_down: Option<Probability>,
-}
-
-/// A rate, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RateLimit(pub(super) Option<Rate>);
-
-impl FromStr for RateLimit {
-    type Err = units::QuantityError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "unlimited" { Ok(Self(None)) } else { Rate::parse(text).map(|rate| Self(Some(rate))) }
-    }
 }
 
 /// How the size of a queue is given.

@@ -178,7 +178,7 @@ impl Args {
             (self.receive_buffer == Some(Bytes::ZERO), "--receive-buffer must be above 0B"),
             (self.mss > Bytes::new(65_495), "--mss must not be above 65495B"),
             (self.header > Bytes::new(1000), "--header must not be above 1kB"),
-            (self.size > Bytes::new(1 << 50), "--size must not be above 1PiB"),
+            (self.size > Bytes::new(1 << 50), "--size must not be above 1048576GiB"),
             (self.initial_window > 1_000_000, "--initial-window must not be above 1000000"),
             (self.rto.is_some_and(|rto| rto < self.rtt), "--rto must not be below --rtt"),
         ] {

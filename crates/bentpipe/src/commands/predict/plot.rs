@@ -13,12 +13,12 @@ use results::listing::{Listing, count, figure, text};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
-use units::{Quantity, significant};
+use units::{Quantity, Rate, significant};
 
 /// One value of the parameter.
 struct Point {
     value: f64,
-    throughput_bps: u64,
+    throughput: Rate,
     time_s: f64,
     binding: Limit,
     doubt: Option<String>,
@@ -36,7 +36,7 @@ struct Document {
 #[derive(Serialize)]
 struct PointDocument {
     value: f64,
-    throughput_bps: u64,
+    throughput_bps: Option<u64>,
     time_s: f64,
     binding: String,
     valid: bool,
@@ -82,7 +82,7 @@ pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
 }
 
 fn write(file: &Path, content: &[u8]) -> Result<(), Failure> {
-    fs::write(file, content).map_err(|error| Failure::usage(format!("--out {}: {error}", file.display())))
+    fs::write(file, content).map_err(|error| Failure::unwritable(format!("--out {}", file.display()), &error))
 }
 
 fn predict(args: &Args, sweep: &Sweep, value: f64) -> Result<Point, Failure> {
@@ -90,7 +90,7 @@ fn predict(args: &Args, sweep: &Sweep, value: f64) -> Result<Point, Failure> {
     let prediction = prediction::predict(&link, &transfer)?.shared_by(args.flows);
     Ok(Point {
         value,
-        throughput_bps: prediction.throughput.as_bps(),
+        throughput: prediction.throughput,
         time_s: prediction.time.value.as_secs_f64(),
         binding: prediction.binding,
         doubt: prediction.time.doubt,
@@ -131,7 +131,7 @@ impl Point {
     fn document(&self) -> PointDocument {
         PointDocument {
             value: self.value,
-            throughput_bps: self.throughput_bps,
+            throughput_bps: report::told(self.throughput),
             time_s: self.time_s,
             binding: self.binding.to_string(),
             valid: self.doubt.is_none(),
@@ -140,7 +140,7 @@ impl Point {
 
     fn shown(&self, shown: Shown) -> f64 {
         match shown {
-            Shown::Throughput => self.throughput_bps as f64 / 1e6,
+            Shown::Throughput => self.throughput.as_bps() as f64 / 1e6,
             Shown::Time => self.time_s,
         }
     }
@@ -248,7 +248,7 @@ fn bindings(sweep: &Sweep, points: &[Point]) -> Listing {
             listing.add([
                 short(end / sweep.parameter.unit).into(),
                 point.time_s.into(),
-                (point.throughput_bps as f64).into(),
+                report::told(point.throughput).map(|bps| bps as f64).into(),
                 limit.to_string().into(),
                 report::holds(point.doubt.as_deref()).into(),
             ]);

@@ -9,7 +9,7 @@ use units::{Quantity, Rate};
 /// A prediction as JSON. Names end in their units.
 #[derive(Debug, Serialize)]
 pub struct Document {
-    throughput_bps: u64,
+    throughput_bps: Option<u64>,
     time_s: f64,
     binding: String,
     model: &'static str,
@@ -32,7 +32,7 @@ struct Part {
 /// A transfer without end.
 #[derive(Debug, Serialize)]
 struct Steady {
-    throughput_bps: u64,
+    throughput_bps: Option<u64>,
     binding: String,
 }
 
@@ -60,14 +60,14 @@ impl Document {
         };
         let parts = prediction.parts.iter().map(|(limit, time_s)| Part { limit: limit.to_string(), time_s: *time_s });
         Self {
-            throughput_bps: prediction.throughput.as_bps(),
+            throughput_bps: told(prediction.throughput),
             time_s: prediction.time.value.as_secs_f64(),
             binding: prediction.binding.to_string(),
             model: prediction.binding.model(transfer.control),
             valid: prediction.time.is_valid(),
             doubt: prediction.time.doubt.clone(),
             parts: parts.collect(),
-            steady: Steady { throughput_bps: prediction.steady.0.as_bps(), binding: prediction.steady.1.to_string() },
+            steady: Steady { throughput_bps: told(prediction.steady.0), binding: prediction.steady.1.to_string() },
             models: rows.iter().skip(1).map(of).collect(),
             title: title(link, transfer),
         }
@@ -76,7 +76,7 @@ impl Document {
     /// For people.
     pub fn text(&self, columns: Option<usize>) -> Text {
         let mut text = Text::new(columns);
-        let (time, rate) = (|seconds| Quantity::Time.text(seconds), |bps: u64| Quantity::Rate.text(bps as f64));
+        let (time, rate) = (|seconds| Quantity::Time.text(seconds), rate_text);
         text.lines(&self.title).blank();
         text.lines(format!(
             "{}, {}: limited by {} ({})",
@@ -114,6 +114,15 @@ impl Document {
         }
         listing
     }
+}
+
+/// A rate in bits per second; `None` if it is below 1 bit/s, which [`Rate`] does not hold.
+pub fn told(rate: Rate) -> Option<u64> {
+    Some(rate.as_bps()).filter(|bps| *bps > 0)
+}
+
+fn rate_text(bps: Option<u64>) -> String {
+    bps.map_or_else(|| "below 1 bit/s".to_owned(), |bps| Quantity::Rate.text(bps as f64))
 }
 
 /// Whether a model holds, and if not why.

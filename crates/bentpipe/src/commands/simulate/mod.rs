@@ -6,6 +6,7 @@ mod report;
 mod sweep;
 
 use crate::destination::PictureArg;
+use crate::named_files;
 use crate::output::{Failure, Output};
 use ::replicas::Replica;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -14,7 +15,6 @@ use replicas::{Outcome, Traces};
 use report::Document;
 use scenario::{Experiment, Scenario};
 use std::collections::BTreeSet;
-use std::fs;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE,VALUE", conflicts_with_all = ["page", "schema"])]
     sweep: Vec<sweeps::Axis>,
     /// Number of runs side by side [default: one for each processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::jobs::parse)]
     jobs: Option<NonZeroUsize>,
     /// Write tables, traces and packets to files in this directory
     #[arg(long, value_name = "DIR")]
@@ -166,7 +166,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if !args.sweep.is_empty() {
         return sweep::run(args, file, output);
     }
-    let mut experiment = load(file, &args.set)?;
+    let mut experiment = ScenarioFile::read(file)?.load(&args.set)?;
     let mut scenarios = std::mem::take(&mut experiment.scenarios);
     if args.page.is_some() {
         scenarios.iter_mut().for_each(|scenario| {
@@ -203,13 +203,22 @@ fn name(experiment: &Experiment, file: &Path) -> String {
     experiment.name.clone().unwrap_or_else(stem)
 }
 
-/// Reads the scenario, and the files that it names, which lie beside it.
-fn load(file: &Path, overrides: &[String]) -> Result<Experiment, Failure> {
-    let unreadable = |error| Failure::usage(format!("{}: {error}", file.display()));
-    let text = fs::read_to_string(file).map_err(unreadable)?;
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let read = |name: &str| fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
-    scenario::load(&text, &file.display().to_string(), overrides, &read).map_err(Failure::usage)
+/// A scenario's file, read once: it may be a pipe.
+struct ScenarioFile<'a> {
+    file: &'a Path,
+    text: String,
+}
+
+impl<'a> ScenarioFile<'a> {
+    fn read(file: &'a Path) -> Result<Self, Failure> {
+        Ok(Self { file, text: named_files::read(file)? })
+    }
+
+    /// The scenario with `overrides`, and with the files that it names, which lie beside it.
+    fn load(&self, overrides: &[String]) -> Result<Experiment, Failure> {
+        let read = named_files::beside(self.file);
+        scenario::load(&self.text, &self.file.display().to_string(), overrides, &read).map_err(Failure::usage)
+    }
 }
 
 impl Args {
@@ -234,7 +243,7 @@ impl Args {
 
     /// How many runs go on side by side.
     fn jobs(&self) -> usize {
-        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+        crate::jobs::or_processors(self.jobs)
     }
 
     /// Every run, in the order in which results are written.

@@ -43,7 +43,7 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 impl Page {
     /// Tells at once if `file` cannot be written.
     pub fn create(file: &Path) -> Result<Self, Failure> {
-        fs::write(file, "").map_err(|error| Failure::usage(format!("--page {}: {error}", file.display())))?;
+        fs::write(file, "").map_err(|error| Failure::unwritable(format!("--page {}", file.display()), &error))?;
         Ok(Self { file: file.to_owned(), variants: Vec::new(), seen: BTreeSet::new() })
     }
 

@@ -1,10 +1,14 @@
 //! The runs of a scenario, and the files that their results go to.
 
+use super::FormatArg;
 use crate::output::{Failure, Output};
 use ::replicas::{Interrupt, Jobs, Pool, Recording, Replica};
+use clap::ValueEnum as _;
 use results::{Comparison, Format, PictureFormat, Run, TABLES, Tables};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +35,11 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// In `directory`, which is made if it is not there.
+    /// In `directory`, which is made if it is not there, and from which results of an earlier command are removed.
     pub fn create(directory: &Path, format: Format, pictures: PictureFormat) -> Result<Self, Failure> {
         fs::create_dir_all(directory)
-            .map_err(|error| Failure::usage(format!("--out {}: {error}", directory.display())))?;
+            .map_err(|error| Failure::unwritable(format!("--out {}", directory.display()), &error))?;
+        remove_results(directory)?;
         let tables = Tables::create(directory, format).map_err(|error| Failure::usage(format!("--out {error}")))?;
         let written = TABLES.map(|table| directory.join(format!("{table}.{}", format.extension()))).to_vec();
         Ok(Self { directory: directory.to_owned(), tables, pictures, comparison: Comparison::default(), written })
@@ -84,6 +89,42 @@ pub fn check<'a>(replicas: impl IntoIterator<Item = &'a Replica>) -> Result<(), 
         last = Some(replica);
     }
     Ok(())
+}
+
+/// Removes the files of `directory` that have names of results: beside new ones they would be taken for such.
+fn remove_results(directory: &Path) -> Result<(), Failure> {
+    let unreadable = |error| Failure::usage(format!("--out {}: {error}", directory.display()));
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.file_name().and_then(OsStr::to_str).is_some_and(is_result) {
+            remove_if_there(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `name` is that of a table, a picture or a capture that this command writes.
+fn is_result(name: &str) -> bool {
+    let Some((stem, extension)) = name.rsplit_once('.') else { return false };
+    let ends_with_seed = |run: &str| run.rsplit('-').next().is_some_and(|seed| seed.parse::<u64>().is_ok());
+    let is_table = TABLES.contains(&stem)
+        && FormatArg::value_variants().iter().any(|format| Format::from(*format).extension() == extension);
+    let is_picture = PictureFormat::ALL.iter().any(|format| format.extension() == extension)
+        && (["means", "distributions"].contains(&stem) || stem.strip_prefix("traces-").is_some_and(ends_with_seed));
+    let has_seed = |run_and_node: &str| run_and_node.split('-').any(|part| part.parse::<u64>().is_ok());
+    let is_capture = extension == "pcapng" && stem.strip_prefix("packets-").is_some_and(has_seed);
+    is_table || is_picture || is_capture
+}
+
+/// Removes the file `path`, which need not be there.
+pub fn remove_if_there(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            let problem = "a result of an earlier command cannot be removed";
+            Err(Failure::failed(format!("{}: {problem}: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes all runs on `jobs` threads; `watch` sees each run, with its samples, when it has ended.

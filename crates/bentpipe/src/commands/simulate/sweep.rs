@@ -1,8 +1,10 @@
 //! `--sweep`: a scenario with each combination of some settings.
 
-use super::{Args, load, name};
+use super::replicas::remove_if_there;
+use super::{Args, FormatArg, ScenarioFile, name};
 use crate::output::{Failure, Output};
 use crate::text::Text;
+use clap::ValueEnum as _;
 use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::chart::{Axis, Chart, Series, Style};
 use results::listing::{Cell, Listing, count, figure, text};
@@ -102,11 +104,13 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
 
 /// Every run of the grid, in the order of its points, and what the scenario is called.
 fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>), Failure> {
+    refuse_repeated_settings(grid)?;
+    let source = ScenarioFile::read(file)?;
     let (mut planned, mut title) = (Vec::new(), String::new());
     let points = grid.len().filter(|points| *points <= MAX_RUNS).unwrap_or(usize::MAX);
     for point in 0..points.min(MAX_RUNS + 1) {
         let settings: Vec<String> = args.set.iter().cloned().chain(grid.settings(point)).collect();
-        let mut experiment = load(file, &settings)?;
+        let mut experiment = source.load(&settings)?;
         let scenarios = std::mem::take(&mut experiment.scenarios);
         title = name(&experiment, file);
         // Replicas of a scenario share it.
@@ -123,6 +127,18 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
     }
     refuse_repetition(&planned, grid)?;
     Ok((title, planned))
+}
+
+/// Of two values of one setting, only the last would hold.
+fn refuse_repeated_settings(grid: &Grid) -> Result<(), Failure> {
+    let mut keys = BTreeSet::new();
+    match grid.axes.iter().find(|axis| !keys.insert(&axis.key)) {
+        Some(axis) => Err(Failure::usage(format!(
+            "--sweep {0}: given twice; write all values behind one, as in --sweep {0}=VALUE,VALUE",
+            axis.key
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A run stands for one point: where two points were the same scenario, each would count the runs of both.
@@ -230,7 +246,11 @@ fn with_settings(grid: &Grid, mut table: Table, points: &[usize]) -> Table {
 /// The table and the picture.
 fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, document: &Document) -> Result<(), Failure> {
     let format = results::Format::from(args.format);
-    let path = out.join(format!("sweep.{}", format.extension()));
+    let file_of = |format: results::Format| out.join(format!("sweep.{}", format.extension()));
+    let picture = out.join("sweep.svg");
+    let of_earlier = FormatArg::value_variants().iter().map(|format| file_of((*format).into()));
+    of_earlier.chain([picture.clone()]).try_for_each(|path| remove_if_there(&path))?;
+    let path = file_of(format);
     let failed = |error| Failure::failed(format!("{}: {error}", path.display()));
     let opened = fs::File::create(&path).map_err(failed)?;
     let mut writer = TableWriter::new(BufWriter::new(opened), format, path.display().to_string());
@@ -238,9 +258,8 @@ fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, docume
     let written = writer.finish().map_err(Failure::failed)?;
     written.into_inner().map_err(|error| failed(error.into_error()))?;
     let Some(chart) = document.chart(grid, args.command(file)) else { return Ok(()) };
-    let path = out.join("sweep.svg");
-    let picture = chart.svg().map_err(Failure::failed)?;
-    fs::write(&path, picture).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    let drawn = chart.svg().map_err(Failure::failed)?;
+    fs::write(&picture, drawn).map_err(|error| Failure::failed(format!("{}: {error}", picture.display())))
 }
 
 impl Document {

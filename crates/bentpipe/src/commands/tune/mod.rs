@@ -234,12 +234,9 @@ fn needed(settings: &[Setting], present: Option<&Present>) -> Vec<Setting> {
 fn write_script(file: &std::path::Path, text: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut options = std::fs::OpenOptions::new();
-    let mut opened = options.write(true).create(true).truncate(true).mode(0o755).open(file);
-    let written = opened
-        .as_mut()
-        .map_err(|error| error.to_string())
-        .and_then(|opened| opened.write_all(text.as_bytes()).map_err(|error| error.to_string()));
-    written.map_err(|error| Failure::usage(format!("--script {}: {error}", file.display())))
+    let opened = options.write(true).create(true).truncate(true).mode(0o755).open(file);
+    let written = opened.and_then(|mut opened| opened.write_all(text.as_bytes()));
+    written.map_err(|error| Failure::unwritable(format!("--script {}", file.display()), &error))
 }
 
 impl Args {

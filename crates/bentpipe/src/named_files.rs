@@ -1,0 +1,19 @@
+//! Files that the command line names, and the files that those name, which lie beside them.
+
+use crate::output::Failure;
+use kernel::text_file::{self, RECORDED, WRITTEN};
+use std::path::Path;
+
+/// The text of `file`.
+///
+/// # Errors
+/// If it cannot be read, or is larger than what a person writes.
+pub fn read(file: &Path) -> Result<String, Failure> {
+    text_file::read(file, WRITTEN).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
+}
+
+/// Reads the traces that `file` names.
+pub fn beside(file: &Path) -> impl Fn(&str) -> Result<String, String> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    move |name| text_file::read(&folder.join(name), RECORDED).map_err(|error| error.to_string())
+}
