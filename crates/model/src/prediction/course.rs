@@ -89,17 +89,19 @@ impl Course<'_> {
         let slow = self.slow_start(first)?;
         let rtt = self.link.rtt.as_secs_f64();
         let mss = self.transfer.mss.as_u64() as f64;
-        // What is lost is sent again.
-        let rest = (self.data - slow.segments).max(0.0) / (1.0 - self.link.loss.as_f64());
-        let (before_losses, base) = self.bounds.line_or_window();
-        let at_base = slow.segments * mss / before_losses;
-        let (base_s, loss_s, queue_s) = match self.lossy(before_losses) {
+        let rest = (self.data - slow.segments).max(0.0);
+        // What is lost is sent again. The bound of the line is what is left of its rate for that reason; a window bounds all that is sent.
+        let kept = 1.0 - self.link.loss.as_f64();
+        let (bound, base) = self.bounds.line_or_window();
+        let at_base = slow.segments * mss / bound;
+        let (sent, sending) = (rest / kept, if base == Limit::LineRate { bound / kept } else { bound });
+        let (base_s, loss_s, queue_s) = match self.lossy(sending) {
             Some(lossy) if self.limit != Limit::Queue => {
-                let (full_s, below_s) = lossy.time_s(slow.window, rest, run);
+                let (full_s, below_s) = lossy.time_s(slow.window, sent, run);
                 (full_s, below_s, 0.0)
             }
             _ if self.limit == Limit::Queue => (0.0, 0.0, rest * mss / self.steady),
-            _ => (rest * mss / before_losses, 0.0, 0.0),
+            _ => (sent * mss / sending, 0.0, 0.0),
         };
         Ok(vec![
             (Limit::RoundTrips, (self.transfer.direction.rounds_before_data() + 0.5) * rtt),
@@ -124,10 +126,10 @@ impl Course<'_> {
         handshake_s + (1.0 - (1.0 - p).powi(3)) * wait_s
     }
 
-    /// What follows the first loss, where `before_losses` bytes a second fill line or window.
-    fn lossy(&self, before_losses: f64) -> Option<Lossy> {
+    /// What follows the first loss, where `sending` bytes a second, retransmissions included, fill line or window.
+    fn lossy(&self, sending: f64) -> Option<Lossy> {
         Some(Lossy {
-            full: before_losses * self.link.rtt.as_secs_f64() / self.transfer.mss.as_u64() as f64,
+            full: sending * self.link.rtt.as_secs_f64() / self.transfer.mss.as_u64() as f64,
             most: self.window(),
             room: room(self.link, self.transfer).unwrap_or(f64::INFINITY),
             ..endless(self.link, self.transfer)?

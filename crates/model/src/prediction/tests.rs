@@ -174,6 +174,16 @@ fn simulations_are_not_far() {
     }
 }
 
+#[test]
+fn what_is_lost_on_a_full_line_is_sent_again_once() {
+    // The line holds four packets: the window is far above it however often it shrinks.
+    let link = Link { rate: Rate::from_bps(64_000), rtt: Duration::from_millis(600), ..lossy(0.02) };
+    let transfer = Transfer { control: Control::Cubic, ..transfer(10_000_000) };
+    let limit = crate::limit::time(0.5, transfer.size, link.rate, link.rtt, link.loss).as_secs_f64();
+    let predicted = of(&link, &transfer).time.value.as_secs_f64();
+    assert!((1.0..1.01).contains(&(predicted / limit)), "{predicted}, the limit is {limit}");
+}
+
 proptest! {
     #[test]
     fn harder_is_never_faster(
