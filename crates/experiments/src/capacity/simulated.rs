@@ -314,8 +314,7 @@ mod tests {
         for (name, Figures { share, overhead, .. }) in runs("frames of") {
             let (least, most) = match name {
                 _ if name.contains("prior x 0.1") => (0.7, 1.06),
-                _ if name.contains("prior x 10") => (0.88, 1.9),
-                _ if name.contains("prior") => (0.93, 1.06),
+                _ if name.contains("prior x 0.5") => (0.93, 1.06),
                 _ => (0.95, 1.06),
             };
             assert!(share > least && overhead < most, "{name}: {share}, {overhead}");

@@ -35,6 +35,8 @@ pub(super) struct Learner {
     pub(super) why: EstimateSource,
     /// No train and no queue has answered yet.
     pub(super) is_guess: bool,
+    /// Packets of the train that a guess begins with.
+    pub(super) first_packets: f64,
     /// What the only train so far has found, if it is much less than the prior, and until when that bounds what is sent: a stall of a
     /// host makes a train look slow.
     pub(super) doubted: Option<(f64, f64)>,
@@ -56,7 +58,7 @@ pub(super) struct Learner {
     /// Until when a queue is predicted to drain.
     pub(super) drains_until: f64,
     /// The estimate before trains changed it, as long as nothing else has.
-    before_trains: Option<f64>,
+    pub(super) before_trains: Option<f64>,
     /// How many peers there are.
     pub(super) peers: usize,
     /// One peer is sent to: all of the link is its own.
@@ -140,6 +142,10 @@ impl Learner {
     const FIRST_TRAIN: f64 = 64.0;
     /// Its packets, and those of one where no more wait.
     pub(super) const FIRST_PACKETS: f64 = 16.0;
+    /// Packets of the train that follows if all of the first arrived at once, as in a frame of the air interface: more than one frame has.
+    const LONGER_PACKETS: f64 = super::Capacity::LONGER_START_PROBE as f64;
+    /// How far apart such a train's packets arrive tells less the fewer frames it lasts.
+    pub(super) const LONGER_TELLS: f64 = 0.4;
     const SHORT: u32 = 8;
     /// It is short, too, where a link would take longer than this for it.
     const LONGEST_FIRST: f64 = 0.25;
@@ -189,6 +195,7 @@ impl Learner {
             rate: belief.rate,
             why: EstimateSource::Prior,
             is_guess: true,
+            first_packets: Self::FIRST_PACKETS,
             doubted: None,
             rtt: RoundTrip { smoothed: rtt, variation: rtt / 8.0 },
             trains: Trains::default(),
@@ -361,6 +368,20 @@ impl Learner {
         self.push.is_on && self.parts.has(EstimatorPart::Pushes)
     }
 
+    /// The first train was not spaced out, though it was sent much faster than the link is thought to be. Whether a longer one is to
+    /// follow: it takes another round trip, which pays where too high a rate would send more than that in vain.
+    pub(super) fn lengthens_first_train(&mut self) -> bool {
+        let longest = (Self::LONGEST_FIRST * self.rate / PACKET).min(Self::LONGER_PACKETS).floor();
+        let is_costly = self.belief.rate * self.rtt.smoothed > Self::UNPROVEN;
+        let is_first = self.first_packets == Self::FIRST_PACKETS;
+        let is_worth_it = is_first && is_costly && longest >= 2.0 * Self::FIRST_PACKETS;
+        if is_worth_it {
+            self.first_packets = longest;
+            self.trains.forget_results();
+        }
+        is_worth_it
+    }
+
     /// Whether trains last longer than what arrives together: how far apart their packets arrive says something of the link.
     pub(super) fn trains_tell(&self) -> bool {
         self.frame * Self::TRAIN_FRAMES < Self::LONGEST_TRAIN_TIME
@@ -396,7 +417,7 @@ impl Learner {
         let count = if self.is_guess && self.packets(Self::FIRST_PACKETS) > Self::LONGEST_FIRST {
             f64::from(Self::SHORT)
         } else if self.is_guess {
-            Self::FIRST_PACKETS
+            self.first_packets
         } else {
             let longest = Self::LONGEST_TRAIN_TIME * self.rate / PACKET;
             let most = if self.rate < Self::SLOW { Self::SLOW_PACKETS } else { 512.0 };

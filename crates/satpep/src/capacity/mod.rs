@@ -106,6 +106,8 @@ impl Capacity {
     const MIN_SHARE: f64 = 0.1;
     /// Packets of a start probe, each as long as the path carries.
     pub(crate) const START_PROBE: u32 = 16;
+    /// Packets of the one that follows where all of the first arrived at once, at most.
+    pub(crate) const LONGER_START_PROBE: u32 = 128;
     /// A start probe would keep a slower link busy for longer.
     const LONGEST_START_PROBE: Duration = Duration::from_millis(250);
 
@@ -268,6 +270,12 @@ impl Capacity {
         let parts = self.learner.parts;
         let is_in_use = parts.has(EstimatorPart::StartProbe) && parts.has(EstimatorPart::Trains);
         is_in_use && is_guess && is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
+    }
+
+    /// Packets of the start probe that is to follow one that was not spaced out.
+    pub(crate) fn longer_start_probe(&self) -> Option<u32> {
+        let packets = self.learner.first_packets as u32;
+        (packets > Self::START_PROBE && self.wants_start_probe()).then_some(packets)
     }
 
     /// Which peer a train is leaving to.

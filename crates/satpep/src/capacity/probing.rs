@@ -324,9 +324,15 @@ impl Learner {
                 self.rate *= self.belief.confidence;
             }
             // The first train is short, and on a fast link as long as its noise: what it finds near the prior confirms that.
-            let is_confirmed = (rate / self.rate - 1.0).abs() < noise.min(Self::AT_ONCE - 1.0);
+            let is_longer = self.first_packets > Self::FIRST_PACKETS;
+            let is_confirmed = (rate / self.rate - 1.0).abs() < noise.min(Self::AT_ONCE - 1.0)
+                || is_longer && rate > Self::LONGER_TELLS * self.rate;
             let (rate, found) = if is_confirmed { (self.rate, None) } else { (rate, Some(found)) };
             self.raise_to(now, rate, found);
+            if is_longer {
+                // It has outlasted a frame: that there are frames is no reason to take it back.
+                self.before_trains = None;
+            }
         } else if rate > self.rate * (1.0 + tolerance)
             && now - self.lowered_at > 1.2 * self.rtt.smoothed + 0.1
             && both(&|rate| rate > self.rate * (1.0 + tolerance / 2.0))
@@ -356,6 +362,9 @@ impl Learner {
     /// Trains were not spaced out: the link carries `found` at least.
     fn on_lower_bound(&mut self, now: f64, found: f64) {
         if self.is_guess {
+            if self.lengthens_first_train() {
+                return;
+            }
             self.end_guess();
             self.points.clear();
             self.rate *= self.belief.confidence;

@@ -28,6 +28,7 @@ pub(crate) fn limits() -> Vec<Limit> {
         limit("challenges to an address", Candidates::CHALLENGES),
         limit("bytes to an unproven address for each received", Candidates::AMPLIFICATION),
         limit("packets of a start probe", Capacity::START_PROBE),
+        limit("packets of a longer start probe", Capacity::LONGER_START_PROBE),
         limit("least time between start probes to a peer", Endpoint::<Stored>::START_PROBE_INTERVAL),
     ]
 }

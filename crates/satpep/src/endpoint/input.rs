@@ -178,6 +178,7 @@ impl<P: Payload> Endpoint<P> {
             }
         });
         let Some(holds) = learnt else { return };
+        self.consider_longer_start_probe(now, id);
         self.set_pace(now);
         self.set_way(now, id);
         match holds.link {

@@ -80,6 +80,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) leaves_at: Option<Instant>,
     /// When a start probe was last sent to it.
     pub(super) start_probe_at: Option<Instant>,
+    /// Whether what that has told may call for a longer one.
+    pub(super) awaits_start_probe: bool,
     /// It has left; another peer may have its place.
     pub(super) is_vacant: bool,
 }
@@ -247,6 +249,7 @@ impl<P: Payload> Peer<P> {
             attempts_left: 0,
             leaves_at: None,
             start_probe_at: None,
+            awaits_start_probe: false,
             is_vacant: false,
         }
     }

@@ -4,8 +4,6 @@
 //! Contract: the endpoint decides when ([`StartProbe::begin`]). What is left of it counts as data that waits, and is dropped when there
 //! is data, or when no train leaves.
 
-use crate::capacity::Capacity;
-
 /// Packets of the start probe that are still to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct StartProbe {
@@ -13,8 +11,8 @@ pub(crate) struct StartProbe {
 }
 
 impl StartProbe {
-    pub(crate) fn begin(&mut self) {
-        self.left = Capacity::START_PROBE;
+    pub(crate) fn begin(&mut self, packets: u32) {
+        self.left = packets;
     }
 
     pub(crate) fn is_due(&self) -> bool {

@@ -122,6 +122,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn gateways_see_past_frames_that_are_longer_than_a_start_probe() {
+        for (packets, millis) in [(25, 50), (50, 100)] {
+            let frames = Opportunities { millis: vec![millis; packets], file: None };
+            let link = LinkConfig { rate: None, opportunities: Some(frames), ..plain(Rate::from_bps(6_000_000)) };
+            for found in found_by_gateways_told_ten_times_too_much(&link) {
+                assert!((0.4..2.0).contains(&found), "{millis} ms: {found}");
+            }
+        }
+    }
+
     fn plain(rate: Rate) -> LinkConfig {
         LinkConfig { queue: QueueLimit::Unlimited, ..LinkConfig::new(rate, Duration::from_millis(275)) }
     }
