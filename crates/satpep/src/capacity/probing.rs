@@ -258,6 +258,8 @@ impl Learner {
     const SAME: f64 = 0.1;
     /// Seconds for which a host stalls now and then.
     const STALL: f64 = 0.012;
+    /// Packets of one frame arrive as fast as a host takes them: at so many times the rate of the link.
+    const MUCH_FASTER: f64 = 16.0;
     /// A rate below this share of what was carried lately is much less.
     const FALLEN: f64 = 0.4;
     /// What trains find has to differ from the estimate by.
@@ -311,6 +313,9 @@ impl Learner {
         if self.is_guess {
             let believed = self.rate * self.belief.confidence;
             let late_by = median(&mut spans) * (1.0 - found / believed);
+            if rate > Self::MUCH_FASTER * self.rate && self.lengthens_first_train() {
+                return;
+            }
             let is_doubtful = rate * Self::AT_ONCE < believed && late_by < Self::STALL;
             if is_doubtful && self.doubted.is_none_or(|(_, until)| now >= until) {
                 self.doubted = Some((rate, now + 2.0 * self.rtt.smoothed + 1.0));
