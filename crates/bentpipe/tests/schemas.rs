@@ -32,6 +32,7 @@ fn documents_are_as_published() {
         ("simulate-check", vec!["simulate", "scenarios/geo-bulk.toml", "--check"]),
         ("simulate", vec!["simulate", "scenarios/geo-bulk.toml", "--seeds", "2", "--variants", "cubic,sack"]),
         ("simulate", vec!["simulate", "scenarios/dama.toml"]),
+        ("simulate", vec!["simulate", "scenarios/interactive.toml"]),
         (
             "simulate-sweep",
             vec!["simulate", "scenarios/geo-bulk.toml", "--seeds", "2", "--sweep", "flow.file.bulk.size=10kB,20kB"],

@@ -346,18 +346,38 @@ fn what_cannot_be_written_is_known_before_the_receiver_listens() {
     let files = Files::new(b"");
     let directory = files.directory.path().to_str().unwrap();
     let missing = format!("{directory}/missing/target");
+    let dangling = format!("{directory}/dangling");
+    std::os::unix::fs::symlink(&missing, &dangling).unwrap();
     for (arguments, culprit) in [
         (&["--out", &missing][..], "missing"),
         (&["--trace", &missing], "missing"),
         (&["--out", directory], "regular file"),
         (&["--out", "/dev/null"], "regular file"),
+        (&["--out", "/dev/stdout"], "regular file"),
+        (&["--out", &dangling], "leads nowhere"),
         (&["--resume"], "--out"),
     ] {
         let output = run(&[&["receive", "--listen", "127.0.0.1:0"][..], arguments].concat());
         assert_eq!(exit_code(&output), 2, "{arguments:?}: {output:?}");
         assert!(stderr(&output).contains(culprit), "{arguments:?}: {}", stderr(&output));
     }
-    assert_eq!(files.names(), ["source"]);
+    assert_eq!(files.names(), ["dangling", "source"]);
+}
+
+#[test]
+fn a_link_is_followed_and_the_file_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let files = Files::new(b"new data");
+    std::fs::write(&files.target, "old").unwrap();
+    std::fs::set_permissions(&files.target, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let link = format!("{}/link", files.directory.path().display());
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &link]);
+    assert_eq!(exit_code(&run(&["send", "--to", &receiver.address, &files.source])), 0);
+    assert_eq!(exit_code(&receiver.end()), 0);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(std::fs::read(&files.target).unwrap(), b"new data");
+    assert_eq!(std::fs::metadata(&files.target).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

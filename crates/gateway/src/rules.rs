@@ -161,7 +161,7 @@ table inet {table} {{
 {arrival_rules}  }}
   chain prerouting {{
     type filter hook prerouting priority mangle + 10; policy accept;
-{near_rules}    ct mark {far:#x} ct direction reply meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
+{near_rules}    ct mark {far:#x} ct direction reply socket transparent 1 meta mark set {deliver:#x} accept
     ct mark {far:#x} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
   }}
   chain output {{

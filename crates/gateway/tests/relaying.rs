@@ -74,6 +74,24 @@ fn a_refused_connection_is_reset_and_not_an_empty_answer() {
 }
 
 #[test]
+fn what_a_router_before_the_server_says_reaches_the_gateway_that_connects() {
+    let Some(pair) = Pair::up("") else { return };
+    // The server's host is the router that knows no way to the network behind it.
+    let router = pair.server().host_address(Family::V4);
+    let on_router = |program: &str, arguments: &str| {
+        let output = pair.server().host.command(program).args(arguments.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{program} {arguments}: {output:?}");
+    };
+    on_router("sysctl", "-w net.ipv4.ip_forward=1");
+    on_router("ip", "route add unreachable 198.19.88.0/24");
+    pair.output(End::Hub, "ip", &format!("route add 198.19.88.0/24 via {router}"));
+    let begun = Instant::now();
+    pair.assert_reset_at("198.19.88.1:9".parse().unwrap());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}: the gateway had to wait", begun.elapsed());
+    assert_eq!(pair.count(End::Hub, "unreachable"), 1);
+}
+
+#[test]
 fn what_the_far_side_denies_goes_end_to_end() {
     // The terminal learns what the hub allows a round trip after it has begun to intercept.
     let Some(mut pair) = Pair::new() else { return };

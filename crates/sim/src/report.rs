@@ -73,7 +73,7 @@ pub struct FlowReport {
     pub retransmissions: u64,
     /// Expiries of the retransmission timer.
     pub rtos: u64,
-    /// Packets that reached the other end (UDP, pings answered).
+    /// Packets that reached the other end (UDP, where links duplicate with the copies), or pings answered.
     pub received_packets: u64,
     /// Completed exchanges of request and response.
     pub responses: u64,

@@ -87,3 +87,11 @@ fn a_copy_of_a_datagram_between_gateways_arrives_where_the_other_was_lost() {
         }
     }
 }
+
+#[test]
+fn a_copy_of_an_answer_is_no_other_answer() {
+    // Each request arrives twice, and of each answer there are four.
+    let report = run("ping = { interval = \"10ms\", requests = 20 }", |_| false);
+    let ping = &report.flows[0];
+    assert_eq!((ping.data_packets, ping.received_packets, ping.complete), (20, 20, true), "{ping:?}");
+}

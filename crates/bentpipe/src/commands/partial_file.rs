@@ -22,12 +22,7 @@ impl PartialFile {
     /// # Errors
     /// If `target` can be no file, or its partial file cannot be used.
     pub fn open(target: &Path, resumes: bool) -> Result<(Self, Beginning), Failure> {
-        if let Ok(metadata) = fs::metadata(target)
-            && !metadata.is_file()
-        {
-            let problem = "is not a regular file; without --out, data are discarded";
-            return Err(Failure::usage(format!("--out {}: {problem}", target.display())));
-        }
+        let target = &file_of(target)?;
         let mut path = target.to_owned().into_os_string();
         path.push(".part");
         let path = PathBuf::from(path);
@@ -52,12 +47,17 @@ impl PartialFile {
         Ok((Self { target: target.to_owned(), path, file }, beginning))
     }
 
-    /// Gives the file its name.
+    /// Gives the file its name, and the mode of the file that had it.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn finish(self) -> Result<(), Failure> {
-        fs::rename(&self.path, &self.target)
+        let keep_mode = match fs::metadata(&self.target) {
+            Ok(replaced) => self.file.set_permissions(replaced.permissions()),
+            Err(_) => Ok(()),
+        };
+        keep_mode
+            .and_then(|()| fs::rename(&self.path, &self.target))
             .map_err(|error| Failure::failed(format!("{}: {error}", self.target.display())))
     }
 
@@ -94,6 +94,28 @@ impl Drop for PartialFile {
         {
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+/// The file that `target` names: where a link leads, because to replace the link would leave the file as it was.
+///
+/// # Errors
+/// If it is there and no regular file, or a link that leads nowhere.
+fn file_of(target: &Path) -> Result<PathBuf, Failure> {
+    let refused = |problem: &str| Err(Failure::usage(format!("--out {}: {problem}", target.display())));
+    let is_regular = fs::metadata(target).map(|metadata| metadata.is_file());
+    // Those of /dev lead to descriptors, whatever file is behind.
+    let is_device = ["/dev", "/proc"].iter().any(|folder| target.starts_with(folder));
+    match (fs::symlink_metadata(target), is_regular) {
+        (Err(_), _) => Ok(target.to_owned()),
+        (Ok(_), Ok(is_regular)) if is_device || !is_regular => {
+            refused("is not a regular file; without --out, data are discarded")
+        }
+        (Ok(named), Ok(_)) if !named.is_symlink() => Ok(target.to_owned()),
+        (Ok(_), Ok(_)) => {
+            fs::canonicalize(target).map_err(|error| Failure::usage(format!("--out {}: {error}", target.display())))
+        }
+        (Ok(_), Err(error)) => refused(&format!("a link that leads nowhere: {error}")),
     }
 }
 

@@ -5,10 +5,14 @@ use super::place::Place;
 use super::rtt::RttStatistics;
 use crate::packet::{Body, CLIENT, SERVER};
 use crate::wire::Wire;
+use std::collections::BTreeSet;
 use units::{Bytes, Duration, Instant};
 
 /// How long the last answer is awaited.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// Of more requests without an answer the oldest are given up, so that lost ones do not fill memory.
+const MAX_AWAITED: usize = 1 << 16;
 
 /// Client and server of a flow.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Ping {
     start: Option<Instant>,
     sent: u64,
     answered: u64,
+    /// The requests without an answer.
+    awaited: BTreeSet<u64>,
     last: Option<Instant>,
     rtt: RttStatistics,
     has_ended: bool,
@@ -37,6 +43,7 @@ impl Ping {
             start: None,
             sent: 0,
             answered: 0,
+            awaited: BTreeSet::new(),
             last: None,
             rtt: RttStatistics::default(),
             has_ended: false,
@@ -56,6 +63,10 @@ impl Ping {
         }
         let start = *self.start.get_or_insert(now);
         self.send(wire, CLIENT, Body::EchoRequest { number: self.sent, sent: now });
+        self.awaited.insert(self.sent);
+        if self.awaited.len() > MAX_AWAITED {
+            self.awaited.pop_first();
+        }
         self.sent += 1;
         wire.data_packets += 1;
         let next = if self.sent < self.count { start + self.interval * self.sent } else { now + LINGER };
@@ -67,7 +78,8 @@ impl Ping {
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, body: Body) -> Progress {
         match body {
             Body::EchoRequest { number, sent } => self.send(wire, SERVER, Body::EchoReply { number, sent }),
-            Body::EchoReply { sent, .. } => {
+            // The answer to a request that a link copied, or a copy of an answer, is no other answer.
+            Body::EchoReply { number, sent } if self.awaited.remove(&number) => {
                 self.answered += 1;
                 self.last = Some(wire.now);
                 self.rtt.add(wire.now.since(sent));
@@ -75,7 +87,7 @@ impl Ping {
                     return self.end();
                 }
             }
-            Body::Tcp(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Datagram(_) => {}
+            Body::EchoReply { .. } | Body::Tcp(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Datagram(_) => {}
         }
         Progress::GoesOn
     }

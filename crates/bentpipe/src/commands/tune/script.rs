@@ -29,10 +29,13 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
     for setting in settings {
         let line = match setting.place {
             Place::Route(_) => continue,
-            Place::Sysctl(key) | Place::HostSysctl(key) if setting.value.contains(' ') => {
-                format!("sysctl -w {key}=\"{}\"", setting.value)
-            }
-            Place::Sysctl(key) | Place::HostSysctl(key) => format!("sysctl -w {key}={}", setting.value),
+            Place::Sysctl(key) => match setting.value.rsplit_once(' ') {
+                // Sizes of buffers: the least, the first and the most.
+                Some((first, most)) => format!("sysctl -w {key}=\"{first} {}\"", at_least(key, most)),
+                None => format!("sysctl -w {key}={}", setting.value),
+            },
+            // The whole host's are maxima.
+            Place::HostSysctl(key) => format!("sysctl -w {key}={}", at_least(key, &setting.value)),
             Place::RootQdisc => {
                 let device = format!("$(echo {} | sed 's/.* dev \\([^ ]*\\).*/\\1/')", route_in_shell(target));
                 format!("tc qdisc replace dev {device} root {}", setting.value)
@@ -41,6 +44,11 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
         commands.push(Command { line, why: vec![setting.why.clone()] });
     }
     commands
+}
+
+/// What a shell substitutes by `most`, or by what the last number of `key` is if that is more: a host may have larger maxima by default.
+fn at_least(key: &str, most: &str) -> String {
+    format!("$(sysctl -n {key} | awk '{{print ($NF > {most}) ? $NF : {most}}}')")
 }
 
 /// What a shell substitutes by the route, to this target alone.
@@ -83,6 +91,18 @@ pub fn text(commands: &[Command], made_by: &str, warnings: &[String]) -> String 
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_maximum_is_raised_and_never_lowered() {
+        let run = |key, most| {
+            // A host on which a maximum is 4,194,304.
+            let shell = format!("sysctl() {{ echo 4096 131072 4194304; }}; echo {}", at_least(key, most));
+            let output = std::process::Command::new("sh").args(["-c", &shell]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        assert_eq!(run("net.core.rmem_max", "412500"), "4194304");
+        assert_eq!(run("net.ipv4.tcp_rmem", "33554432"), "33554432");
+    }
+
     fn setting(place: Place, value: &str) -> Setting {
         Setting { place, value: value.to_owned(), default: None, why: format!("because of {}", place.name()) }
     }
@@ -101,7 +121,8 @@ mod tests {
             lines[0],
             "ip route replace 198.18.0.0/24 $(ip -o route get fibmatch 198.18.0.0 | cut -d ' ' -f 2-) initcwnd 40 congctl bbr"
         );
-        assert_eq!(lines[1], "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 8388608\"");
+        let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
+        assert_eq!(lines[1], format!("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {most}\""));
         assert!(lines[2].starts_with("tc qdisc replace dev $(echo"));
         let text = text(&commands, "bentpipe tune", &["beware".to_owned()]);
         assert!(text.starts_with("#!/bin/sh\n"));
