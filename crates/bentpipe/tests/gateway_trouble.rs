@@ -51,6 +51,20 @@ fn a_key_that_the_hub_does_not_know_is_silence() {
 }
 
 #[test]
+fn a_peer_that_was_up_is_not_asked_for_its_keys() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Hub, true);
+    pair.kill(End::Terminal);
+    let trouble = |pair: &Pair| pair.status(End::Hub)["peers"][0]["trouble"].clone();
+    pair.wait_for(|pair| !trouble(pair).is_null());
+    let trouble = trouble(&pair);
+    assert_eq!(trouble["reason"], "no_answer", "{trouble}");
+    assert!(trouble["says"].as_str().unwrap().contains("was up"), "{trouble}");
+}
+
+#[test]
 fn another_mode_is_reported() {
     let Some(mut pair) = Pair::new() else { return };
     pair.terminal_settings = "mode = \"clear\"";

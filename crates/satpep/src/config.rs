@@ -183,6 +183,12 @@ impl EndpointConfig {
         if self.receive_memory.is_some() { self.receive_pool() } else { self.receive_pool().max(Self::pool(most)) }
     }
 
+    /// The same where `unread` bytes wait for readers, which may be stalled: what others need to keep the link busy stays free.
+    pub(crate) fn receive_pool_beside(&self, unread: u64, most: u64) -> u64 {
+        let pool = self.grown_receive_pool(most);
+        if self.receive_memory.is_some() { pool } else { pool + unread.min(pool) }
+    }
+
     /// Memory for data written and not yet acknowledged, per session.
     pub(crate) fn send_pool(&self) -> u64 {
         self.grown_send_pool(self.capacity, self.rtt)

@@ -277,6 +277,22 @@ fn several_stalled_readers_share_the_pool_and_stop_nobody() {
 }
 
 #[test]
+fn readers_that_stall_together_after_a_while_stop_nobody() {
+    for stalled in [2, 3, 5] {
+        let mut world = connected(Hop::geo(1e-3, 21));
+        let ids: Vec<StreamId> = (0..stalled).map(|_| world.write(0, 0, 30_000_000)).collect();
+        // Each has been let have a large part of the pool while it was read.
+        world.run_for(seconds(4));
+        world.gateways[1].stalled.extend(ids.iter().map(|id| id.number()));
+        world.run_for(seconds(90));
+        let id = world.send(0, 0, 1_000_000);
+        let done = world.run_until(seconds(20), |world| world.is_finished(1, id));
+        assert!(done, "{stalled} readers that stall stop another one");
+        assert!(world.gateways[1].stats(world.time.now(), 0).receive_buffered <= 64 << 20);
+    }
+}
+
+#[test]
 fn twenty_parallel_transfers_are_served_alike_and_fill_the_link() {
     let mut world = connected(Hop::geo(1e-3, 31));
     let start = world.time.now();

@@ -187,6 +187,9 @@ impl Satpep {
         if let Some(of_way) = &knock.seen {
             return of_way.clone();
         }
+        if let Some(trouble) = self.trouble_of_session(peer) {
+            return trouble;
+        }
         match self.streams.endpoint.peer_trouble(clock::now(), self.streams.id(peer)) {
             Some(satpep::Trouble::OtherMode { .. }) => {
                 return Trouble::new("other_mode", "it uses the other mode: `mode` must be the same on both sides");
@@ -214,6 +217,21 @@ impl Satpep {
             "nothing replies: check address and port, that UDP passes the firewalls on the way, that its gateway runs with \
              transport = \"satpep\", and each side's public_key for the other (a gateway does not answer strangers)",
         )
+    }
+
+    /// What is wrong with `peer` although there is a session with it: its keys and its address are right.
+    fn trouble_of_session(&self, peer: usize) -> Option<Trouble> {
+        match self.streams.endpoint.peer_state(self.streams.id(peer)) {
+            PeerState::Unresponsive => Some(Trouble::new(
+                "no_answer",
+                "its session was up, and now nothing comes from it: an outage of the link, or its gateway or its host does not run",
+            )),
+            PeerState::PathTooSmall => Some(Trouble::new(
+                "path_too_small",
+                "its session was up, and now not even packets of the least size arrive: look for a smaller MTU on the way to it",
+            )),
+            _ => None,
+        }
     }
 
     /// Asks the network about the peers that do not answer handshakes.

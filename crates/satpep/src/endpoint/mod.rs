@@ -624,7 +624,8 @@ impl<P: Payload> Endpoint<P> {
     fn lend_memory(&mut self, id: PeerId) {
         if let Some(session) = self.peers.get_mut(id.index()).and_then(|peer| peer.session.as_mut()) {
             let capacity = self.capacity.rate();
-            let receive = self.config.grown_receive_pool(session.credit.most_in_round());
+            let (unread, most) = (session.credit.unread(), session.credit.most_in_round());
+            let receive = self.config.receive_pool_beside(unread, most);
             let send = self.config.grown_send_pool(capacity, session.rtt());
             let receive = self.receive_memory.allowance(&session.credit.receive_holding, receive);
             let send = self.send_memory.allowance(&session.credit.send_holding, send);

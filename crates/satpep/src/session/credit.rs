@@ -30,6 +30,8 @@ pub(crate) struct FlowControl {
     /// Stream bytes that arrived (furthest points of all streams, added up), and of those what readers consumed.
     received: u64,
     consumed: u64,
+    /// Of what arrived in order, the bytes that readers have not taken.
+    unread: u64,
     /// MAX_DATA as advertised: the bytes in all that the peer may send.
     limit: Credit,
     pub(crate) limit_due: bool,
@@ -74,6 +76,7 @@ impl FlowControl {
             send_holding: Holding::default(),
             received: 0,
             consumed: 0,
+            unread: 0,
             limit: Credit::new(config.receive_pool()),
             limit_due: false,
             advertised: Advertised::default(),
@@ -104,7 +107,11 @@ impl FlowControl {
 
     /// Sets what the session may hold now: of what it receives, and of what it sends. What was granted stays so.
     pub(crate) fn set_pools(&mut self, receive: u64, send: u64) {
+        let is_more = receive > self.pool;
         (self.pool, self.send_pool) = (receive, send);
+        if is_more {
+            self.raise_limit();
+        }
     }
 
     /// The most unsent data of one stream: a tenth of a second of a link of `capacity`, so that it never waits for the driver to read
@@ -196,6 +203,17 @@ impl FlowControl {
         self.raise_limit();
     }
 
+    /// Of a stream, `now` bytes wait for the reader, where `before` did.
+    pub(crate) fn on_unread(&mut self, before: &mut u64, now: u64) {
+        self.unread = self.unread - *before + now;
+        *before = now;
+    }
+
+    /// Bytes that wait for readers: those of readers that stall must not take the memory of those that read.
+    pub(crate) fn unread(&self) -> u64 {
+        self.unread
+    }
+
     fn raise_limit(&mut self) {
         // Seldom where there is plenty; soon where little is free, since the peer then lives on what each update brings.
         let free = self.pool.saturating_sub(self.held());
@@ -285,6 +303,14 @@ impl<P: Payload> Session<P> {
             stream.receive.limit = limit;
             stream.credit_due = true;
             self.streams.queue_control(key);
+        }
+    }
+
+    /// Counts what waits for the reader of a stream.
+    pub(super) fn count_unread(&mut self, key: StreamKey) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            let unread = stream.receive.readable();
+            self.credit.on_unread(&mut stream.unread, unread);
         }
     }
 

@@ -166,6 +166,7 @@ impl<P: Payload> Session<P> {
             self.close_if_done(key);
             return Ok(());
         }
+        self.credit.on_unread(&mut stream.unread, stream.receive.readable());
         // A reader whose next byte is still missing is not to blame for what is held.
         let (waits, has_news) = (stream.receive.readable() == 0 && moved > 0, stream.receive.take_news());
         if waits {

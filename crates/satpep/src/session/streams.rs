@@ -113,6 +113,7 @@ impl<P: Payload> Session<P> {
         let stream = &mut self.streams[key];
         let dropped = stream.receive.discard(&mut self.pool);
         let freed = stream.send.discard(&mut self.pool);
+        self.credit.on_unread(&mut stream.unread, 0);
         self.credit.on_consumed(dropped);
         self.credit.on_send_freed(freed);
     }
@@ -138,6 +139,7 @@ impl<P: Payload> Session<P> {
             return;
         };
         self.credit.on_consumed(stream.receive.consume(&mut self.pool, bytes));
+        self.count_unread(key);
         self.extend_stream(key);
         self.close_if_done(key);
     }

@@ -31,6 +31,8 @@ pub(crate) struct Stream<P> {
     pub(crate) advertised: Advertised<StreamOffset>,
     /// The round trip (by count) in which it last received data.
     pub(crate) active_round: u64,
+    /// Bytes that wait for the reader, as counted for the session.
+    pub(crate) unread: u64,
     /// The first packet with data of it since it last had none to send.
     pub(crate) run_from: Option<PacketNumber>,
     pub(crate) place: crate::scheduler::Place,
@@ -95,6 +97,7 @@ impl<P: Payload> Stream<P> {
             credit_due: false,
             advertised: Advertised::default(),
             active_round: 0,
+            unread: 0,
             run_from: None,
             place: crate::scheduler::Place::default(),
             class: 0,
