@@ -378,6 +378,10 @@ fn a_sweep_runs_each_combination_and_begun_again_makes_only_what_is_missing() {
     assert_eq!(all["kept"], 8);
     assert_eq!(all["summary"], first["summary"]);
     assert_eq!(fs::read_to_string(folder.path().join("out/sweep.csv")).unwrap(), table);
+    let png = ["test.toml", "--sweep", "link.sat.loss=1e-4,1e-2", "--variants", "sack", "--pictures", "png"];
+    assert!(simulate(folder.path(), &[&png[..], &["--out", "out"]].concat()).status.success());
+    assert!(fs::read(folder.path().join("out/sweep.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(!folder.path().join("out/sweep.svg").exists(), "a picture of an earlier sweep");
 }
 
 #[test]

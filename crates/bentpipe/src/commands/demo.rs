@@ -232,10 +232,11 @@ impl Args {
 
     /// What is asked for, checked as far as types do not.
     fn experiment(&self) -> Result<Experiment, Failure> {
-        let longest = Duration::from_secs(60);
+        // As of a gateway's configuration.
+        let (shortest, longest) = (Duration::from_micros(10), Duration::from_secs(60));
         for (wrong, problem) in [
             (self.rate == Rate::ZERO, "--rate must be above 0bit/s"),
-            (self.rtt > longest, "--rtt must not be above 60s"),
+            (self.rtt < shortest || self.rtt > longest, "--rtt must be from 10us to 60s"),
             (self.size == Bytes::ZERO, "--size must be above 0B"),
             (self.loss.as_f64() > 0.5, "--loss must not be above 0.5"),
             (self.reorder.as_f64() > 0.5, "--reorder must not be above 0.5"),

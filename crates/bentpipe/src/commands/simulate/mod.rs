@@ -195,7 +195,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         output.wrote(args.page.as_slice());
     }
     output.result(&document, |columns| document.text(columns))?;
-    verdict(&outcome, replicas.len())
+    verdict(&outcome, replicas.len(), args.out.is_some())
 }
 
 fn name(experiment: &Experiment, file: &Path) -> String {
@@ -276,11 +276,17 @@ fn shown(names: &BTreeSet<&str>) -> String {
     if names.len() > MAX { format!("{first} and {} more", names.len() - MAX) } else { first }
 }
 
+/// What to say of an interrupt after `finished` of `runs` runs.
+fn interrupted(finished: usize, runs: usize, are_kept: bool) -> Failure {
+    let kept = if are_kept { " and are kept" } else { "" };
+    Failure::failed(format!("interrupted: {finished} of {runs} runs were finished{kept}"))
+}
+
 /// What to say at the end, if not all is well.
-fn verdict(outcome: &Outcome, runs: usize) -> Result<(), Failure> {
+fn verdict(outcome: &Outcome, runs: usize, are_kept: bool) -> Result<(), Failure> {
     let mut problems = Vec::new();
     if outcome.runs.len() < runs {
-        problems.push(format!("interrupted: {} of {runs} runs were finished and are kept", outcome.runs.len()));
+        problems.push(interrupted(outcome.runs.len(), runs, are_kept).to_string());
     }
     let at_limit = |run: &results::Run| report::limit(run.report.stopped).map(|limit| (run.label.file_stem(), limit));
     let stopped: Vec<_> = outcome.runs.iter().filter_map(at_limit).collect();

@@ -1,14 +1,14 @@
 //! `--sweep`: a scenario with each combination of some settings.
 
 use super::replicas::remove_if_there;
-use super::{Args, FormatArg, ScenarioFile, name};
+use super::{Args, FormatArg, ScenarioFile, interrupted, name};
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use clap::ValueEnum as _;
 use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::chart::{Axis, Chart, Series, Style};
 use results::listing::{Cell, Listing, count, figure, text};
-use results::{Table, TableWriter};
+use results::{PictureFormat, Table, TableWriter};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,7 +41,7 @@ struct Document {
     points: Vec<BTreeMap<String, String>>,
     /// What was found at each.
     summary: Vec<PointSummary>,
-    /// How many runs there are.
+    /// How many runs were finished.
     runs: usize,
     /// How many of them were found in the results of earlier sweeps.
     kept: usize,
@@ -86,7 +86,7 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
         scenario: title,
         points: (0..grid.len().unwrap_or(0)).map(|number| point(number).collect()).collect(),
         summary,
-        runs: planned.len(),
+        runs: finished,
         kept,
         cpu_s: cost.cpu.as_secs_f64(),
         wall_s: cost.wall.as_secs_f64(),
@@ -96,8 +96,7 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
     }
     output.result(&document, |columns| document.text(&grid, columns))?;
     if finished < planned.len() {
-        let runs = planned.len();
-        return Err(Failure::failed(format!("interrupted: {finished} of {runs} runs were finished and are kept")));
+        return Err(interrupted(finished, planned.len(), args.out.is_some()));
     }
     Ok(())
 }
@@ -247,9 +246,9 @@ fn with_settings(grid: &Grid, mut table: Table, points: &[usize]) -> Table {
 fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, document: &Document) -> Result<(), Failure> {
     let format = results::Format::from(args.format);
     let file_of = |format: results::Format| out.join(format!("sweep.{}", format.extension()));
-    let picture = out.join("sweep.svg");
+    let picture_of = |format: PictureFormat| out.join(format!("sweep.{}", format.extension()));
     let of_earlier = FormatArg::value_variants().iter().map(|format| file_of((*format).into()));
-    of_earlier.chain([picture.clone()]).try_for_each(|path| remove_if_there(&path))?;
+    of_earlier.chain(PictureFormat::ALL.map(picture_of)).try_for_each(|path| remove_if_there(&path))?;
     let path = file_of(format);
     let failed = |error| Failure::failed(format!("{}: {error}", path.display()));
     let opened = fs::File::create(&path).map_err(failed)?;
@@ -259,7 +258,8 @@ fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, docume
     written.into_inner().map_err(|error| failed(error.into_error()))?;
     let Some(chart) = document.chart(grid, args.command(file)) else { return Ok(()) };
     let drawn = chart.svg().map_err(Failure::failed)?;
-    fs::write(&picture, drawn).map_err(|error| Failure::failed(format!("{}: {error}", picture.display())))
+    let pictures = PictureFormat::from(args.pictures);
+    pictures.write(drawn, &picture_of(pictures)).map_err(Failure::failed)
 }
 
 impl Document {
