@@ -170,6 +170,8 @@ impl Learner {
     /// Below this rate (20 Mbit/s) no more than so many packets, which are what an acknowledgement path of that rate can report.
     const SLOW: f64 = 2.5e6;
     const SLOW_PACKETS: f64 = 64.0;
+    /// Below this rate (10 Mbit/s) a queue of one BDP may be shorter than a train. On a faster link a train loses its end where the link falls.
+    const SHORT_OF_ROOM: f64 = 1.25e6;
     /// What a guess may have under way until the link answers: bytes, and time at the prior's rate. A prior ten times too high costs six
     /// per cent of 10 MB then.
     const UNPROVEN: f64 = 512e3;
@@ -426,6 +428,8 @@ impl Learner {
             // On a path that is narrower than the link a train waits for longer than the pace makes up for.
             if self.narrowest().is_some() { count.min(Self::NARROW_PACKETS) } else { count }
         };
+        // The queue of a slow link may have no room for as many.
+        let count = if self.rate < Self::SHORT_OF_ROOM { count.min(f64::from(self.trains.room())) } else { count };
         let rate = if self.is_guess { self.guessed_pace() * Self::FIRST_TRAIN } else { self.pace(now) * Self::TRAIN };
         Some(Plan { count: count as u32, rate })
     }

@@ -50,9 +50,48 @@ struct Train {
     arrived: Vec<(PacketNumber, f64, f64)>,
 }
 
+/// How long trains may be: as long as a queue on the way has room for.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    packets: u32,
+    /// Trains in a row whose end was lost, or that arrived whole.
+    cut: u32,
+    whole: u32,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { packets: u32::MAX, cut: 0, whole: 0 }
+    }
+}
+
+impl Room {
+    /// One train may have lost its last packet as any other is lost.
+    const CUT: u32 = 2;
+    /// After so many whole trains longer ones are tried: links whose queue is short now and then have room again.
+    const WHOLE: u32 = 8;
+
+    /// Of a train of `count` packets `arrived` did, and the last one or not.
+    fn on_train(&mut self, count: u32, arrived: u32, has_end: bool) {
+        if has_end {
+            (self.cut, self.whole) = (0, self.whole + 1);
+            if self.whole >= Self::WHOLE && self.packets != u32::MAX {
+                (self.packets, self.whole) = (self.packets.saturating_add((self.packets / 4).max(1)), 0);
+            }
+            return;
+        }
+        (self.cut, self.whole) = (self.cut + 1, 0);
+        if self.cut >= Self::CUT {
+            self.packets = arrived.min(count.saturating_sub(1)).max(Trains::LEAST as u32);
+            self.cut = 0;
+        }
+    }
+}
+
 /// The train that is leaving, those under way, and what the latest have told.
 #[derive(Debug, Default)]
 pub(super) struct Trains {
+    room: Room,
     leaving: Option<(Train, u32)>,
     under_way: VecDeque<Train>,
     results: VecDeque<TrainResult>,
@@ -72,6 +111,11 @@ impl Trains {
     const LEAST: usize = 4;
     /// Seconds after which the rest of a train does not come.
     const PATIENCE_ROUNDS: f64 = 2.5;
+
+    /// The most packets of a train that no queue on the way cuts.
+    pub(super) fn room(&self) -> u32 {
+        self.room.packets
+    }
 
     /// Bytes per second at which a train is leaving.
     pub(super) fn leaving_at(&self) -> Option<f64> {
@@ -156,6 +200,8 @@ impl Trains {
             let has_arrived = train.arrived.len() as f64 >= Self::ARRIVED * f64::from(train.count);
             let is_late = train.peer == peer && now - train.began > Self::PATIENCE_ROUNDS * rtt;
             if (is_over && has_arrived) || is_late {
+                let has_end = train.arrived.iter().any(|(number, ..)| *number == train.last);
+                self.room.on_train(train.count, train.arrived.len() as u32, has_end);
                 if is_over
                     && has_arrived
                     && let Some(result) = train.evaluate(now)
