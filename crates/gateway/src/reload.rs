@@ -117,9 +117,6 @@ impl Comparison {
         self.fixed("[control] socket", old.control == *control);
         self.fixed("[control] group", old.control_group == *control_group);
         self.fixed("[debug]", old.debug == *debug);
-        if peers.iter().any(|peer| peer.public_key == Some(private_key.public_key())) {
-            self.refused.push("[[peer]] public_key: a peer has this gateway's own key".into());
-        }
     }
 
     fn transport(&mut self, old: &Settings, new: &Settings) {
@@ -316,12 +313,6 @@ mod tests {
         let another_key = text().replace(&PrivateKey::from_random([7; 32]).to_base64(), &own.to_base64());
         assert_eq!(refused(&another_key).len(), 1);
         assert!(refused(&another_key)[0].starts_with("[gateway] private_key"));
-    }
-
-    #[test]
-    fn a_peer_with_the_gateways_own_key_is_refused() {
-        let new = text() + &format!("[[peer]]\nname = \"me\"\npublic_key = \"{}\"\nroutes = []\n", key(7));
-        assert_eq!(refused(&new), ["[[peer]] public_key: a peer has this gateway's own key"]);
     }
 
     #[test]

@@ -183,13 +183,13 @@ mod tests {
 
     /// A service at `socket` and `http`, and a message at each change.
     fn service(socket: &Path, http: SocketAddr) -> (LinkUpdates, mpsc::Receiver<()>) {
-        let key = satpep::PrivateKey::from_random([7; 32]);
+        let [key, peer] = [7, 6].map(|byte| satpep::PrivateKey::from_random([byte; 32]));
         let text = format!(
             "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n\
              [updates]\nsocket = \"{}\"\nhttp = \"{http}\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
             key.to_base64(),
             socket.display(),
-            key.public_key()
+            peer.public_key()
         );
         let (changed, changes) = mpsc::channel();
         let on_change = move || changed.send(()).unwrap_or_default();
