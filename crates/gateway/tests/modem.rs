@@ -15,13 +15,13 @@ use units::Rate;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn settings() -> config::Settings {
-    let key = satpep::PrivateKey::from_random([7; 32]);
+    let [key, peer] = [7, 6].map(|byte| satpep::PrivateKey::from_random([byte; 32]));
     let text = format!(
         "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n\
          [dlep]\ninterface = \"eth0\"\nmodem = \"198.18.0.1\"\nheartbeat = \"1s\"\n\
          [[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
         key.to_base64(),
-        key.public_key()
+        peer.public_key()
     );
     config::parse(&text, "test").unwrap()
 }
