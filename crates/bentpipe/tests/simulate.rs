@@ -251,7 +251,7 @@ fn the_schema_is_printed_and_a_check_runs_nothing() {
     assert_eq!(checked["runs"], 14);
 }
 
-/// A client and a server on either side of two gateways whose satellite link has no rate; but in the variant `told`.
+/// A client and a server on either side of two gateways whose satellite link has no rate; but in the variant `rated`.
 const NO_RATE: &str = r#"
 version = 1
 nodes = ["client", "near", "far", "server"]
@@ -279,8 +279,8 @@ from = "client"
 to = "server"
 bulk = { size = "10kB" }
 [variants]
-told = { "link.satellite.rate" = "6Mbit/s" }
-untold = {}
+rated = { "link.satellite.rate" = "6Mbit/s" }
+unrated = {}
 "#;
 
 #[test]
@@ -290,10 +290,10 @@ fn a_check_refuses_what_a_run_would_and_nothing_runs_before_all_variants_are_che
     for args in [&["--check"][..], &["--out", "out"], &sweep] {
         let output = simulate(folder.path(), &[&["test.toml"], args].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains("run untold-1: gateway `pair`"), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("run unrated-1: gateway `pair`"), "{args:?}: {}", stderr(&output));
     }
     assert!(!folder.path().join("out").exists());
-    assert!(simulate(folder.path(), &["test.toml", "--check", "--variants", "told"]).status.success());
+    assert!(simulate(folder.path(), &["test.toml", "--check", "--variants", "rated"]).status.success());
 }
 
 /// Each run takes a fraction of a millisecond: none of them looks at the interrupt by itself.

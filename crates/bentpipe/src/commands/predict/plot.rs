@@ -131,7 +131,7 @@ impl Point {
     fn document(&self) -> PointDocument {
         PointDocument {
             value: self.value,
-            throughput_bps: report::told(self.throughput),
+            throughput_bps: report::known_bps(self.throughput),
             time_s: self.time_s,
             binding: self.binding.to_string(),
             valid: self.doubt.is_none(),
@@ -248,7 +248,7 @@ fn bindings(sweep: &Sweep, points: &[Point]) -> Listing {
             listing.add([
                 short(end / sweep.parameter.unit).into(),
                 point.time_s.into(),
-                report::told(point.throughput).map(|bps| bps as f64).into(),
+                report::known_bps(point.throughput).map(|bps| bps as f64).into(),
                 limit.to_string().into(),
                 report::holds(point.doubt.as_deref()).into(),
             ]);

@@ -60,14 +60,14 @@ impl Document {
         };
         let parts = prediction.parts.iter().map(|(limit, time_s)| Part { limit: limit.to_string(), time_s: *time_s });
         Self {
-            throughput_bps: told(prediction.throughput),
+            throughput_bps: known_bps(prediction.throughput),
             time_s: prediction.time.value.as_secs_f64(),
             binding: prediction.binding.to_string(),
             model: prediction.binding.model(transfer.control),
             valid: prediction.time.is_valid(),
             doubt: prediction.time.doubt.clone(),
             parts: parts.collect(),
-            steady: Steady { throughput_bps: told(prediction.steady.0), binding: prediction.steady.1.to_string() },
+            steady: Steady { throughput_bps: known_bps(prediction.steady.0), binding: prediction.steady.1.to_string() },
             models: rows.iter().skip(1).map(of).collect(),
             title: title(link, transfer),
         }
@@ -117,7 +117,7 @@ impl Document {
 }
 
 /// A rate in bits per second; `None` if it is below 1 bit/s, which [`Rate`] does not hold.
-pub fn told(rate: Rate) -> Option<u64> {
+pub fn known_bps(rate: Rate) -> Option<u64> {
     Some(rate.as_bps()).filter(|bps| *bps > 0)
 }
 
