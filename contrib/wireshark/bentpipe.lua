@@ -278,7 +278,7 @@ local proto = Proto("bentpipe", "bentpipe satellite transport")
 proto.prefs.port = Pref.uint("Port", 4500, "The port of the gateways: UDP of satpep, TCP of tunnels")
 proto.prefs.key_log = Pref.string("Key log", "", "File of a gateway's [debug] key_log")
 
-local types = { [1] = "init", [2] = "response", [3] = "cookie reply", [4] = "packet", [5] = "notice" }
+local types = { [0] = "knock", [1] = "init", [2] = "response", [3] = "cookie reply", [4] = "packet", [5] = "notice" }
 local modes = { [1] = "encrypted", [2] = "clear" }
 local notices = { [1] = "CLOCK_CHALLENGE", [2] = "OTHER_MODE", [3] = "UNPROVEN_VERSIONS", [4] = "OTHER_VERSIONS" }
 local frames = {
@@ -653,6 +653,10 @@ local function add_noise(buffer, tree, header, length)
 end
 
 local dissectors = {
+    [0] = function(buffer, tree, info)
+        if buffer:len() ~= 1 then return tree:add_proto_expert_info(malformed) end
+        info.cols.info = "knock"
+    end,
     [1] = function(buffer, tree, info)
         if buffer:len() < 52 then return tree:add_proto_expert_info(malformed) end
         tree:add(f.oldest, buffer(1, 1)); tree:add(f.newest, buffer(2, 1)); tree:add(f.process, buffer(3, 1))

@@ -41,14 +41,6 @@ impl CrossTrafficMeter {
     /// The interface, while there is one: it may go and come again.
     fn read(&mut self) -> Option<Interface> {
         let Ok(found) = self.interfaces.get(&self.name) else { return None };
-        match (&found, self.index.is_none()) {
-            (None, false) => tracing::warn!(
-                interface = self.name,
-                "the interface of [link] has gone: cross traffic on it counts as none until it is back"
-            ),
-            (Some(_), true) => tracing::info!(interface = self.name, "the interface of [link] is back"),
-            _ => {}
-        }
         if found.is_none() {
             (self.index, self.traffic) = (None, CrossTraffic::default());
         }

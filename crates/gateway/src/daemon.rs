@@ -21,10 +21,11 @@ use crate::host_sockets::is_out_of_descriptors;
 use crate::link_state::{LinkState, LinkUpdates};
 use crate::measured::{Delays, Measured};
 use crate::metrics;
+use crate::missing_interfaces::MissingInterfaces;
 use crate::page;
 use crate::privileges::Plan;
 use crate::relays::Relays;
-use crate::steering::{News, Steering};
+use crate::steering::{News, Seen, Steering};
 use crate::sysctls;
 use crate::takeover::{self, Heir, Predecessor};
 use crate::transport::satpep::Satpep;
@@ -42,7 +43,7 @@ use relay::cross_traffic::PERIOD;
 use report::Facts;
 use rest::Rest;
 use socket2::Socket;
-use status::{Privileges, Snapshot};
+use status::{MissingInterface, Privileges, Snapshot};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -122,6 +123,7 @@ struct Daemon<T: SatelliteTransport> {
     rest: Rest,
     /// Connections that have gone end to end.
     bypassed: Bypassed,
+    missing_interfaces: Vec<MissingInterface>,
     drain: Option<Drain>,
     /// Just begun, beside a process that this one takes over from.
     joining: Option<Joining>,
@@ -260,9 +262,10 @@ impl<T: SatelliteTransport> Daemon<T> {
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
         let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
         let on_news = move |news| handle.send(Request::News(news));
+        let seen = Seen { addresses: own, interfaces: MissingInterfaces::new(&settings.interfaces) };
         let steering = Some(match &joining {
-            None => Steering::new(rules, exempt, own, on_news)?,
-            Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), own, on_news)?,
+            None => Steering::new(rules, exempt, seen, on_news)?,
+            Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), seen, on_news)?,
         });
         let mut gateway = Self {
             poll,
@@ -292,6 +295,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             next_tick: now,
             rest: Rest::default(),
             bypassed: Bypassed::new(now),
+            missing_interfaces: Vec::new(),
             drain: None,
             joining,
             predecessor,
@@ -390,7 +394,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             WAKER => {}
             INTERFACES => {
                 if let (true, Some(steering)) = (self.changes.take(), &self.steering) {
-                    steering.look_at_addresses();
+                    steering.look();
                 }
             }
             token => match Watch::owner(token, FIRST) {
@@ -535,7 +539,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         peers_changed |= self.relays.engine.interception_changed();
         match &self.steering {
-            Some(steering) if peers_changed && self.listeners.is_empty() => steering.look_at_addresses(),
+            Some(steering) if peers_changed && self.listeners.is_empty() => steering.look(),
             Some(_) if peers_changed && self.joining.is_none() => self.intercept(),
             _ => {}
         }
@@ -577,6 +581,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                     let _ = answer.send(());
                 }
                 Request::News(News::OwnAddresses(own)) => self.relays.engine.set_own_addresses(now, &own),
+                Request::News(News::MissingInterfaces(missing)) => self.missing_interfaces = missing,
                 Request::News(News::Bypassed(counts)) => {
                     let waiting = self.bypassed.take(counts.into_iter().collect());
                     if let Some(log) = &mut self.relays.connection_log {
@@ -646,6 +651,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             link_updates: self.updates.counts(),
             modem: self.updates.modem(),
             bypassed: self.bypassed.counts(),
+            missing_interfaces: &self.missing_interfaces,
             privileges: &self.privileges,
         };
         report::snapshot(now, extent, &facts, &self.relays)

@@ -24,6 +24,7 @@ mod http_limits;
 pub mod link_state;
 mod measured;
 mod metrics;
+mod missing_interfaces;
 mod page;
 mod privileges;
 mod relays;
@@ -48,6 +49,6 @@ pub use host_sockets::usable_descriptors;
 pub use relay::engine::Intercepted;
 pub use reload::ReloadError;
 pub use status::{
-    Capacity, Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, PeerState, Privileges, Satellite, Side,
+    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, PeerState, Privileges, Satellite, Side,
     Snapshot, Stall, StallCause, Stream, Survey, Trouble, UpdateCounts,
 };

@@ -254,6 +254,8 @@ pub struct Installed {
     rules: Rules,
     accelerated: Vec<Intercepted>,
     exempt: Vec<Bypass>,
+    /// The table has been in force.
+    is_set_up: bool,
     /// Another process answers for them.
     is_disowned: bool,
 }
@@ -264,12 +266,13 @@ impl Installed {
     /// # Errors
     /// If `nft` or `ip` is missing or refuses; nothing stays behind then.
     pub fn new(rules: Rules) -> Result<Self, Error> {
-        let mut installed = Self { rules, accelerated: Vec::new(), exempt: Vec::new(), is_disowned: false };
+        let mut installed = Self { rules, accelerated: Vec::new(), exempt: Vec::new(), is_set_up: false, is_disowned: false };
         installed.remove_commands();
         for command in installed.rules.setup_commands() {
             routes::ip(&command)?;
         }
         installed.set_up()?;
+        installed.is_set_up = true;
         Ok(installed)
     }
 
@@ -279,7 +282,7 @@ impl Installed {
     /// # Errors
     /// If `nft` refuses; the rules are then what they were.
     pub fn adopt(rules: Rules, accelerated: Vec<Intercepted>, exempt: Vec<Bypass>) -> Result<Self, Error> {
-        let mut installed = Self { rules, accelerated, exempt, is_disowned: true };
+        let mut installed = Self { rules, accelerated, exempt, is_set_up: true, is_disowned: true };
         installed.set_up()?;
         installed.is_disowned = false;
         Ok(installed)
@@ -398,7 +401,9 @@ impl Drop for Installed {
         if self.is_disowned {
             return;
         }
-        if let Err(error) = nftables::run_script(&self.rules.removal_script()) {
+        let removed = nftables::run_script(&self.rules.removal_script());
+        // Where the table could not be set up, for want of `nft` or of a capability, that is said already.
+        if let (Err(error), true) = (removed, self.is_set_up) {
             tracing::warn!(%error, "the nftables table could not be removed");
         }
         self.remove_commands();

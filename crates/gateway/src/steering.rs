@@ -1,10 +1,13 @@
-//! Changes of the firewall, and looks at it and at the host's addresses, run on a thread of their own: starting `nft` takes
+//! Changes of the firewall, and looks at it and at the host's interfaces and addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
+use crate::missing_interfaces::MissingInterfaces;
 use crate::rules::{Bypass, Installed, Rules};
 use ipnet::IpNet;
+use kernel::interfaces::Interfaces;
 use kernel::{Error, routes};
 use relay::engine::Intercepted;
+use status::MissingInterface;
 use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -12,7 +15,8 @@ use std::time::Duration;
 
 /// How long to wait after `nft` has failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How often it is looked whether others have removed rules, and at the host's addresses, should no news of them arrive.
+/// How often it is looked whether others have removed rules, and at the host's interfaces and addresses, should no news of them
+/// arrive.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// Names the connections to intercept; the last word counts. Dropping it removes the rules.
@@ -27,6 +31,8 @@ pub(crate) struct Steering {
 pub(crate) enum News {
     /// The addresses of the host.
     OwnAddresses(Vec<IpAddr>),
+    /// The configured interfaces that the host does not have.
+    MissingInterfaces(Vec<MissingInterface>),
     /// How many connections have gone end to end, by the reason.
     Bypassed(Vec<(String, u64)>),
 }
@@ -46,37 +52,39 @@ struct Wish {
 
 impl Steering {
     /// Installs `rules` in the network namespace of the calling thread; nothing is intercepted yet, and nothing that is `exempt` ever.
-    /// `on_news` is called when the addresses of the host are no longer `addresses`, and what the counters say when that was asked.
+    /// `on_news` is called when the addresses of the host or the interfaces that are missing are no longer those of `seen`, and what the
+    /// counters say when that was asked.
     pub(crate) fn new(
         rules: Rules,
         exempt: Vec<Bypass>,
-        addresses: Vec<IpAddr>,
+        seen: Seen,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
         let mut installed = Installed::new(rules)?;
         installed.exempt(exempt)?;
-        Self::follow(installed, String::new(), addresses, on_news)
+        Self::follow(installed, String::new(), seen, on_news)
     }
 
     /// The same in the place of a process that leaves its rules, which intercept what is `accelerated`.
     pub(crate) fn adopt(
         rules: Rules,
         (accelerated, exempt): (Vec<Intercepted>, Vec<Bypass>),
-        addresses: Vec<IpAddr>,
+        seen: Seen,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
         let logged = shown(&accelerated);
-        Self::follow(Installed::adopt(rules, accelerated, exempt)?, logged, addresses, on_news)
+        Self::follow(Installed::adopt(rules, accelerated, exempt)?, logged, seen, on_news)
     }
 
     fn follow(
         installed: Installed,
         logged: String,
-        addresses: Vec<IpAddr>,
+        seen: Seen,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
         let (wished, on_news) = (Wish::default(), Box::new(on_news));
-        let follower = Follower { installed, wished, logged, addresses, is_broken: false, on_news };
+        let interfaces = Interfaces::new()?;
+        let follower = Follower { installed, wished, logged, seen, interfaces, is_broken: false, on_news };
         let (wishes, received) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("steering".into())
@@ -100,8 +108,8 @@ impl Steering {
         self.send(Wish { count: true, ..Wish::default() });
     }
 
-    /// Looks at the host's addresses without waiting for the next period.
-    pub(crate) fn look_at_addresses(&self) {
+    /// Looks at the host's interfaces and addresses without waiting for the next period.
+    pub(crate) fn look(&self) {
         self.send(Wish::default());
     }
 
@@ -138,6 +146,13 @@ impl Drop for Steering {
     }
 }
 
+/// What is known of the host's interfaces.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) interfaces: MissingInterfaces,
+}
+
 /// What the thread works on.
 struct Follower {
     installed: Installed,
@@ -145,7 +160,8 @@ struct Follower {
     wished: Wish,
     /// The destinations that are accelerated by the latest line of the log.
     logged: String,
-    addresses: Vec<IpAddr>,
+    seen: Seen,
+    interfaces: Interfaces,
     /// The rules could not be set up again, which has been said.
     is_broken: bool,
     on_news: Box<dyn Fn(News) + Send>,
@@ -183,6 +199,7 @@ impl Follower {
                 let _ = done.send(());
             }
             self.look_at_addresses();
+            self.look_at_interfaces();
         }
     }
 
@@ -239,12 +256,24 @@ impl Follower {
 
     fn look_at_addresses(&mut self) {
         match routes::own_addresses() {
-            Ok(addresses) if addresses == self.addresses => {}
+            Ok(addresses) if addresses == self.seen.addresses => {}
             Ok(addresses) => {
                 (self.on_news)(News::OwnAddresses(addresses.clone()));
-                self.addresses = addresses;
+                self.seen.addresses = addresses;
             }
             Err(error) => tracing::warn!(%error, "this host's addresses could not be read; the last ones known count"),
+        }
+    }
+
+    fn look_at_interfaces(&mut self) {
+        match self.interfaces.all() {
+            Ok(all) => {
+                let names: Vec<String> = all.into_iter().map(|interface| interface.name).collect();
+                if let Some(missing) = self.seen.interfaces.look(&names) {
+                    (self.on_news)(News::MissingInterfaces(missing));
+                }
+            }
+            Err(error) => tracing::warn!(%error, "this host's interfaces could not be read; the last ones known count"),
         }
     }
 }

@@ -16,7 +16,7 @@ const BACKLOG: (&str, u32) = ("net.core.somaxconn", 32_768);
 /// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded.
 pub(crate) fn prepare(settings: &Settings) {
     turn_early_demux_off();
-    raise(BACKLOG.0, BACKLOG.1);
+    raise_backlog(settings);
     if settings.tcp.is_some() {
         turn_mtu_probing_on();
     }
@@ -35,6 +35,19 @@ fn turn_early_demux_off() {
             %error,
             "{EARLY_DEMUX} is not 0: a connection past the gateway hangs if its addresses and ports were relayed a minute ago"
         ),
+    }
+}
+
+/// The lower bound counts where clients, or the peers' tunnels, connect to this host.
+fn raise_backlog(settings: &Settings) {
+    let (key, wanted) = BACKLOG;
+    raise(key, wanted);
+    let listens = !settings.rules.interfaces.is_empty() || settings.tcp.is_some();
+    if let (true, true, Ok(value)) = (listens, is_below(key, wanted), sysctl::read(key)) {
+        tracing::warn!(
+            "{key} is {value} and could not be raised: while more connections than that wait to be accepted, others are reset seconds \
+             after they were opened"
+        );
     }
 }
 

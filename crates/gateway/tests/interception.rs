@@ -72,6 +72,24 @@ fn a_host_on_a_second_network_is_reached_past_the_satellite() {
 }
 
 #[test]
+fn an_interface_that_is_renamed_is_missing_until_it_has_its_name_again() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_link = "[metrics]\nlisten = \"127.0.0.1:9090\"";
+    let pair = pair.start_both("");
+    let wait_for_missing = |expected: serde_json::Value| {
+        pair.wait_for(|pair| pair.status(End::Terminal)["missing_interfaces"] == expected);
+    };
+    wait_for_missing(serde_json::json!([]));
+    ip(&pair, End::Terminal, &["link set lan down", "link set lan name lan7", "link set lan7 up"]);
+    wait_for_missing(serde_json::json!([{"key": "intercept.interfaces", "name": "lan"}]));
+    assert!(pair.http(End::Terminal, 9090, "GET /metrics", "").contains("bentpipe_missing_interfaces 1"));
+    ip(&pair, End::Terminal, &["link set lan7 down", "link set lan7 name lan", "link set lan up"]);
+    wait_for_missing(serde_json::json!([]));
+    echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"accelerated again");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+#[test]
 fn what_other_programs_remove_is_set_up_again_and_connections_go_on() {
     let Some(pair) = Pair::up("") else { return };
     let servers = [Family::V4, Family::V6].map(|family| pair.serve(family, 7, echo_all));

@@ -142,3 +142,4 @@ pub use stats::{Drops, EndpointStats, MemoryStats, PeerStats, StreamStats};
 pub use survey::{SurveyReport, survey_cost};
 pub use trace::{TraceEvent, TraceKind, TracedMetrics, TracedPacket, TracedPiece, TracedSession};
 pub use trouble::{Stranger, StrangerFault, Trouble};
+pub use wire::packet::KNOCK;

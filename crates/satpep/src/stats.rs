@@ -33,6 +33,8 @@ pub struct EndpointStats {
 pub struct Drops {
     /// Not of a known kind or length.
     pub malformed: u64,
+    /// A byte 0 alone, with which a gateway asks the network whether this port is open.
+    pub knock: u64,
     /// Not for this gateway, or from an unknown one.
     pub stranger: u64,
     /// The authentication failed.
@@ -53,9 +55,10 @@ pub struct Drops {
 
 impl Drops {
     /// All of them with their names.
-    pub fn by_reason(&self) -> [(&'static str, u64); 9] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 10] {
         [
             ("malformed", self.malformed),
+            ("knock", self.knock),
             ("stranger", self.stranger),
             ("not_authentic", self.not_authentic),
             ("replayed", self.replayed),

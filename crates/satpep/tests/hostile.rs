@@ -129,10 +129,19 @@ fn flips_at_every_place_of_the_handshake_are_dropped() {
 }
 
 #[test]
+fn a_knock_is_not_malformed_and_not_answered() {
+    let (mut hub, now) = hub(Mode::Encrypted);
+    hub.handle_datagram(now, stranger(), &mut [0]);
+    let dropped = &hub.stats().dropped;
+    assert_eq!((dropped.knock, dropped.malformed), (1, 0));
+    assert_eq!(answers(&mut hub, now), []);
+}
+
+#[test]
 fn the_wrong_length_or_kind_is_malformed() {
     let (mut hub, now) = hub(Mode::Encrypted);
     for (count, bytes) in
-        [vec![], vec![0], vec![9; 300], vec![DATA; 5], vec![INIT; 195], vec![RESPONSE; 3], vec![3; 71]]
+        [vec![], vec![0, 0], vec![9; 300], vec![DATA; 5], vec![INIT; 195], vec![RESPONSE; 3], vec![3; 71]]
             .iter()
             .enumerate()
     {

@@ -26,5 +26,5 @@ pub use peer::{Peer, PeerState, Survey, Trouble};
 pub use relay::engine::{Counters, StallCause};
 pub use relay::link_state::Source;
 pub use satellite::{CrossLayer, Memory, Satellite};
-pub use snapshot::{Draining, LogCounts, Privileges, Snapshot};
+pub use snapshot::{Draining, LogCounts, MissingInterface, Privileges, Snapshot};
 pub use stream::{Side, Stall, Stream};

@@ -49,6 +49,9 @@ pub struct Snapshot {
     pub connections: Counters,
     /// Connections that went end to end, by the reason, as of the last look at the firewall's counters.
     pub bypassed: BTreeMap<String, u64>,
+    /// Configured interfaces that the host does not have now.
+    #[serde(default)]
+    pub missing_interfaces: Vec<MissingInterface>,
     /// The satellite link.
     pub satellite: Satellite,
     /// The peers.
@@ -58,6 +61,15 @@ pub struct Snapshot {
     pub connection_log: Option<LogCounts>,
     /// Relayed connections, one row for each.
     pub streams: Vec<Stream>,
+}
+
+/// A configured interface that the host does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingInterface {
+    /// The key that names it, such as `intercept.interfaces`.
+    pub key: Cow<'static, str>,
+    /// The interface's name.
+    pub name: String,
 }
 
 /// What has become of the lines of the connection log.

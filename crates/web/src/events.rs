@@ -118,6 +118,13 @@ impl Found {
         if now.draining.is_some() && before.draining.is_none() {
             self.add(Kind::Gateway, false, "draining: no new connections are accepted");
         }
+        let (was, is) = (&before.missing_interfaces, &now.missing_interfaces);
+        for gone in is.iter().filter(|one| !was.contains(one)) {
+            self.add(Kind::Gateway, true, format!("interface {} ({}) is missing", gone.name, gone.key));
+        }
+        for back in was.iter().filter(|one| !is.contains(one)) {
+            self.add(Kind::Gateway, false, format!("interface {} ({}) is back", back.name, back.key));
+        }
     }
 
     fn link(&mut self, before: &Snapshot, now: &Snapshot) {
@@ -216,7 +223,7 @@ fn rate(bps: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use status::{Link, Modem, Trouble};
+    use status::{Link, MissingInterface, Modem, Trouble};
 
     fn peer(name: &str, state: PeerState) -> Peer {
         Peer { name: name.into(), state, mtu: 1500, ..Peer::default() }
@@ -268,8 +275,10 @@ mod tests {
         };
         now.bypassed.insert("peer_down".into(), 3);
         now.reloads = 1;
+        now.missing_interfaces.push(MissingInterface { key: "link.interface".into(), name: "sat0".into() });
         let expected = [
             (false, "configuration reloaded"),
+            (true, "interface sat0 (link.interface) is missing"),
             (true, "capacity source: configured instead of dlep"),
             (false, "link rate 6.00 Mbit/s instead of 10.0 Mbit/s"),
             (true, "DLEP session with the modem ended"),

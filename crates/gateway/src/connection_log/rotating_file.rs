@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
@@ -38,7 +38,8 @@ pub(super) struct RotatingFile {
 impl RotatingFile {
     /// Opens `path` to append to it.
     pub(super) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), rotation, file: open(path)?, is_torn: false })
+        let file = open(path)?;
+        Ok(Self { path: path.to_owned(), rotation, is_torn: ends_in_a_line(&file)?, file })
     }
 
     /// Appends whole `lines`.
@@ -66,7 +67,7 @@ impl RotatingFile {
             self.rename()?;
         }
         self.file = open(&self.path)?;
-        self.is_torn = false;
+        self.is_torn = ends_in_a_line(&self.file)?;
         Ok(())
     }
 
@@ -92,8 +93,18 @@ impl RotatingFile {
     }
 }
 
+/// Whether the last line of `file` has no end: its disk was full, or its writer was killed.
+fn ends_in_a_line(file: &File) -> io::Result<bool> {
+    let found = file.metadata()?;
+    let mut last = [b'\n'];
+    if found.is_file() && found.len() > 0 {
+        file.read_at(&mut last, found.len() - 1)?;
+    }
+    Ok(last != *b"\n")
+}
+
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(MODE).open(path)
+    OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)
 }
 
 #[cfg(test)]
@@ -183,6 +194,16 @@ mod tests {
         file.append(b"next\n").unwrap();
         file.append(b"last\n").unwrap();
         expect(directory.path(), &[("log", "whole\nhal\nnext\nlast\n")]);
+    }
+
+    #[test]
+    fn after_a_writer_that_was_killed_within_a_line_the_next_one_begins_on_a_line_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        std::fs::write(&path, "whole\nhal").unwrap();
+        let mut file = RotatingFile::open(&path, rotation(1 << 20, 2)).unwrap();
+        file.append(b"next\n").unwrap();
+        expect(directory.path(), &[("log", "whole\nhal\nnext\n")]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::link_state::LinkState;
 use crate::relays::Relays;
 use crate::transport::SatelliteTransport;
 use relay::engine::Relayed;
-use status::{Link, Modem, Privileges, Side, Snapshot, Stall, Stream, UpdateCounts};
+use status::{Link, MissingInterface, Modem, Privileges, Side, Snapshot, Stall, Stream, UpdateCounts};
 use std::collections::BTreeMap;
 use units::Instant;
 
@@ -25,6 +25,7 @@ pub(super) struct Facts<'a> {
     pub(super) link_updates: [UpdateCounts; 2],
     pub(super) modem: Option<Modem>,
     pub(super) bypassed: &'a BTreeMap<String, u64>,
+    pub(super) missing_interfaces: &'a [MissingInterface],
     pub(super) privileges: &'a Privileges,
 }
 
@@ -59,6 +60,7 @@ pub(super) fn snapshot<T: SatelliteTransport>(
         privileges: facts.privileges.clone(),
         connections: engine.counters.clone(),
         bypassed: facts.bypassed.clone(),
+        missing_interfaces: facts.missing_interfaces.to_vec(),
         satellite: transport.satellite(),
         peers: relays.peers().iter().map(|(at, peer)| transport.peer(now, at, peer)).collect(),
         connection_log: relays.connection_log.as_ref().map(ConnectionLog::counts),

@@ -155,6 +155,9 @@ fn build(registry: &mut Registry, program: &Program, snapshot: &Snapshot) {
     let draining = Gauge::<i64>::default();
     draining.set(i64::from(snapshot.draining.is_some()));
     registry.register("draining", "Whether the gateway takes no more connections", draining);
+    let missing = Gauge::<i64>::default();
+    missing.set(snapshot.missing_interfaces.len() as i64);
+    registry.register("missing_interfaces", "Configured interfaces that the host does not have", missing);
 }
 
 fn connections(registry: &mut Registry, snapshot: &Snapshot) {

@@ -2,6 +2,7 @@
 //! says, which the one socket for all peers is not.
 
 use relay::dscp::Dscp;
+use satpep::KNOCK;
 use socket2::SockRef;
 use status::Trouble;
 use std::io;
@@ -11,8 +12,6 @@ use units::{Duration, Instant};
 /// How long an answer may take, and how often to ask.
 const PATIENCE: Duration = Duration::from_secs(4);
 const PERIOD: Duration = Duration::from_secs(20);
-/// No datagram of the transport's: who listens drops it.
-const NOTHING: [u8; 1] = [0];
 
 /// What the network says of the way to one peer.
 #[derive(Debug, Default)]
@@ -56,7 +55,7 @@ fn ask(address: SocketAddr, dscp: Dscp) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     kernel::transparent::set_dscp(&SockRef::from(&socket), dscp.value());
     socket.connect(address)?;
-    socket.send(&NOTHING)?;
+    socket.send(&KNOCK)?;
     Ok(socket)
 }
 

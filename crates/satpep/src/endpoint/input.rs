@@ -10,8 +10,8 @@ use crate::seal::Sealing;
 use crate::session::{News, Session};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{
-    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, MIN_INIT, MIN_RESPONSE, NOTICE, NOTICE_LENGTH,
-    RESPONSE, expand_number,
+    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, KNOCK, MIN_INIT, MIN_RESPONSE, NOTICE,
+    NOTICE_LENGTH, RESPONSE, expand_number,
 };
 use peering::ResetReason;
 use std::net::SocketAddr;
@@ -60,6 +60,7 @@ impl<P: Payload> Endpoint<P> {
             (Some(&RESPONSE), MIN_RESPONSE..) => self.on_response(now, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
             (Some(&NOTICE), NOTICE_LENGTH) => self.on_notice(now, datagram),
+            _ if *datagram == KNOCK => self.stats.dropped.knock += 1,
             _ => self.stats.dropped.malformed += 1,
         }
     }

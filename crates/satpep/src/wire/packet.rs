@@ -15,6 +15,8 @@
 use crate::packet_number::PacketNumber;
 use peering::Versions;
 
+/// All of a knock: it asks the network whether the receiver's port is open, and the receiver nothing.
+pub const KNOCK: [u8; 1] = [0];
 /// The first byte of an init.
 pub const INIT: u8 = 1;
 /// The first byte of a response.

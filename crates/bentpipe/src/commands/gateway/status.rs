@@ -3,7 +3,7 @@
 use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
-    Capacity, Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
+    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
 };
 use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
         status.satellite.cross_layer.as_ref().map(cross_layer),
         Some(connections(status.streams.len(), &status.connections)),
         counted("end to end", &status.bypassed),
+        missing(&status.missing_interfaces),
         satellite(&status.satellite),
         status.satellite.memory.as_ref().map(memory),
     ];
@@ -190,6 +191,12 @@ fn connections(open: usize, counters: &Counters) -> String {
         "connections: {open} open, {} accepted, {} connected, {} finished{failures}",
         counters.accepted, counters.connected, counters.finished
     )
+}
+
+/// The configured interfaces that the host does not have, if there are any.
+fn missing(interfaces: &[MissingInterface]) -> Option<String> {
+    let named: Vec<_> = interfaces.iter().map(|one| format!("{} ({})", one.name, one.key)).collect();
+    (!named.is_empty()).then(|| format!("interfaces missing: {}", named.join(", ")))
 }
 
 /// Datagrams of the satellite link, and those that led to nothing. The `tcp` transport counts none.

@@ -26,6 +26,7 @@ pub fn between(at: Duration, old: &Snapshot, new: &Snapshot) -> Vec<Event> {
     if new.draining.is_some() && old.draining.is_none() {
         texts.push(("the gateway takes no more connections".into(), true));
     }
+    texts.extend(interfaces(old, new));
     texts.extend(link(old, new));
     texts.extend(modem(old, new));
     texts.extend(members(old, new));
@@ -36,6 +37,15 @@ pub fn between(at: Duration, old: &Snapshot, new: &Snapshot) -> Vec<Event> {
         texts.extend(failures(&old.connections, &new.connections));
     }
     texts.into_iter().map(|(text, is_trouble)| Event { at, text, is_trouble }).collect()
+}
+
+/// Configured interfaces that the host has no more, or has again.
+fn interfaces(old: &Snapshot, new: &Snapshot) -> Vec<(String, bool)> {
+    let (was, is) = (&old.missing_interfaces, &new.missing_interfaces);
+    let gone = is.iter().filter(|one| !was.contains(one));
+    let back = was.iter().filter(|one| !is.contains(one));
+    let gone = gone.map(|one| (format!("the interface {} ({}) is missing", one.name, one.key), true));
+    gone.chain(back.map(|one| (format!("the interface {} ({}) is back", one.name, one.key), false))).collect()
 }
 
 /// Another source of the link state, or another rate from the same.

@@ -162,18 +162,20 @@ fn what_happens_between_two_states_is_an_event() {
     changed["link"]["rate_bps"] = json!(4_000_000);
     changed["bypassed"] = json!({"no peer": 3});
     changed["connections"]["denied"] = json!(5);
+    changed["missing_interfaces"] = json!([{"key": "intercept.interfaces", "name": "lan0"}]);
     history.take(Duration::from_secs(3), Ok(snapshot(changed)));
     let mut view = View::default();
     press(&mut view, &history, &[KeyCode::BackTab]);
     places(
         &screen(&history, &view, 8, (80, 24)),
         [
-            "[Events 5]",
+            "[Events 6]",
             "5s ! 1 connection denied by policy",
             "5s ! 3 connections end to end: no peer",
             "5s ! terminal-1: MTU 1500 to 1280",
             "5s ! terminal-1: up to unresponsive",
             "5s ! link: 8Mbit/s to 4Mbit/s by dlep",
+            "5s ! the interface lan0 (intercept.interfaces) is missing",
         ],
     );
 }
