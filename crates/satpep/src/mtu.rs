@@ -218,10 +218,10 @@ impl MtuSearch {
     }
 
     /// The packet of data with this number was acknowledged or lost. Large ones lost in a row, and none as large acknowledged
-    /// after them, mean that the path shrank; a burst of losses is over when its end is known.
-    pub(crate) fn on_data(&mut self, now: Instant, number: PacketNumber, size: u16, acknowledged: bool) {
+    /// after them, mean that the path shrank; a burst of losses is over when its end is known. Returns whether that was found out.
+    pub(crate) fn on_data(&mut self, now: Instant, number: PacketNumber, size: u16, acknowledged: bool) -> bool {
         if size <= self.least {
-            return;
+            return false;
         }
         let losses = &mut self.losses;
         if acknowledged {
@@ -234,8 +234,10 @@ impl MtuSearch {
             losses.count += 1;
             if losses.count >= Self::BLACK_HOLE && self.current > self.least {
                 self.restart(self.least, now);
+                return true;
             }
         }
+        false
     }
 }
 
@@ -321,13 +323,14 @@ mod tests {
         }
         // A burst, of which one hears with the first packet after it.
         search.on_data(NOW, PacketNumber::new(300), 1500, true);
-        (200..300).for_each(|k| search.on_data(NOW, PacketNumber::new(k), 1500, false));
+        assert!(!(200..300).any(|k| search.on_data(NOW, PacketNumber::new(k), 1500, false)));
         assert_eq!(search.current(), 1500);
-        for k in 301..311 {
+        let shrunk = (301..311).map(|k| {
+            let shrunk = search.on_data(NOW, PacketNumber::new(2 * k), 1500, false);
             // Small packets pass, and prove nothing.
-            search.on_data(NOW, PacketNumber::new(2 * k), 1500, false);
-            search.on_data(NOW, PacketNumber::new(2 * k + 1), 700, true);
-        }
+            shrunk | search.on_data(NOW, PacketNumber::new(2 * k + 1), 700, true)
+        });
+        assert_eq!(shrunk.filter(|shrunk| *shrunk).count(), 1);
         assert_eq!(search.current(), MIN);
         assert!(search.poll_probe(NOW).is_some());
     }

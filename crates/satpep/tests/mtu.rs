@@ -150,3 +150,26 @@ fn a_call_that_the_host_does_not_take_for_its_size_goes_again_at_once() {
     let took = world.time.now().since(start);
     assert!(took < Duration::from_millis(1_200), "{took}");
 }
+
+/// Both directions lose their data at once, and with the data the acknowledgements that ride on it.
+#[test]
+fn a_path_that_shrinks_is_taken_for_no_slower_link() {
+    let rate = units::Rate::from_bps(20_000_000);
+    for after in (8..19).map(|k| Duration::from_millis(3000 + 137 * k)) {
+        let rtt = Duration::from_millis(200);
+        let hop = Hop { rate, return_rate: rate, rtt, mtu: 1396, ..Hop::geo(1e-4, after.as_nanos()) };
+        let mut world = World::new(hop, 1);
+        world.connect();
+        for from in [0, 1] {
+            world.send(from, 0, 50_000_000);
+        }
+        world.run_for(after);
+        world.hop.mtu = 1280;
+        for _ in 0..60 {
+            world.run_for(Duration::from_millis(100));
+            let least = world.gateways.iter().map(|gateway| gateway.endpoint.capacity()).min();
+            assert!(least >= Some(rate.mul_f64(0.9)), "{least:?} after the path shrank at {after}");
+        }
+        assert_eq!(world.gateways[0].stats(world.time.now(), 0).mtu, 1280);
+    }
+}

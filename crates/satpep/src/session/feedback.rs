@@ -40,6 +40,8 @@ pub(crate) struct ArrivalFeedback {
     carrier: Option<PacketNumber>,
     report: Report,
     pending: Pending,
+    /// What is lost of the packets before this one was too long for the path.
+    too_long_before: PacketNumber,
     implausible: u64,
     /// The latest survey of the path.
     pub(crate) survey: Option<Box<Survey>>,
@@ -55,10 +57,16 @@ impl ArrivalFeedback {
     pub(super) fn on_outcome(&mut self, packet: &PacketOutcome) {
         if packet.is_acknowledged() {
             self.report.acknowledged = self.report.acknowledged.saturating_add(1);
-        } else if self.report.lost.len() < Self::MAX_LOST {
+        } else if self.report.lost.len() < Self::MAX_LOST && packet.number >= self.too_long_before {
             let PacketOutcome { number, sent, position, ip_size, is_train, .. } = *packet;
             self.report.lost.push(LostPacket { number, sent, position, ip_size, is_train });
         }
+    }
+
+    /// The path has come to drop long packets, as it may have dropped all before `next`: what is lost of them says nothing of the rate.
+    pub(super) fn on_path_shrunk(&mut self, next: PacketNumber) {
+        self.too_long_before = next;
+        self.report.lost.clear();
     }
 
     /// An ARRIVALS came in packet `carrier`, before the acknowledgement that it belongs to. Returns how many packets have arrived with

@@ -273,8 +273,8 @@ impl<P: Payload> Session<P> {
                     _ => self.on_frame_lost(frame),
                 }
             }
-            if !probe {
-                self.path.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged());
+            if !probe && self.path.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged()) {
+                self.feedback.on_path_shrunk(self.recovery.sent_packets.next_number());
             }
         }
         self.recovery.recycle(outcomes);
