@@ -305,4 +305,7 @@ fn random_links_are_compared_in_both_worlds() {
 #[test]
 fn a_comparison_takes_no_scenario() {
     refused(SCENARIO, &["--compare", "1"], "cannot be used with");
+    for unused in [["--seed", "7"], ["--jobs", "2"], ["--keep", "kept"]] {
+        refused(SCENARIO, &unused, unused[0]);
+    }
 }

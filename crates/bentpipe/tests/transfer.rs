@@ -504,6 +504,8 @@ fn wrong_usage_is_one_line_that_names_the_culprit_with_exit_code_2() {
         (&["receive", "--listen", "127.0.0.1:0", "--out", "/no/such/directory/x", "--count", "2"], "--out"),
         (&["send", "--listen", "127.0.0.1:0", "--size", "1MB", "--initial-window", "20"], "--initial-window"),
         (&["send", "--to", "127.0.0.1:1", "--size", "1MB", "--initial-window", "20"], "--initial-window"),
+        (&["send", "--to", "127.0.0.1:1", "--size", "1MB", "--count", "2"], "--count"),
+        (&["receive", "--from", "127.0.0.1:1", "--wait", "1s"], "--wait"),
         (&["receive", "--sizes"], "--sizes"),
         (&["transmit"], "transmit"),
     ] {

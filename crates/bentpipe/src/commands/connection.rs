@@ -177,10 +177,10 @@ impl Display for Transfers {
 #[derive(Args, Clone)]
 pub struct ListenArgs {
     /// With --listen: end after this many transfers, failed ones included
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "listen", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "connect", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// With --listen: fail if no connection comes for this long (default: wait for ever)
-    #[arg(long, value_name = "TIME", requires = "listen")]
+    #[arg(long, value_name = "TIME", conflicts_with = "connect")]
     wait: Option<Duration>,
 }
 

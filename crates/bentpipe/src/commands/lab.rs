@@ -59,13 +59,13 @@ pub struct Args {
     #[arg(long, value_name = "N", conflicts_with_all = ["variants", "set"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     compare: Option<u64>,
     /// With --compare, the seed of the first link; each further link takes the next seed
-    #[arg(long, value_name = "N", requires = "compare", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 32))]
+    #[arg(long, value_name = "N", conflicts_with = "file", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 32))]
     seed: u64,
     /// With --compare, the number of links side by side [default: 2 for each processor]
-    #[arg(long, value_name = "N", requires = "compare", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", conflicts_with = "file", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
     /// With --compare, write the scenario and the results of each link that deviates below this directory
-    #[arg(long, value_name = "DIR", requires = "compare")]
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
     keep: Option<PathBuf>,
 }
 

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Connect to the receiver that listens at this address
-    #[arg(long, value_name = "ADDR:PORT", required_unless_present = "listen", conflicts_with = "listen")]
+    #[arg(id = "connect", long = "to", value_name = "ADDR:PORT", required_unless_present = "listen", conflicts_with = "listen")]
     to: Option<String>,
     /// Listen at this address for receivers
     #[arg(long, value_name = "ADDR:PORT")]
@@ -97,6 +97,10 @@ impl Args {
             None => send(stream, &mut content, Checksum::Sha256, progress),
         };
         bar.finish_and_clear();
+        let grown = content.grown();
+        if grown > Bytes::ZERO {
+            tracing::warn!("the file has grown by {grown} since the transfer began; they were not sent");
+        }
         let Sent { bytes, begin, receiver_time, retransmitted_segments } = sent?;
         let transfer = Transfer::new(peer, begin, bytes, receiver_time, true);
         Ok(Transfer { retransmitted_segments: Some(retransmitted_segments), ..transfer })

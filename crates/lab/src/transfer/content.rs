@@ -34,13 +34,28 @@ impl Content {
     /// If it cannot be read or is not a regular file.
     pub fn from_file(path: &Path) -> Result<Self, TransferError> {
         let error = |source| TransferError::File { path: path.to_owned(), source };
-        let file = File::open(path).map_err(error)?;
+        let mut file = File::open(path).map_err(error)?;
         let metadata = file.metadata().map_err(error)?;
         if !metadata.is_file() {
             return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file")));
         }
+        if metadata.len() == 0 && read_fully(&mut file, &mut [0]).map_err(error)? > 0 {
+            let problem = "the kernel does not say how long it is; send a copy of it";
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+        }
         let source = Source::File { file, path: path.to_owned() };
         Ok(Self { size: Bytes::new(metadata.len()), source })
+    }
+
+    /// By how many bytes the file has grown since; they do not belong to the content.
+    pub fn grown(&self) -> Bytes {
+        match &self.source {
+            Source::File { file, .. } => {
+                let now = file.metadata().map_or(0, |metadata| metadata.len());
+                Bytes::new(now.saturating_sub(self.size.as_u64()))
+            }
+            Source::Random { .. } => Bytes::ZERO,
+        }
     }
 
     /// `size` pseudo-random bytes, always the same for the same `seed`.
@@ -99,6 +114,7 @@ fn read_fully(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn random_content_depends_on_the_seed_and_not_on_how_it_is_read() {
@@ -112,6 +128,19 @@ mod tests {
         };
         assert_eq!(read(1, 1000), read(1, 7));
         assert_ne!(read(1, 1000), read(2, 1000));
+    }
+
+    #[test]
+    fn a_file_whose_size_is_not_known_is_refused_and_one_that_grows_says_so() {
+        let error = Content::from_file(Path::new("/proc/self/status")).unwrap_err().to_string();
+        assert!(error.contains("/proc/self/status: the kernel does not say how long it is"), "{error}");
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(Content::from_file(file.path()).unwrap().size(), Bytes::ZERO);
+        file.write_all(b"before").unwrap();
+        let content = Content::from_file(file.path()).unwrap();
+        assert_eq!(content.grown(), Bytes::ZERO);
+        file.write_all(b", and after").unwrap();
+        assert_eq!((content.size(), content.grown()), (Bytes::new(6), Bytes::new(11)));
     }
 
     #[test]

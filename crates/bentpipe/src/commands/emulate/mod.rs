@@ -107,9 +107,9 @@ pub struct Args {
     /// Act as the hub's modem, too
     #[arg(long, value_name = "IF")]
     dlep_hub: Option<Port>,
-    /// Heartbeat interval of these modems, 100ms to 10min
-    #[arg(long, default_value = "5s", value_name = "INTERVAL")]
-    dlep_heartbeat: Duration,
+    /// Heartbeat interval of these modems, 100ms to 10min [default: 5s]
+    #[arg(long, value_name = "INTERVAL")]
+    dlep_heartbeat: Option<Duration>,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -146,7 +146,7 @@ impl Args {
             None if self.link_file.is_some() => base.queue,
             None => product(1.0).unwrap_or(QueueLimit::Unlimited),
         };
-        let extra_delay = self.link.reorder_delay;
+        let extra_delay = self.link.reorder_delay()?;
         let reorder = overrides.reorder.map(|probability| Reorder { probability, extra_delay });
         Ok(LinkConfig {
             rate,
@@ -227,10 +227,12 @@ fn highest_rate(link: &LinkConfig) -> Option<Rate> {
 /// The modems that are wanted, waiting for routers.
 fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
     let allowed = Duration::from_millis(100)..=Duration::from_secs(600);
-    if !allowed.contains(&args.dlep_heartbeat) {
-        return Err(Failure::usage(format!("--dlep-heartbeat {}: expected 100ms to 10min", args.dlep_heartbeat)));
+    let heartbeat = args.dlep_heartbeat.unwrap_or(Duration::from_secs(5));
+    if !allowed.contains(&heartbeat) {
+        return Err(Failure::usage(format!("--dlep-heartbeat {heartbeat}: expected 100ms to 10min")));
     }
-    let mut modems = Modems::new(args.dlep_heartbeat);
+    let mut modems = Modems::new(heartbeat);
+    let mut none = true;
     let mut add = |option: &str, port: &Port, site: Site| {
         if args.between.contains(port) {
             let interface = &port.interface;
@@ -238,6 +240,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
                 "{option} {interface}: expected an interface that is none of the link's"
             )));
         }
+        none = false;
         modems.add(option, port.namespace.as_deref(), &port.interface, site)
     };
     let down = highest_rate(&links.down);
@@ -266,6 +269,9 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
     }
     if let Some(port) = &args.dlep_hub {
         add("--dlep-hub", port, Site { end: End::Far, highest })?;
+    }
+    if none && args.dlep_heartbeat.is_some() {
+        return Err(Failure::usage("--dlep-heartbeat needs a modem: --dlep, --dlep-hub, or one in the link file"));
     }
     Ok(modems)
 }
@@ -415,6 +421,8 @@ mod tests {
         fs::write(&path, "[both]\ndelay = \"1ms\"\nlatency = 3\n").unwrap();
         assert!(complaint().contains("latency"), "{}", complaint());
         assert!(parse("--link x --preset geo").is_err());
+        let unused = parse("--reorder-delay 5ms").unwrap().links().expect_err("no --reorder").to_string();
+        assert!(unused.contains("--reorder-delay delays nothing without --reorder"), "{unused}");
     }
 
     #[test]
@@ -425,6 +433,7 @@ mod tests {
         };
         assert!(refused("--dlep a").contains("--dlep a: expected an interface that is none of the link's"));
         assert!(refused("--dlep x --dlep-heartbeat 99ms").contains("--dlep-heartbeat 99ms: expected 100ms to 10min"));
+        assert!(refused("--dlep-heartbeat 1s").contains("--dlep-heartbeat needs a modem"));
         assert!(refused("--dlep-hub no-such-one").contains("--dlep-hub no-such-one"));
     }
 

@@ -78,9 +78,9 @@ pub(super) struct LinkArgs {
     reorder_up: Option<Probability>,
     #[arg(long, hide_short_help = true, value_name = "P")]
     reorder_down: Option<Probability>,
-    /// Additional delay of packets that --reorder selects
-    #[arg(long, default_value = "10ms", value_name = "DELAY")]
-    pub(super) reorder_delay: Duration,
+    /// Additional delay of packets that --reorder selects [default: 10ms]
+    #[arg(long, value_name = "DELAY")]
+    reorder_delay: Option<Duration>,
     /// Fraction of packets that arrive twice
     #[arg(long, value_name = "P")]
     duplicate: Option<Probability>,
@@ -188,6 +188,15 @@ impl LinkArgs {
             reorder: self.reorder_down.or(self.reorder),
             duplicate: self.duplicate_down.or(self.duplicate),
         })
+    }
+
+    /// Additional delay of packets that are reordered.
+    pub(super) fn reorder_delay(&self) -> Result<Duration, Failure> {
+        let reorders = [self.reorder, self.reorder_up, self.reorder_down].iter().any(Option::is_some);
+        match self.reorder_delay {
+            Some(_) if !reorders => Err(Failure::usage("--reorder-delay delays nothing without --reorder")),
+            delay => Ok(delay.unwrap_or(Duration::from_millis(10))),
+        }
     }
 
     fn loss_both(&self) -> Result<Option<LossModel>, Failure> {
