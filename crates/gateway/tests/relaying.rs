@@ -92,6 +92,19 @@ fn what_a_router_before_the_server_says_reaches_the_gateway_that_connects() {
     assert_eq!(pair.count(End::Hub, "unreachable"), 1);
 }
 
+/// The kernel gives up asking for the address of a neighbour after three seconds, and says so in an ICMP error to the client, in whose
+/// name the connection is made.
+#[test]
+fn a_server_that_is_switched_off_is_unreachable_within_seconds() {
+    let Some(pair) = Pair::up("") else { return };
+    for unused in ["198.18.1.77:9", "[2001:db8:0:1::77]:9"] {
+        let begun = Instant::now();
+        pair.assert_reset_at(unused.parse().unwrap());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{unused}: {:?}", begun.elapsed());
+    }
+    assert_eq!(pair.count(End::Hub, "unreachable"), 2);
+}
+
 #[test]
 fn what_the_far_side_denies_goes_end_to_end() {
     // The terminal learns what the hub allows a round trip after it has begun to intercept.
