@@ -115,8 +115,7 @@ impl Message {
     /// # Errors
     /// Those of `from`, outside; inside, why what was read is no message.
     pub fn read(from: &mut impl Read) -> io::Result<Result<Self, TransferError>> {
-        let mut prefix = [0; PREFIX_LENGTH];
-        from.read_exact(&mut prefix)?;
+        let prefix: [u8; PREFIX_LENGTH] = read_array(from)?;
         let kind = match prefix.strip_prefix(&MAGIC) {
             Some([VERSION, kind]) => *kind,
             Some([theirs, _]) => return Ok(Err(TransferError::Version { theirs: *theirs, ours: VERSION })),
@@ -161,7 +160,10 @@ const STRANGER: TransferError = TransferError::Protocol("does not speak the prot
 
 fn read_array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    from.read_exact(&mut bytes)?;
+    from.read_exact(&mut bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the other end closed it"),
+        _ => error,
+    })?;
     Ok(bytes)
 }
 
