@@ -13,7 +13,8 @@ pub(crate) struct MissingInterfaces {
 impl MissingInterfaces {
     /// All that `configured` names count as present until the first look.
     pub(crate) fn new(configured: &[Named]) -> Self {
-        let configured = configured.iter().map(|named| MissingInterface { key: named.key.into(), name: named.name.clone() });
+        let configured =
+            configured.iter().map(|named| MissingInterface { key: named.key.into(), name: named.name.clone() });
         Self { configured: configured.collect(), missing: Vec::new() }
     }
 
@@ -47,7 +48,9 @@ fn consequence(key: &str) -> &'static str {
     match key {
         "intercept.interfaces" => "connections from that network go end to end",
         "intercept.out_interfaces" => "connections that leave by another interface go end to end",
-        _ => "cross traffic counts as none, and connections go end to end unless [intercept] out_interfaces names other interfaces,",
+        _ => {
+            "cross traffic counts as none, and connections go end to end unless [intercept] out_interfaces names other interfaces,"
+        }
     }
 }
 
@@ -58,7 +61,8 @@ mod tests {
     #[test]
     fn what_goes_and_comes_back_is_news_once() {
         let named = |key, name: &str| Named { key, place: (1, 1), name: name.into() };
-        let mut interfaces = MissingInterfaces::new(&[named("link.interface", "sat0"), named("intercept.interfaces", "lan0")]);
+        let mut interfaces =
+            MissingInterfaces::new(&[named("link.interface", "sat0"), named("intercept.interfaces", "lan0")]);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(interfaces.look(&names(&["lo", "sat0", "lan0"])), None);
         let lan = MissingInterface { key: "intercept.interfaces".into(), name: "lan0".into() };

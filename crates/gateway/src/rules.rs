@@ -266,7 +266,8 @@ impl Installed {
     /// # Errors
     /// If `nft` or `ip` is missing or refuses; nothing stays behind then.
     pub fn new(rules: Rules) -> Result<Self, Error> {
-        let mut installed = Self { rules, accelerated: Vec::new(), exempt: Vec::new(), is_set_up: false, is_disowned: false };
+        let mut installed =
+            Self { rules, accelerated: Vec::new(), exempt: Vec::new(), is_set_up: false, is_disowned: false };
         installed.remove_commands();
         for command in installed.rules.setup_commands() {
             routes::ip(&command)?;

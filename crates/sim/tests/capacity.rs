@@ -185,15 +185,16 @@ fn a_pair_that_learns_is_fair_too() {
     }
 }
 
-/// A file over 6 Mbit/s with this round trip and a queue of so many packets: the share of packets that the queue drops, and of the rate that the file gets.
-fn over_a_short_queue(rtt: Duration, packets: u64) -> [f64; 2] {
+/// A file over a link with this round trip and a queue of so many packets: the share of packets that the queue drops, and of the rate
+/// that the file gets.
+fn over_a_short_queue(rate: Rate, rtt: Duration, packets: u64) -> [f64; 2] {
     let mut network = Network::new();
     let nodes = ["client", "near", "far", "server"].map(|name| network.add_node(name).expect("new"));
     let lan = LinkConfig {
         queue: QueueLimit::Unlimited,
         ..LinkConfig::new(Rate::from_bps(1_000_000_000), Duration::from_micros(50))
     };
-    let satellite = LinkConfig { queue: QueueLimit::Packets(packets), ..LinkConfig::new(RATE, rtt / 2) };
+    let satellite = LinkConfig { queue: QueueLimit::Packets(packets), ..LinkConfig::new(rate, rtt / 2) };
     network.add_link("left", nodes[0], nodes[1], lan.clone(), lan.clone()).expect("valid");
     network.add_link("satellite", nodes[1], nodes[2], satellite.clone(), satellite).expect("valid");
     network.add_link("right", nodes[2], nodes[3], lan.clone(), lan).expect("valid");
@@ -207,22 +208,36 @@ fn over_a_short_queue(rtt: Duration, packets: u64) -> [f64; 2] {
         record: false,
     };
     let pair = GatewayConfig::new("pair", [nodes[1], nodes[2]], Transport::Satpep(SatpepSettings::default()));
-    let settings = Settings {
-        stop: Stop { at: Some(Instant::ZERO + Duration::from_secs(20)), when_complete: false },
-        ..Settings::default()
-    };
+    // Time for 10,000 packets.
+    let time = rate.time_to_send(Bytes::new(15_000_000));
+    let settings =
+        Settings { stop: Stop { at: Some(Instant::ZERO + time), when_complete: false }, ..Settings::default() };
     let mut simulation = Simulation::with_gateways(network, vec![flow], vec![pair], settings).expect("valid");
     simulation.run();
     let report = simulation.report();
     let counters = &report.links.iter().find(|link| link.name == "satellite").expect("there").counters;
     let dropped = counters.dropped_queue_full.packets as f64 / counters.offered.packets as f64;
-    [dropped, report.flows[0].bytes as f64 * 8.0 / 20.0 / RATE.as_bps() as f64 / PAYLOAD]
+    [dropped, report.flows[0].bytes as f64 / 15e6 / PAYLOAD]
 }
 
 #[test]
 fn trains_fit_into_a_short_queue() {
-    for (rtt, packets) in [(20, 5), (20, 10), (550, 5), (550, 10)] {
-        let [dropped, share] = over_a_short_queue(Duration::from_millis(rtt), packets);
-        assert!(dropped < 0.04 && share > 0.93, "{rtt} ms, {packets} packets: {dropped:.4} dropped, share {share:.3}");
+    for (kbps, rtt, packets) in [
+        (6000, 20, 3),
+        (6000, 20, 5),
+        (6000, 20, 10),
+        (6000, 550, 2),
+        (6000, 550, 5),
+        (6000, 550, 10),
+        (1000, 550, 3),
+        (64, 550, 3),
+        (64, 550, 4),
+    ] {
+        let (rate, rtt) = (Rate::from_bps(kbps * 1000), Duration::from_millis(rtt));
+        let [dropped, share] = over_a_short_queue(rate, rtt, packets);
+        assert!(
+            dropped < 0.04 && share > 0.93,
+            "{rate}, {rtt}, {packets} packets: {dropped:.4} dropped, share {share:.3}"
+        );
     }
 }

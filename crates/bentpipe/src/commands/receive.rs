@@ -26,7 +26,13 @@ Examples:
 #[command(after_help = format!("{EXAMPLES}\n\n{INITIAL_WINDOW_HELP}"))]
 pub struct Args {
     /// Connect to the sender that listens at this address, and request its data
-    #[arg(id = "connect", long = "from", value_name = "ADDR:PORT", required_unless_present = "listen", conflicts_with = "listen")]
+    #[arg(
+        id = "connect",
+        long = "from",
+        value_name = "ADDR:PORT",
+        required_unless_present = "listen",
+        conflicts_with = "listen"
+    )]
     from: Option<String>,
     /// Listen at this address for senders
     #[arg(long, value_name = "ADDR:PORT")]

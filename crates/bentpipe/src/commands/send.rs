@@ -30,7 +30,13 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Connect to the receiver that listens at this address
-    #[arg(id = "connect", long = "to", value_name = "ADDR:PORT", required_unless_present = "listen", conflicts_with = "listen")]
+    #[arg(
+        id = "connect",
+        long = "to",
+        value_name = "ADDR:PORT",
+        required_unless_present = "listen",
+        conflicts_with = "listen"
+    )]
     to: Option<String>,
     /// Listen at this address for receivers
     #[arg(long, value_name = "ADDR:PORT")]

@@ -444,7 +444,7 @@ impl Learner {
     ) {
         let Some(plan) = self.plan_train(now) else { return };
         let bytes = |count: u32| u64::from(count) * PACKET as u64;
-        let least = if self.is_guess { Self::SHORT } else { plan.count.min(Self::TRAIN_PACKETS as u32) };
+        let least = plan.count.min(if self.is_guess { Self::SHORT } else { Self::TRAIN_PACKETS as u32 });
         let counts = [plan.count, plan.count / 2, plan.count / 4];
         match counts.into_iter().map(|count| count.max(least)).find(|count| has_waiting(bytes(*count))) {
             Some(count) => self.begin_train(now, peer, number, Plan { count, ..plan }),
@@ -458,6 +458,7 @@ impl Learner {
         self.trains.begin(now, peer, number, plan);
         // On a slow link no train begins before the one before has left it.
         let interval = (self.rtt.smoothed / 4.0).clamp(0.05, 0.15).max(self.packets(f64::from(plan.count)));
+        let interval = if self.rate < Self::SHORT_OF_ROOM { interval * self.trains.apart() } else { interval };
         self.next_train = now + if self.narrowest().is_some() { Self::SELDOM * interval } else { interval };
     }
 

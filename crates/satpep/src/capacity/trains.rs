@@ -57,11 +57,13 @@ struct Room {
     /// Trains in a row whose end was lost, or that arrived whole.
     cut: u32,
     whole: u32,
+    /// How many times as long as usual to wait between trains: there is not even room for the shortest.
+    apart: u32,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { packets: u32::MAX, cut: 0, whole: 0 }
+        Self { packets: u32::MAX, cut: 0, whole: 0, apart: 1 }
     }
 }
 
@@ -70,19 +72,26 @@ impl Room {
     const CUT: u32 = 2;
     /// After so many whole trains longer ones are tried: links whose queue is short now and then have room again.
     const WHOLE: u32 = 8;
+    const LEAST: u32 = Trains::LEAST as u32;
+    /// The longest wait: what such trains lose is nothing then.
+    const FARTHEST: u32 = 64;
 
     /// Of a train of `count` packets `arrived` did, and the last one or not.
     fn on_train(&mut self, count: u32, arrived: u32, has_end: bool) {
         if has_end {
             (self.cut, self.whole) = (0, self.whole + 1);
+            self.apart = (self.apart / 2).max(1);
             if self.whole >= Self::WHOLE && self.packets != u32::MAX {
                 (self.packets, self.whole) = (self.packets.saturating_add((self.packets / 4).max(1)), 0);
             }
             return;
         }
         (self.cut, self.whole) = (self.cut + 1, 0);
+        if self.packets == Self::LEAST {
+            self.apart = (self.apart * 2).min(Self::FARTHEST);
+        }
         if self.cut >= Self::CUT {
-            self.packets = arrived.min(count.saturating_sub(1)).max(Trains::LEAST as u32);
+            self.packets = arrived.min(count.saturating_sub(1)).max(Self::LEAST);
             self.cut = 0;
         }
     }
@@ -115,6 +124,11 @@ impl Trains {
     /// The most packets of a train that no queue on the way cuts.
     pub(super) fn room(&self) -> u32 {
         self.room.packets
+    }
+
+    /// How many times as long as usual to wait between trains, where a queue on the way cuts the shortest.
+    pub(super) fn apart(&self) -> f64 {
+        f64::from(self.room.apart)
     }
 
     /// Bytes per second at which a train is leaving.
@@ -200,7 +214,8 @@ impl Trains {
             let has_arrived = train.arrived.len() as f64 >= Self::ARRIVED * f64::from(train.count);
             let is_late = train.peer == peer && now - train.began > Self::PATIENCE_ROUNDS * rtt;
             if (is_over && has_arrived) || is_late {
-                let has_end = train.arrived.iter().any(|(number, ..)| *number == train.last);
+                // Where a slot of a full queue becomes free in time, the last packet has it, and those before were dropped.
+                let has_end = has_arrived && train.arrived.iter().any(|(number, ..)| *number == train.last);
                 self.room.on_train(train.count, train.arrived.len() as u32, has_end);
                 if is_over
                     && has_arrived

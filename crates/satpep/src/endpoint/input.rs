@@ -10,8 +10,8 @@ use crate::seal::Sealing;
 use crate::session::{News, Session};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{
-    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, KNOCK, MIN_INIT, MIN_RESPONSE, NOTICE,
-    NOTICE_LENGTH, RESPONSE, expand_number,
+    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, KNOCK, MIN_INIT, MIN_RESPONSE, NOTICE, NOTICE_LENGTH,
+    RESPONSE, expand_number,
 };
 use peering::ResetReason;
 use std::net::SocketAddr;

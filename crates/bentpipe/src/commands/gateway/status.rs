@@ -3,7 +3,8 @@
 use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
-    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
+    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, Privileges, Satellite,
+    Snapshot, Stall, Stream,
 };
 use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::collections::BTreeMap;
