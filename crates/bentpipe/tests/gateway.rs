@@ -21,7 +21,7 @@ fn a_second_gateway_of_the_same_name_leaves_the_first_alone() {
     let mut command = pair.client().gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
     let output = command.args(["gateway", "--config"]).arg(&second).stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("a gateway of this name is running"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("a running gateway uses it"));
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut client = pair.connect(server);
     echoes(&mut client, b"still accelerated");

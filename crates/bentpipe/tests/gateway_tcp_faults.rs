@@ -499,3 +499,34 @@ fn clients_that_connect_while_a_session_ends_wait_for_the_next() {
     }
     assert_eq!(pair.count(End::Terminal, "unavailable"), 0);
 }
+
+/// Where retransmissions are a second apart at most, the kernel by itself gives up after 15 probes of a closed window, and after 11 SYNs.
+#[test]
+fn stalled_readers_and_new_clients_survive_an_outage_of_many_retransmissions() {
+    const BYTES: usize = 4_000_000;
+    let Some(mut pair) = Pair::with_tcp_transport(SMALL_CLEAR) else { return };
+    pair.sections = "[tcp]\nsend_buffer = \"64KiB\"\nreceive_buffer = \"64KiB\"\nwarm_connections = 0";
+    pair.outage_limit = "60s";
+    let pair = pair.start_both("");
+    let talks = pair.serve(Family::V4, 7, |mut stream| {
+        std::thread::spawn(move || stream.write_all(&pattern(3, BYTES)));
+    });
+    let server = pair.serve(Family::V4, 8, echo_all);
+    let mut stalled = pair.connect(talks);
+    std::thread::sleep(Duration::from_secs(1));
+    cut(&pair);
+    let clients = [1, 2, 3].map(|seed| {
+        let mut client = pair.connect(server);
+        std::thread::spawn(move || echoes(&mut client, &pattern(seed, 10_000)))
+    });
+    std::thread::sleep(Duration::from_secs(20));
+    mend(&pair);
+    let mended = Instant::now();
+    for client in clients {
+        client.join().unwrap();
+    }
+    let mut received = vec![0; BYTES];
+    stalled.read_exact(&mut received).unwrap();
+    assert!(received == pattern(3, BYTES), "what a reader gets that stalled during the outage");
+    assert!(mended.elapsed() < Duration::from_secs(15), "{:?}", mended.elapsed());
+}

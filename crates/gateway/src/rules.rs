@@ -13,6 +13,10 @@
 //! | `crossing` | packets | of the `tcp` transport under the cross-layer congestion control; no rule is about it |
 //! | `refused` | packets | a held SYN that is to be answered with a reset |
 //!
+//! Conntrack may forget a connection that lives in the gateway's sockets: half-closed ones after a minute without a packet. Whoever's
+//! packet is picked up first, the socket decides then, and the mark is set anew. Where conntrack picks nothing up, and takes such
+//! packets for invalid, the socket alone decides.
+//!
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
 //! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
 
@@ -27,6 +31,8 @@ use std::fmt::Write;
 
 /// Matches the packet that asks for a connection.
 const SYN: &str = "tcp flags & (fin|syn|rst|ack) == syn";
+/// Matches a packet of a connection that conntrack had forgotten, or had not seen the beginning of.
+const PICKED_UP: &str = "ct state new ct mark 0 tcp flags & (fin|syn|rst|ack) != syn";
 
 /// What the rules depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +144,8 @@ impl Rules {
             }
             let _ = write!(
                 near_rules,
-                "    ct mark {near:#x} ct direction original socket transparent 1 meta mark set {deliver:#x} accept
+                "    iifname {lan} {PICKED_UP} socket transparent 1 ct mark set {near:#x}
+    ct mark {near:#x} socket transparent 1 meta mark set {deliver:#x} accept
     iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv4 tproxy ip to 127.0.0.1:{port} meta mark set {deliver:#x} accept
 {tproxy6}    iifname {lan} ct mark {near:#x} {SYN} ct mark set {bypass:#x} accept
     iifname {lan} ct mark {near:#x} meta l4proto tcp reject with tcp reset
@@ -161,12 +168,15 @@ table inet {table} {{
 {arrival_rules}  }}
   chain prerouting {{
     type filter hook prerouting priority mangle + 10; policy accept;
-{near_rules}    ct mark {far:#x} ct direction reply socket transparent 1 meta mark set {deliver:#x} accept
+{near_rules}    {PICKED_UP} socket transparent 1 ct mark set {far:#x}
+    ct mark {far:#x} socket transparent 1 meta mark set {deliver:#x} accept
+    ct state invalid meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
     ct mark {far:#x} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
   }}
   chain output {{
     type filter hook output priority mangle; policy accept;
     meta mark {made:#x} ct mark set {far:#x}
+    {PICKED_UP} fib saddr type != local ct mark set {near:#x}
   }}
   chain forward {{
     type filter hook forward priority mangle; policy accept;

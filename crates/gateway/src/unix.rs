@@ -50,7 +50,10 @@ impl Drop for SocketFile {
 pub(crate) fn listen(path: &Path, plan: Option<&Plan>, what: &str) -> Result<(UnixListener, SocketFile), StartError> {
     let doing = || format!("{what} {}", path.display());
     if UnixStream::connect(path).is_ok() {
-        let error = std::io::Error::new(std::io::ErrorKind::AddrInUse, "a gateway of this name is running");
+        let error = std::io::Error::new(
+            std::io::ErrorKind::AddrInUse,
+            "a running gateway uses it: one of this name, or one whose configuration names the same socket",
+        );
         return Err(while_doing(doing())(error));
     }
     remove_leftover(path).map_err(while_doing(doing()))?;
@@ -102,7 +105,7 @@ mod tests {
         assert!(listen(&file, None, "socket").unwrap_err().to_string().contains("not a socket"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
         let (listener, guard) = listen(&socket, None, "socket").unwrap();
-        assert!(listen(&socket, None, "socket").unwrap_err().to_string().contains("is running"));
+        assert!(listen(&socket, None, "socket").unwrap_err().to_string().contains("a running gateway uses it"));
         drop((listener, guard));
         assert!(!socket.exists());
         std::fs::remove_dir_all(&directory).unwrap();

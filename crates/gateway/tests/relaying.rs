@@ -4,7 +4,7 @@
 
 use crate::pair::{End, Family, PATIENCE, Pair, assert_reset, carries_both_directions, echo_all, echoes, pattern};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -90,6 +90,74 @@ fn what_a_router_before_the_server_says_reaches_the_gateway_that_connects() {
     // Before the kernel sends the third SYN, after three seconds.
     assert!(begun.elapsed() < Duration::from_millis(2_500), "{:?}: the gateway had to wait", begun.elapsed());
     assert_eq!(pair.count(End::Hub, "unreachable"), 1);
+}
+
+/// A connection lives as long as the gateways' sockets, and conntrack forgets it before: when it is half-closed after a minute, and
+/// earlier where an operator has set other times or has emptied the table.
+#[test]
+fn a_connection_that_conntrack_has_forgotten_goes_on() {
+    let Some(pair) = Pair::up("") else { return };
+    let set = |name: &str, value: &str| {
+        for end in [End::Terminal, End::Hub] {
+            let key = format!("netfilter/nf_conntrack_tcp_{name}");
+            kernel::network::set_sysctls(&pair.site(end).gateway, &[(&key, value)]).unwrap();
+        }
+    };
+    let forgotten = Duration::from_secs(3);
+    for state in ["established", "close_wait", "fin_wait", "last_ack", "unacknowledged", "max_retrans"] {
+        set(&format!("timeout_{state}"), "1");
+    }
+    let (ended, ends) = std::sync::mpsc::channel();
+    let servers = [Family::V4, Family::V6].map(|family| {
+        let late = move |mut stream: TcpStream| {
+            let mut words = Vec::new();
+            stream.read_to_end(&mut words).unwrap();
+            std::thread::sleep(forgotten);
+            stream.write_all(b"late").unwrap();
+        };
+        let first = move |mut stream: TcpStream| {
+            stream.read_exact(&mut [0]).unwrap();
+            std::thread::sleep(forgotten);
+            stream.write_all(b"late").unwrap();
+        };
+        let ended = ended.clone();
+        let last = move |mut stream: TcpStream| {
+            let mut words = String::new();
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream.read_to_string(&mut words).unwrap();
+            ended.send(words).unwrap();
+        };
+        (
+            pair.serve(family, 7, echo_all),
+            pair.serve(family, 8, late),
+            pair.serve(family, 9, first),
+            pair.serve(family, 10, last),
+        )
+    });
+    // Whether conntrack picks connections up of which it has not seen the beginning (as it does by default), or takes them for invalid.
+    for loose in ["1", "0"] {
+        set("loose", loose);
+        let mut clients =
+            servers.map(|(echo, late, first, last)| [echo, late, first, last].map(|server| pair.connect(server)));
+        for [echo, late, first, last] in &mut clients {
+            echoes(echo, b"before");
+            late.shutdown(Shutdown::Write).unwrap();
+            first.write_all(b"x").unwrap();
+            assert_eq!(last.read(&mut [0]).unwrap(), 0);
+        }
+        std::thread::sleep(forgotten);
+        for [echo, late, first, last] in &mut clients {
+            echoes(echo, b"after");
+            for client in [late, first] {
+                let mut word = [0; 4];
+                client.read_exact(&mut word).unwrap();
+                assert_eq!(&word, b"late");
+            }
+            last.write_all(b"late").unwrap();
+            last.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(ends.recv_timeout(PATIENCE).unwrap(), "late");
+        }
+    }
 }
 
 /// The kernel gives up asking for the address of a neighbour after three seconds, and says so in an ICMP error to the client, in whose

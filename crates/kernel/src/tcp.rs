@@ -58,13 +58,34 @@ pub fn set_fast_open_listen(socket: &socket2::Socket, pending: u16) -> io::Resul
     set_option(socket, libc::TCP_FASTOPEN, pending.into())
 }
 
-/// Limits the time between two retransmissions, so that a connection goes on soon after an outage; at least a second.
+/// Limits the time between two retransmissions, or probes of a closed window, so that a connection goes on soon after an outage; from a
+/// second to two minutes.
 ///
 /// # Errors
 /// If the kernel does not know the option (before Linux 6.15).
 pub fn set_longest_rto(socket: &socket2::Socket, longest: Duration) -> io::Result<()> {
     let milliseconds = longest.as_millis().clamp(1_000, 120_000);
     set_option(socket, TCP_RTO_MAX_MS, libc::c_int::try_from(milliseconds).unwrap_or(120_000))
+}
+
+/// Has `socket` send up to `count` SYNs again before it gives up; at most 127.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn set_syn_retries(socket: &socket2::Socket, count: u8) -> io::Result<()> {
+    set_option(socket, libc::TCP_SYNCNT, count.min(127).into())
+}
+
+/// Asks the other end for its window now, and not when the probe timer says.
+///
+/// # Errors
+/// If the process lacks CAP_NET_ADMIN, or it is not a TCP socket.
+pub fn probe_window(socket: &socket2::Socket) -> io::Result<()> {
+    // The kernel probes at the end of a repair (TCP_REPAIR), and has forgotten then that the address may be used again.
+    let reuses = socket.reuse_address()?;
+    set_option(socket, libc::TCP_REPAIR, 1)?;
+    set_option(socket, libc::TCP_REPAIR, 0)?;
+    socket.set_reuse_address(reuses)
 }
 
 /// The congestion control of `socket`.

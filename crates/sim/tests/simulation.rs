@@ -99,6 +99,16 @@ fn a_download_takes_a_round_trip_more_than_an_upload() {
 }
 
 #[test]
+fn a_request_that_is_larger_than_the_send_buffer_is_sent_whole() {
+    let (network, nodes) = satellite_path();
+    let config = Config { send_buffer: Bytes::new(64_000), ..Config::new(Profile::Linux) };
+    let transfer = Transfer::Download { request: Bytes::new(100_000) };
+    let file = Application::Bulk { size: Some(Bytes::new(30_000)), transfer };
+    let report = run(network, vec![flow("file", nodes[0], nodes[3], tcp(config, file))], complete());
+    assert!(report.flows[0].complete && report.flows[0].bytes == 30_000, "{report:?}");
+}
+
+#[test]
 fn pings_measure_the_path() {
     let (network, nodes) = satellite_path();
     let ping = Traffic::Ping { interval: MS(100), packet_size: Bytes::new(84), count: Some(5) };

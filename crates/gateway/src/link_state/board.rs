@@ -20,6 +20,7 @@ struct Shared {
     wake: Notify,
     /// Updates accepted and rejected, of the API and of DLEP.
     counts: [[AtomicU64; 2]; 2],
+    logged_rejections: Mutex<LoggedRejections>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -34,6 +35,26 @@ impl Shared {
     }
 }
 
+/// When the latest rejection of the API and of DLEP was logged.
+#[derive(Default)]
+struct LoggedRejections([Option<Instant>; 2]);
+
+impl LoggedRejections {
+    /// After so long a rejection is logged again, however many there were.
+    const AGAIN: Duration = Duration::from_secs(60);
+
+    /// Whether to log the rejection of an update, `before` of which were rejected before: a source that goes on must not fill the log, and
+    /// what is wrong with it may be another thing after a while.
+    fn is_due(&mut self, now: Instant, source: Source, before: u64) -> bool {
+        let logged = &mut self.0[usize::from(source == Source::Dlep)];
+        let is_due = before == 0 || before.is_power_of_two() || logged.is_none_or(|at| at + Self::AGAIN <= now);
+        if is_due {
+            *logged = Some(now);
+        }
+        is_due
+    }
+}
+
 impl Board {
     pub(super) fn new(selector: SourceSelector, configured: LinkState, on_change: Box<dyn Fn() + Send + Sync>) -> Self {
         Self(Arc::new(Shared {
@@ -42,6 +63,7 @@ impl Board {
             on_change,
             wake: Notify::new(),
             counts: Default::default(),
+            logged_rejections: Mutex::default(),
         }))
     }
 
@@ -73,8 +95,8 @@ impl Board {
             Ok(()) => accepted.fetch_add(1, Ordering::Relaxed),
             Err(rejection) => {
                 let before = rejected.fetch_add(1, Ordering::Relaxed);
-                // A source that goes on like this must not fill the log.
-                if before.is_power_of_two() || before == 0 {
+                let mut logged = self.0.logged_rejections.lock().unwrap_or_else(PoisonError::into_inner);
+                if logged.is_due(now, source, before) {
                     tracing::warn!(source = source.name(), rejected = before + 1, "{rejection}");
                 }
                 before
@@ -170,6 +192,17 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rejections_are_logged_at_powers_of_two_and_once_a_minute_of_each_source() {
+        let mut logged = LoggedRejections::default();
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let numbers: Vec<u64> = (0..10).filter(|before| logged.is_due(at(1), Source::Dlep, *before)).collect();
+        assert_eq!(numbers, [0, 1, 2, 4, 8]);
+        assert!(!logged.is_due(at(60), Source::Dlep, 1001));
+        assert!(logged.is_due(at(60), Source::Api, 1001), "another source");
+        assert!(logged.is_due(at(61), Source::Dlep, 1002));
+    }
 
     #[test]
     fn the_link_falls_back_to_the_configuration_only_when_no_source_is_left() {

@@ -387,11 +387,12 @@ impl TcpTransport {
                 self.reset_streams(peer, ResetReason::Outage);
             }
         }
-        let mut gone = Vec::new();
+        let (mut gone, longest_rto) = (Vec::new(), self.sockets.longest_rto);
         for (at, tunnel) in
             self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving))
         {
             tunnel.free_from_slow_pacing();
+            tunnel.outlast_outage(longest_rto);
             if matches!(tunnel.role, Role::Leaving) {
                 gone.extend(tunnel.tcp.is_gone(now, period, self.outage_limit).then_some(at));
             } else if !tunnel.awaits_reply

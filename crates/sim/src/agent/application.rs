@@ -35,6 +35,8 @@ pub(crate) struct Bulk {
     left: u64,
     /// The request after which it begins.
     request: u64,
+    /// What of it the client has not written yet.
+    unasked: u64,
     has_begun: bool,
 }
 
@@ -118,6 +120,7 @@ impl App {
     pub(crate) fn on_writable(&mut self, port: u32, end: &mut impl Endpoint) {
         match self {
             App::Bulk(bulk) if port == bulk.sender && bulk.has_begun => bulk.write(end),
+            App::Bulk(bulk) if port != bulk.sender => bulk.ask(end),
             App::Web(web) => web.left[port as usize] -= end.write(web.left[port as usize]),
             App::Bulk(_) | App::OnOff(_) => {}
         }
@@ -171,7 +174,7 @@ impl Bulk {
         };
         let size = size.map(Bytes::as_u64);
         // A file without end is one that no simulation gets through.
-        Self { sender, size, left: size.unwrap_or(1 << 60), request, has_begun: false }
+        Self { sender, size, left: size.unwrap_or(1 << 60), request, unasked: request, has_begun: false }
     }
 
     fn on_connecting(&mut self, client: &mut impl Endpoint) {
@@ -179,8 +182,13 @@ impl Bulk {
             self.has_begun = true;
             self.write(client);
         } else {
-            client.write(self.request);
+            self.ask(client);
         }
+    }
+
+    /// Writes what there is room for of the request.
+    fn ask(&mut self, client: &mut impl Endpoint) {
+        self.unasked -= client.write(self.unasked);
     }
 
     fn write(&mut self, end: &mut impl Endpoint) {

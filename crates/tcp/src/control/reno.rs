@@ -114,7 +114,9 @@ impl Growth {
     pub(crate) fn collapse(&mut self, timeout: &Loss, window: &mut Window) {
         self.on_timeout();
         if self.lowers_at(timeout) {
-            window.ssthresh = self.half(timeout, window);
+            let half = self.half(timeout, window);
+            // What is sent for the duplicate acknowledgements of a recovery makes the flight larger than any window was.
+            window.ssthresh = if timeout.state == LossState::Recovery { half.min(window.ssthresh) } else { half };
         }
         window.cwnd = 1.0;
     }
@@ -230,5 +232,13 @@ mod tests {
             reno.on_timeout(&Loss { expiries: 2, ..timeout }, &mut open);
             assert_eq!(open, window(1.0, expected));
         }
+    }
+
+    #[test]
+    fn a_timeout_within_a_recovery_does_not_raise_ssthresh_to_half_of_a_flight_that_has_grown_since() {
+        let mut reno = Reno::new(&Config::new(Profile::Rfc));
+        let mut open = window(50.0, 30.0);
+        reno.on_timeout(&Loss { expiries: 1, state: LossState::Recovery, ..ack(1).loss(600) }, &mut open);
+        assert_eq!(open, window(1.0, 30.0));
     }
 }

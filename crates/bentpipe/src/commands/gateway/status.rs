@@ -14,7 +14,7 @@ use units::{Bytes, Duration, Quantity, Rate};
 /// The status for people: what one looks for first stands first. It keeps within `columns`.
 pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
     let lines = [
-        Some(capacity(&status.capacity)),
+        Some(capacity(&status.capacity, status.link.source)),
         status.draining.as_ref().map(draining),
         Some(reduced(&status.privileges)),
         link(&status.link),
@@ -119,12 +119,13 @@ fn reduced(privileges: &Privileges) -> String {
 }
 
 /// What is believed of the link's capacity, why, and how sure that is.
-fn capacity(believed: &Capacity) -> String {
+fn capacity(believed: &Capacity, source: Source) -> String {
     let basis = match &*believed.basis {
         "fixed" => return format!("capacity {}, fixed", Rate::from_bps(believed.rate_bps)),
         "prior" if believed.prior_bps.is_some() => "as configured",
         "prior" => "of which nothing is known",
         "remembered" => "as an earlier run measured it",
+        "reported" if source == Source::Configured => "as last reported",
         "reported" => "as reported",
         "trains" => "by trains of packets",
         "queue" => "by the queue",

@@ -23,6 +23,9 @@ const FAST_OPEN_SERVER: u32 = 2;
 /// the kernel does not. Without, it would after a number of retransmissions.
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How often a SYN is sent again: who opens a connection knows for how long.
+const SYN_RETRIES: u8 = 127;
+
 /// How many ports are tried for a connection: those that others use are few, and if so many that have been left alone for longest
 /// are taken, so are the others.
 const ATTEMPTS: usize = 16;
@@ -42,7 +45,7 @@ pub(super) struct Sockets {
     /// DSCP of packets.
     pub(super) dscp: DscpPolicy,
     /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
-    longest_rto: Duration,
+    pub(super) longest_rto: Duration,
     ports: Ports,
     /// Whether connections may be opened with data in the SYN.
     pub(super) fast_open: bool,
@@ -178,6 +181,7 @@ impl Sockets {
         }
         transparent::set_dscp(socket, self.dscp.of(Dscp::default()).value());
         socket.set_tcp_user_timeout(Some(PATIENCE.into()))?;
+        tcp::set_syn_retries(socket, SYN_RETRIES)?;
         // A kernel that is too old for it waits two minutes at most.
         let _ = tcp::set_longest_rto(socket, self.longest_rto.into());
         Ok(())

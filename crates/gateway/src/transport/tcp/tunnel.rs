@@ -13,7 +13,7 @@ use socket2::Socket;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use tcp_tunnel::{LONGEST, Parser, TunnelRequest};
-use units::Instant;
+use units::{Duration, Instant};
 
 /// As much of a client's first bytes as is read to go with the SYN: a little less than a packet holds beside the tunnel request.
 const FIRST_BYTES: usize = 1_300;
@@ -80,6 +80,8 @@ pub(super) struct Tunnel {
     decrypted: Vec<u8>,
     to_tunnel: Splice,
     to_tcp: Splice,
+    /// Whether probes of its closed window are far apart.
+    probes_seldom: bool,
     is_finished: bool,
     /// Whether the end of the sent data was passed to TCP.
     is_shut_down: bool,
@@ -114,6 +116,7 @@ impl Tunnel {
             decrypted: Vec::new(),
             to_tunnel: Splice::default(),
             to_tcp: Splice::default(),
+            probes_seldom: false,
             is_finished: false,
             is_shut_down: false,
             has_told_end: false,
@@ -391,6 +394,26 @@ impl Tunnel {
         if is_slow && kernel::tcp::congestion_control(socket).is_ok_and(|name| name.starts_with("bbr")) {
             let outcome = kernel::tcp::restart_congestion_control(socket);
             tracing::debug!(?outcome, "BBR paced a connection at less than a segment a second: it starts again");
+        }
+    }
+
+    /// Where the other end keeps its window closed, the kernel gives a connection up after 15 probes without an answer, which are
+    /// `longest_rto` apart: less time than an outage may take. So they leave seldom while none is answered, and to be asked of each few
+    /// seconds is what makes such a connection go on soon after the outage.
+    pub(super) fn outlast_outage(&mut self, longest_rto: Duration) {
+        const UNANSWERED: u8 = 3;
+        const SELDOM: std::time::Duration = std::time::Duration::from_secs(120);
+        let may_be_closed = self.probes_seldom || !self.tcp.writable || matches!(self.role, Role::Leaving);
+        let Some(socket) = self.tcp.socket.as_ref().filter(|_| may_be_closed) else { return };
+        let Ok(info) = kernel::tcp::tcp_info(socket) else { return };
+        // Kernels before 6.15 have neither the limit nor the trouble.
+        if info.unanswered_probes >= UNANSWERED && !self.probes_seldom {
+            self.probes_seldom = kernel::tcp::set_longest_rto(socket, SELDOM).is_ok();
+        } else if self.probes_seldom && info.unanswered_probes == 0 {
+            self.probes_seldom = kernel::tcp::set_longest_rto(socket, longest_rto.into()).is_err();
+        } else if self.probes_seldom {
+            let outcome = kernel::tcp::probe_window(socket);
+            tracing::trace!(?outcome, "a closed window is probed");
         }
     }
 
