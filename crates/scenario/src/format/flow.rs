@@ -125,7 +125,8 @@ pub(crate) struct Udp {
     /// The size of each IP packet, from 28B to 65535B.
     #[schemars(extend("default" = "1500B"))]
     pub(crate) packet_size: Option<Size>,
-    /// Duration of a burst; requires `off`. By default there are no pauses.
+    /// Duration of a burst; requires `off`. By default there are no pauses. Each burst begins with a packet: bursts that are not much longer than a
+    /// packet takes at `rate` carry more than `rate` times their share of the time.
     pub(crate) on: Option<Distribution<Interval>>,
     /// Duration of a pause.
     pub(crate) off: Option<Distribution<Time>>,
