@@ -90,6 +90,9 @@ pub(super) struct Tunnel {
     has_ended: bool,
 }
 
+/// Firewalls on the way, and this host's, forget half-closed connections that are quiet: Linux after 60 s.
+const HALF_CLOSED_KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(45);
+
 impl Tunnel {
     pub(super) fn new(number: u64, role: Role, socket: Socket, from: IpAddr) -> Self {
         let tcp = Tcp::connecting(socket);
@@ -332,6 +335,7 @@ impl Tunnel {
         if let Some(socket) = &self.tcp.socket {
             // If TCP has failed meanwhile, its next event says so.
             let _ = socket.shutdown(std::net::Shutdown::Write);
+            let _ = kernel::tcp::set_keepalive(socket, HALF_CLOSED_KEEPALIVE);
         }
     }
 
