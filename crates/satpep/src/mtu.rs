@@ -40,6 +40,10 @@ pub(crate) struct MtuSearch {
     least_lost: u8,
     probe: Probe,
     losses: LossesInARow,
+    /// The size in use before a black hole was suspected, until a probe has arrived.
+    suspected_from: Option<u16>,
+    /// Whether the path turned out to carry less than before.
+    verdict: Option<bool>,
 }
 
 /// Packets lost since the newest that was acknowledged was sent.
@@ -91,6 +95,8 @@ impl MtuSearch {
             least_lost: 0,
             probe: Probe::At(now),
             losses: LossesInARow::default(),
+            suspected_from: None,
+            verdict: None,
         };
         search.begin();
         search
@@ -165,9 +171,15 @@ impl MtuSearch {
         }
         self.current = size;
         self.proven = true;
+        self.verdict = self.suspected_from.take().map(|before| size < before).or(self.verdict);
         self.too_big = self.too_big.max(size + 1);
         self.first.clear();
         self.search_on(now);
+    }
+
+    /// Whether the path turned out to carry less than before, once that is known after a suspicion.
+    pub(crate) fn take_verdict(&mut self) -> Option<bool> {
+        self.verdict.take()
     }
 
     pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
@@ -218,7 +230,8 @@ impl MtuSearch {
     }
 
     /// The packet of data with this number was acknowledged or lost. Large ones lost in a row, and none as large acknowledged
-    /// after them, mean that the path shrank; a burst of losses is over when its end is known. Returns whether that was found out.
+    /// after them, mean that the path shrank; a burst of losses is over when its end is known. Returns whether that is suspected
+    /// now; a probe will tell ([`MtuSearch::take_verdict`]).
     pub(crate) fn on_data(&mut self, now: Instant, number: PacketNumber, size: u16, acknowledged: bool) -> bool {
         if size <= self.least {
             return false;
@@ -233,7 +246,9 @@ impl MtuSearch {
             losses.smallest = if losses.count == 0 { size } else { losses.smallest.min(size) };
             losses.count += 1;
             if losses.count >= Self::BLACK_HOLE && self.current > self.least {
+                let before = self.current;
                 self.restart(self.least, now);
+                self.suspected_from = Some(before);
                 return true;
             }
         }
@@ -331,7 +346,18 @@ mod tests {
             shrunk | search.on_data(NOW, PacketNumber::new(2 * k + 1), 700, true)
         });
         assert_eq!(shrunk.filter(|shrunk| *shrunk).count(), 1);
+        assert_eq!(search.take_verdict(), None);
         assert_eq!(search.current(), MIN);
         assert!(search.poll_probe(NOW).is_some());
+        search.on_probe_acked(NOW, MIN);
+        assert_eq!((search.take_verdict(), search.take_verdict()), (Some(true), None));
+    }
+
+    #[test]
+    fn a_black_hole_that_was_none_is_known_as_such_with_the_first_probe() {
+        let mut search = found(1500);
+        assert!((1..20).any(|k| search.on_data(NOW, PacketNumber::new(k), 1500, false)));
+        search.on_probe_acked(NOW, 1500);
+        assert_eq!(search.take_verdict(), Some(false));
     }
 }

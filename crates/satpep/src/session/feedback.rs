@@ -10,6 +10,7 @@ use crate::received::Received;
 use crate::sent_packets::{PacketOutcome, SentPackets};
 use crate::survey::Survey;
 use crate::wire::arrivals::{ArrivalsFrame, Counters, TURN};
+use smallvec::SmallVec;
 use units::{Duration, Instant};
 
 /// What an ARRIVALS of the peer has come to.
@@ -29,6 +30,13 @@ enum Pending {
     Implausible,
 }
 
+/// Losses that count only if the path still carries packets as long as theirs.
+struct DoubtedLosses {
+    /// The first packet that was sent after the doubt.
+    before: PacketNumber,
+    lost: SmallVec<[LostPacket; 8]>,
+}
+
 #[derive(Default)]
 pub(crate) struct ArrivalFeedback {
     /// The next packet belongs to a train.
@@ -40,8 +48,8 @@ pub(crate) struct ArrivalFeedback {
     carrier: Option<PacketNumber>,
     report: Report,
     pending: Pending,
-    /// What is lost of the packets before this one was too long for the path.
-    too_long_before: PacketNumber,
+    /// Losses of packets that may have been too long for the path.
+    doubted: Option<DoubtedLosses>,
     implausible: u64,
     /// The latest survey of the path.
     pub(crate) survey: Option<Box<Survey>>,
@@ -57,16 +65,30 @@ impl ArrivalFeedback {
     pub(super) fn on_outcome(&mut self, packet: &PacketOutcome) {
         if packet.is_acknowledged() {
             self.report.acknowledged = self.report.acknowledged.saturating_add(1);
-        } else if self.report.lost.len() < Self::MAX_LOST && packet.number >= self.too_long_before {
+        } else {
             let PacketOutcome { number, sent, position, ip_size, is_train, .. } = *packet;
-            self.report.lost.push(LostPacket { number, sent, position, ip_size, is_train });
+            let doubted = self.doubted.as_mut().filter(|doubted| number < doubted.before);
+            let lost = doubted.map_or(&mut self.report.lost, |doubted| &mut doubted.lost);
+            if lost.len() < Self::MAX_LOST {
+                lost.push(LostPacket { number, sent, position, ip_size, is_train });
+            }
         }
     }
 
-    /// The path has come to drop long packets, as it may have dropped all before `next`: what is lost of them says nothing of the rate.
-    pub(super) fn on_path_shrunk(&mut self, next: PacketNumber) {
-        self.too_long_before = next;
-        self.report.lost.clear();
+    /// The path may have come to drop long packets, those before `next` among them: what is lost of them then says nothing of the rate.
+    pub(super) fn on_path_doubted(&mut self, next: PacketNumber) {
+        self.doubted = Some(DoubtedLosses { before: next, lost: std::mem::take(&mut self.report.lost) });
+    }
+
+    /// The path carries less than before, or as much: then packets were lost for another reason.
+    pub(super) fn on_path_measured(&mut self, is_smaller: bool) {
+        if is_smaller {
+            // What was under way when the path was doubted is still to be missed.
+            self.doubted.iter_mut().for_each(|doubted| doubted.lost.clear());
+        } else if let Some(doubted) = self.doubted.take() {
+            let room = Self::MAX_LOST.saturating_sub(self.report.lost.len());
+            self.report.lost.extend(doubted.lost.into_iter().take(room));
+        }
     }
 
     /// An ARRIVALS came in packet `carrier`, before the acknowledgement that it belongs to. Returns how many packets have arrived with

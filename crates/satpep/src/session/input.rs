@@ -257,6 +257,9 @@ impl<P: Payload> Session<P> {
                         } else {
                             self.path.mtu.on_probe_lost(now, size)
                         }
+                        if let Some(is_smaller) = self.path.mtu.take_verdict() {
+                            self.feedback.on_path_measured(is_smaller);
+                        }
                         self.judge_path();
                     }
                     SentFrame::Sample => {
@@ -274,7 +277,7 @@ impl<P: Payload> Session<P> {
                 }
             }
             if !probe && self.path.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged()) {
-                self.feedback.on_path_shrunk(self.recovery.sent_packets.next_number());
+                self.feedback.on_path_doubted(self.recovery.sent_packets.next_number());
             }
         }
         self.recovery.recycle(outcomes);
