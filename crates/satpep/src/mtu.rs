@@ -40,16 +40,23 @@ pub(crate) struct MtuSearch {
     least_lost: u8,
     probe: Probe,
     losses: LossesInARow,
-    /// The size in use before a black hole was suspected, until a probe has arrived.
-    suspected_from: Option<u16>,
-    /// Whether the path turned out to carry less than before.
-    verdict: Option<bool>,
+}
+
+/// Packets that may have been lost because the path has shrunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Suspicion {
+    /// The first that was lost.
+    pub(crate) first: PacketNumber,
+    /// The size of the smallest of them.
+    pub(crate) smallest: u16,
 }
 
 /// Packets lost since the newest that was acknowledged was sent.
 #[derive(Debug, Default)]
 struct LossesInARow {
     count: u32,
+    /// The first of them.
+    first: PacketNumber,
     /// The size of the smallest of them: what is smaller yet may pass where they did not.
     smallest: u16,
     newest_acknowledged: PacketNumber,
@@ -95,8 +102,6 @@ impl MtuSearch {
             least_lost: 0,
             probe: Probe::At(now),
             losses: LossesInARow::default(),
-            suspected_from: None,
-            verdict: None,
         };
         search.begin();
         search
@@ -171,15 +176,9 @@ impl MtuSearch {
         }
         self.current = size;
         self.proven = true;
-        self.verdict = self.suspected_from.take().map(|before| size < before).or(self.verdict);
         self.too_big = self.too_big.max(size + 1);
         self.first.clear();
         self.search_on(now);
-    }
-
-    /// Whether the path turned out to carry less than before, once that is known after a suspicion.
-    pub(crate) fn take_verdict(&mut self) -> Option<bool> {
-        self.verdict.take()
     }
 
     pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
@@ -230,11 +229,16 @@ impl MtuSearch {
     }
 
     /// The packet of data with this number was acknowledged or lost. Large ones lost in a row, and none as large acknowledged
-    /// after them, mean that the path shrank; a burst of losses is over when its end is known. Returns whether that is suspected
-    /// now; a probe will tell ([`MtuSearch::take_verdict`]).
-    pub(crate) fn on_data(&mut self, now: Instant, number: PacketNumber, size: u16, acknowledged: bool) -> bool {
+    /// after them, mean that the path shrank; a burst of losses is over when its end is known. Returns what is suspected then.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        size: u16,
+        acknowledged: bool,
+    ) -> Option<Suspicion> {
         if size <= self.least {
-            return false;
+            return None;
         }
         let losses = &mut self.losses;
         if acknowledged {
@@ -243,16 +247,18 @@ impl MtuSearch {
                 losses.newest_acknowledged = losses.newest_acknowledged.max(number);
             }
         } else if number > losses.newest_acknowledged {
-            losses.smallest = if losses.count == 0 { size } else { losses.smallest.min(size) };
+            if losses.count == 0 {
+                (losses.first, losses.smallest) = (number, size);
+            }
+            losses.smallest = losses.smallest.min(size);
             losses.count += 1;
             if losses.count >= Self::BLACK_HOLE && self.current > self.least {
-                let before = self.current;
+                let suspicion = Suspicion { first: losses.first, smallest: losses.smallest };
                 self.restart(self.least, now);
-                self.suspected_from = Some(before);
-                return true;
+                return Some(suspicion);
             }
         }
-        false
+        None
     }
 }
 
@@ -338,26 +344,16 @@ mod tests {
         }
         // A burst, of which one hears with the first packet after it.
         search.on_data(NOW, PacketNumber::new(300), 1500, true);
-        assert!(!(200..300).any(|k| search.on_data(NOW, PacketNumber::new(k), 1500, false)));
+        assert!((200..300).all(|k| search.on_data(NOW, PacketNumber::new(k), 1500, false).is_none()));
         assert_eq!(search.current(), 1500);
-        let shrunk = (301..311).map(|k| {
-            let shrunk = search.on_data(NOW, PacketNumber::new(2 * k), 1500, false);
+        let suspicions = (301..311).filter_map(|k| {
+            let suspicion = search.on_data(NOW, PacketNumber::new(2 * k), 1500, false);
             // Small packets pass, and prove nothing.
-            shrunk | search.on_data(NOW, PacketNumber::new(2 * k + 1), 700, true)
+            suspicion.or(search.on_data(NOW, PacketNumber::new(2 * k + 1), 700, true))
         });
-        assert_eq!(shrunk.filter(|shrunk| *shrunk).count(), 1);
-        assert_eq!(search.take_verdict(), None);
+        let expected = Suspicion { first: PacketNumber::new(602), smallest: 1500 };
+        assert_eq!(suspicions.collect::<Vec<_>>(), [expected]);
         assert_eq!(search.current(), MIN);
         assert!(search.poll_probe(NOW).is_some());
-        search.on_probe_acked(NOW, MIN);
-        assert_eq!((search.take_verdict(), search.take_verdict()), (Some(true), None));
-    }
-
-    #[test]
-    fn a_black_hole_that_was_none_is_known_as_such_with_the_first_probe() {
-        let mut search = found(1500);
-        assert!((1..20).any(|k| search.on_data(NOW, PacketNumber::new(k), 1500, false)));
-        search.on_probe_acked(NOW, 1500);
-        assert_eq!(search.take_verdict(), Some(false));
     }
 }

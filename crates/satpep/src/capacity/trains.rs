@@ -215,7 +215,7 @@ impl Trains {
             let is_late = train.peer == peer && now - train.began > Self::PATIENCE_ROUNDS * rtt;
             if (is_over && has_arrived) || is_late {
                 // Where a slot of a full queue becomes free in time, the last packet has it, and those before were dropped.
-                let has_end = has_arrived && train.arrived.iter().any(|(number, ..)| *number == train.last);
+                let has_end = train.arrived.iter().any(|(number, ..)| *number == train.last);
                 self.room.on_train(train.count, train.arrived.len() as u32, has_end);
                 if is_over
                     && has_arrived

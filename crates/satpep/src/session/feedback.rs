@@ -5,6 +5,7 @@
 //! Memory: one report, which is used again, and as many losses as became known since the one before.
 
 use crate::capacity::report::{LostPacket, Report, Stamp};
+use crate::mtu::Suspicion;
 use crate::packet_number::PacketNumber;
 use crate::received::Received;
 use crate::sent_packets::{PacketOutcome, SentPackets};
@@ -32,9 +33,17 @@ enum Pending {
 
 /// Losses that count only if the path still carries packets as long as theirs.
 struct DoubtedLosses {
-    /// The first packet that was sent after the doubt.
+    suspicion: Suspicion,
+    /// The first packet that was sent after the suspicion.
     before: PacketNumber,
     lost: SmallVec<[LostPacket; 8]>,
+}
+
+impl DoubtedLosses {
+    /// Whether the packet, which has arrived, could not have if the path had shrunk.
+    fn is_refuted_by(&self, packet: &PacketOutcome) -> bool {
+        (self.suspicion.first..self.before).contains(&packet.number) && packet.ip_size >= self.suspicion.smallest
+    }
 }
 
 #[derive(Default)]
@@ -65,27 +74,28 @@ impl ArrivalFeedback {
     pub(super) fn on_outcome(&mut self, packet: &PacketOutcome) {
         if packet.is_acknowledged() {
             self.report.acknowledged = self.report.acknowledged.saturating_add(1);
-        } else {
-            let PacketOutcome { number, sent, position, ip_size, is_train, .. } = *packet;
-            let doubted = self.doubted.as_mut().filter(|doubted| number < doubted.before);
-            let lost = doubted.map_or(&mut self.report.lost, |doubted| &mut doubted.lost);
-            if lost.len() < Self::MAX_LOST {
-                lost.push(LostPacket { number, sent, position, ip_size, is_train });
+            if self.doubted.as_ref().is_some_and(|doubted| doubted.is_refuted_by(packet)) {
+                self.restore_doubted();
             }
+            return;
+        }
+        let PacketOutcome { number, sent, position, ip_size, is_train, .. } = *packet;
+        let doubted = self.doubted.as_mut().filter(|doubted| number < doubted.before);
+        let lost = doubted.map_or(&mut self.report.lost, |doubted| &mut doubted.lost);
+        if lost.len() < Self::MAX_LOST {
+            lost.push(LostPacket { number, sent, position, ip_size, is_train });
         }
     }
 
     /// The path may have come to drop long packets, those before `next` among them: what is lost of them then says nothing of the rate.
-    pub(super) fn on_path_doubted(&mut self, next: PacketNumber) {
-        self.doubted = Some(DoubtedLosses { before: next, lost: std::mem::take(&mut self.report.lost) });
+    pub(super) fn on_path_suspected(&mut self, suspicion: Suspicion, next: PacketNumber) {
+        let lost = std::mem::take(&mut self.report.lost);
+        self.doubted = Some(DoubtedLosses { suspicion, before: next, lost });
     }
 
-    /// The path carries less than before, or as much: then packets were lost for another reason.
-    pub(super) fn on_path_measured(&mut self, is_smaller: bool) {
-        if is_smaller {
-            // What was under way when the path was doubted is still to be missed.
-            self.doubted.iter_mut().for_each(|doubted| doubted.lost.clear());
-        } else if let Some(doubted) = self.doubted.take() {
+    /// Packets as long as the lost ones pass: they were lost for another reason.
+    fn restore_doubted(&mut self) {
+        if let Some(doubted) = self.doubted.take() {
             let room = Self::MAX_LOST.saturating_sub(self.report.lost.len());
             self.report.lost.extend(doubted.lost.into_iter().take(room));
         }

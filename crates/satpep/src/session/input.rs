@@ -257,9 +257,6 @@ impl<P: Payload> Session<P> {
                         } else {
                             self.path.mtu.on_probe_lost(now, size)
                         }
-                        if let Some(is_smaller) = self.path.mtu.take_verdict() {
-                            self.feedback.on_path_measured(is_smaller);
-                        }
                         self.judge_path();
                     }
                     SentFrame::Sample => {
@@ -276,8 +273,11 @@ impl<P: Payload> Session<P> {
                     _ => self.on_frame_lost(frame),
                 }
             }
-            if !probe && self.path.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged()) {
-                self.feedback.on_path_doubted(self.recovery.sent_packets.next_number());
+            if !probe
+                && let Some(suspicion) =
+                    self.path.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged())
+            {
+                self.feedback.on_path_suspected(suspicion, self.recovery.sent_packets.next_number());
             }
         }
         self.recovery.recycle(outcomes);
