@@ -235,6 +235,12 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
 fn check(link: &Link, transfer: &Transfer) -> Result<(), Invalid> {
     require_rate(link.rate)?;
     lossy_path(link, transfer).check_all_but_loss()?;
+    Invalid::unless(
+        link.rtt / 2 > Duration::ZERO,
+        "rtt",
+        link.rtt,
+        "2ns or more: half of it is the way to the receiver",
+    )?;
     Invalid::unless(transfer.size > Bytes::ZERO, "size", transfer.size, "above 0B")?;
     let initial = transfer.initial_window;
     Invalid::unless(initial >= 1.0, "initial window", format!("{initial} segments"), "1 segment or more")?;
