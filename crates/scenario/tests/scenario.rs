@@ -283,6 +283,13 @@ fn a_fault_of_an_override_says_how_its_value_is_written() {
 }
 
 #[test]
+fn a_link_that_is_replaced_by_no_table_is_called_by_its_name() {
+    let faults = faults(SMALL, &["link.sat=3"]);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("--set link.sat=3: link.sat = 3: expected a table of acks"), "{faults:?}");
+}
+
+#[test]
 fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
     let text = SMALL.to_owned()
         + "[variants.lossy]\n\"link.sat.loss\" = { bit_error_rate = 1e-6 }\n\"flow.voice.count\" = 1\n\
