@@ -290,6 +290,17 @@ fn a_link_that_is_replaced_by_no_table_is_called_by_its_name() {
 }
 
 #[test]
+fn a_flow_that_stops_before_it_starts_is_refused() {
+    for (start, stop) in [("2s", "1s"), ("2s", "2s")] {
+        let faults = faults(SMALL, &[&format!("flow.file.start={start}"), &format!("flow.file.stop={stop}")]);
+        let expected =
+            format!("flow.file.stop = {stop}: it would send nothing: expected a time after its start, {start}");
+        assert!(faults.len() == 1 && faults[0].contains(&expected), "{faults:?}");
+    }
+    accepted(SMALL, &["flow.file.start=2s", "flow.file.stop=3s"]);
+}
+
+#[test]
 fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
     let text = SMALL.to_owned()
         + "[variants.lossy]\n\"link.sat.loss\" = { bit_error_rate = 1e-6 }\n\"flow.voice.count\" = 1\n\
