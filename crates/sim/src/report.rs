@@ -26,7 +26,7 @@ pub struct Report {
     pub events: u64,
     /// Packets for which a node had no route.
     pub no_route_packets: u64,
-    /// Packets with data that endpoints sent: TCP segments with payload (retransmissions too), UDP, echo requests.
+    /// Packets with data that endpoints and gateways sent: TCP segments with payload (retransmissions too), UDP, echo requests.
     pub data_packets: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct FlowReport {
     pub complete: bool,
     /// Why the connection failed, by name.
     pub failure: Option<String>,
-    /// Data packets sent, retransmissions included.
+    /// Packets with data that its endpoints sent, retransmissions included; with the profile ns2, its SYN too, as ns-2 counts.
     pub data_packets: u64,
     /// Data packets that were sent again.
     pub retransmissions: u64,
