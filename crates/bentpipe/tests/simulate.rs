@@ -404,3 +404,4 @@ fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
     assert!(stderr(&output).contains("--sweep link.sat.loss: given twice"), "{}", stderr(&output));
     assert!(!folder.path().join("out").exists());
 }
+        ("link.sat.loss=1e-3,x", "--sweep link.sat.loss=x: link.sat.loss"),

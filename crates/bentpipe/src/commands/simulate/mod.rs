@@ -13,7 +13,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use page::Page;
 use replicas::{Outcome, Traces};
 use report::Document;
-use scenario::{Experiment, Scenario};
+use scenario::{Experiment, Faults, Scenario};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -166,7 +166,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if !args.sweep.is_empty() {
         return sweep::run(args, file, output);
     }
-    let mut experiment = ScenarioFile::read(file)?.load(&args.set)?;
+    let mut experiment = ScenarioFile::read(file)?.load(&args.set).map_err(Failure::usage)?;
     let mut scenarios = std::mem::take(&mut experiment.scenarios);
     if args.page.is_some() {
         scenarios.iter_mut().for_each(|scenario| {
@@ -215,9 +215,9 @@ impl<'a> ScenarioFile<'a> {
     }
 
     /// The scenario with `overrides`, and with the files that it names, which lie beside it.
-    fn load(&self, overrides: &[String]) -> Result<Experiment, Failure> {
+    fn load(&self, overrides: &[String]) -> Result<Experiment, Faults> {
         let read = named_files::beside(self.file);
-        scenario::load(&self.text, &self.file.display().to_string(), overrides, &read).map_err(Failure::usage)
+        scenario::load(&self.text, &self.file.display().to_string(), overrides, &read)
     }
 }
 

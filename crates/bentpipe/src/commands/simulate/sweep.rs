@@ -9,6 +9,7 @@ use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::chart::{Axis, Chart, Series, Style};
 use results::listing::{Cell, Listing, count, figure, text};
 use results::{PictureFormat, Table, TableWriter};
+use scenario::Faults;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -108,8 +109,9 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
     let (mut planned, mut title) = (Vec::new(), String::new());
     let points = grid.len().filter(|points| *points <= MAX_RUNS).unwrap_or(usize::MAX);
     for point in 0..points.min(MAX_RUNS + 1) {
-        let settings: Vec<String> = args.set.iter().cloned().chain(grid.settings(point)).collect();
-        let mut experiment = source.load(&settings)?;
+        let of_point = grid.settings(point);
+        let settings: Vec<String> = args.set.iter().chain(&of_point).cloned().collect();
+        let mut experiment = source.load(&settings).map_err(|faults| Failure::usage(of_sweep(faults, &of_point)))?;
         let scenarios = std::mem::take(&mut experiment.scenarios);
         title = name(&experiment, file);
         // Replicas of a scenario share it.
@@ -137,6 +139,17 @@ fn refuse_repeated_settings(grid: &Grid) -> Result<(), Failure> {
             axis.key
         ))),
         None => Ok(()),
+/// `faults`, with those of the point's `settings` under the option that they come from.
+fn of_sweep(Faults(mut faults): Faults, settings: &[String]) -> Faults {
+    for fault in &mut faults {
+        let is_of_point = |text: &str| settings.iter().any(|setting| text.starts_with(&*document::cut(setting)));
+        if let Some(text) = fault.strip_prefix("--set ").filter(|text| is_of_point(text)) {
+            *fault = format!("--sweep {text}");
+        }
+    }
+    Faults(faults)
+}
+
     }
 }
 
