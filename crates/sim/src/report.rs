@@ -2,7 +2,7 @@
 
 use crate::DirectionId;
 use crate::gateway_report::GatewayReport;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Instant};
 
 /// The results of a run. Times are in seconds since its start, sizes in bytes, rates in bits per second.
@@ -31,7 +31,7 @@ pub struct Report {
 }
 
 /// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
     /// At the time that [`crate::Stop::at`] names.
@@ -48,6 +48,20 @@ pub enum Stopped {
     StandingStill,
     /// The caller stopped stepping.
     Unfinished,
+}
+
+impl Stopped {
+    /// The limit of the scenario that it is, if it is one, with the key that sets it.
+    pub fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::EventLimit => Some("its limit of events (stop.max_events)"),
+            Self::MemoryLimit => Some("its limit of memory (stop.max_memory)"),
+            Self::StandingStill => Some(
+                "one instant without end (a flow's way has neither rate nor delay: give one, or bound `send_buffer`)",
+            ),
+            Self::Time | Self::Complete | Self::Idle | Self::Unfinished => None,
+        }
+    }
 }
 
 /// One flow's results.

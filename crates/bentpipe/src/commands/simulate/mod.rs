@@ -288,11 +288,8 @@ fn verdict(outcome: &Outcome, runs: usize, are_kept: bool) -> Result<(), Failure
     if outcome.runs.len() < runs {
         problems.push(interrupted(outcome.runs.len(), runs, are_kept).to_string());
     }
-    let at_limit = |run: &results::Run| report::limit(run.report.stopped).map(|limit| (run.label.file_stem(), limit));
-    let stopped: Vec<_> = outcome.runs.iter().filter_map(at_limit).collect();
-    if let Some((run, limit)) = stopped.first() {
-        problems.push(format!("{} runs stopped at a limit, the first of them {run} at {limit}", stopped.len()));
-    }
+    let at_limit = |run: &results::Run| run.report.stopped.limit().map(|limit| (run.label.title(), limit));
+    problems.extend(results::at_limits(outcome.runs.iter().filter_map(at_limit)));
     if problems.is_empty() { Ok(()) } else { Err(Failure::failed(problems.join("; "))) }
 }
 
