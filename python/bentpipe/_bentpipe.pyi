@@ -20,7 +20,8 @@ class ScenarioError(InputError):
 
 class QuantityError(InputError): ...
 
-class LimitError(BentpipeError): ...
+class LimitError(BentpipeError):
+    result: Any
 
 class ResultsError(BentpipeError): ...
 
@@ -223,6 +224,7 @@ def simulate(
     report: Callable[[int], Any] | None = None,
 ) -> Result: ...
 def simulate_controlled(
+def at_limits(runs: Sequence[tuple[str, str]]) -> str | None: ...
     experiment: Experiment,
     runs: Sequence[tuple[int, int]],
     controls: Sequence[tuple[str | None, Callable[[], dict[str, Any]]]],
