@@ -21,7 +21,7 @@ class Scenario:
     """A scenario file (docs/scenarios.md), or the same built in Python.
 
     Quantities are texts with units, as in the file; times may be `timedelta`. Settings are changed by their key, as with
-    `--set` of the command line: `scenario["link.sat.loss"] = 1e-3`. A run takes a snapshot: what is changed later does not
+    `--set` of the command line: `scenario["link.sat.loss"] = 1e-3`, and read by it. A run takes a snapshot: what is changed later does not
     change it.
 
     >>> scenario = Scenario(
@@ -63,6 +63,24 @@ class Scenario:
         """`scenario` itself, or that of the file that it names."""
         return scenario if isinstance(scenario, Scenario) else cls.from_file(scenario)
 
+    def __getitem__(self, key: str) -> Any:
+        """The setting as it is written; KeyError if it is not set, whatever its default."""
+        value = json.loads(written_settings(self._text, self._name, self.overrides()))
+        for part in key.split("."):
+            value = _part(value, part)
+            if value is None:
+                raise KeyError(f"{key} is not set")
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same text, the same changes, and look for files in the same folder."""
+        if not isinstance(other, Scenario):
+            return NotImplemented
+        return (self._text, self._settings, self._folder) == (other._text, other._settings, other._folder)
+
+    # What may change has no hash.
+    __hash__ = None  # type: ignore[assignment]
+
     def __setitem__(self, key: str, value: Any) -> None:
         self._settings[key] = _value(value, key)
 
@@ -102,6 +120,9 @@ def choose_variants(experiment: Experiment, wanted: Iterable[str] | None) -> lis
     if wanted is None:
         return list(range(max(1, len(names))))
     wanted = [wanted] if isinstance(wanted, str) else list(wanted)
+    known = ", ".join(names) if names else "it has none"
+    if not wanted:
+        raise ScenarioError(f"variants = []: expected names of variants ({known}), or None for all")
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ScenarioError(f"variants: the scenario has no variant {unknown[0]} ({known})")
@@ -121,30 +142,9 @@ def choose_seeds(experiment: Experiment, wanted: int | Iterable[int] | None) -> 
         raise ScenarioError(
             f"seeds = {_cut(repr(wanted))}: expected a count of 1 or more, at most {_MOST_SEEDS}, or a list of whole numbers from 0 to 2^64 - 1"
         )
-    known = ", ".join(names) if names else "it has none"
-    if not wanted:
-        raise ScenarioError(f"variants = []: expected names of variants ({known}), or None for all")
     return seeds
 
 
-def _document(value: Any, place: str) -> Any:
-    """`value` as JSON has it."""
-    if isinstance(value, timedelta):
-        return _time(value)
-    if isinstance(value, Mapping):
-        return {str(key): _document(item, f"{place}.{key}") for key, item in value.items() if item is not None}
-    if isinstance(value, (list, tuple)):
-        return [_document(item, place) for item in value]
-    if isinstance(value, (str, bool, int, float)):
-        return value
-    of_python = plain(value)
-    if type(of_python) is not type(value):
-        return _document(of_python, place)
-    kind = type(value).__name__
-    raise ScenarioError(f"{place}: a {kind} is no setting; expected a text, a number, a timedelta, a list or a dict")
-
-
-def _value(value: Any, key: str) -> str:
 def whole(value: Any) -> int | None:
     """`value` as a whole number, if it is one, of Python or of NumPy."""
     if isinstance(value, bool) or getattr(value, "ndim", 0):
@@ -175,6 +175,24 @@ def _part(value: Any, key: str) -> Any:
     return next(named, value[int(key)] if key.isdecimal() and int(key) < len(value) else None)
 
 
+def _document(value: Any, place: str) -> Any:
+    """`value` as JSON has it."""
+    if isinstance(value, timedelta):
+        return _time(value)
+    if isinstance(value, Mapping):
+        return {str(key): _document(item, f"{place}.{key}") for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_document(item, place) for item in value]
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    of_python = plain(value)
+    if type(of_python) is not type(value):
+        return _document(of_python, place)
+    kind = type(value).__name__
+    raise ScenarioError(f"{place}: a {kind} is no setting; expected a text, a number, a timedelta, a list or a dict")
+
+
+def _value(value: Any, key: str) -> str:
     """`value` as the command line takes it: TOML, or a bare text."""
     value = _document(value, key)
     return value if isinstance(value, str) else _inline(value)

@@ -30,7 +30,7 @@ mod _bentpipe {
         BentpipeError, CommandError, InputError, LimitError, MissingError, QuantityError, ResultsError, ScenarioError,
     };
     #[pymodule_export]
-    use super::experiment::{Experiment, to_toml};
+    use super::experiment::{Experiment, settings, to_toml};
     #[pymodule_export]
     use super::models::{link_limit, loss_model, predict, queue_utilisation, window_throughput};
     #[pymodule_export]
