@@ -76,15 +76,22 @@ def run(*arguments: str) -> dict[str, Any]:
     except OSError as error:
         raise MissingError(f"{program()}: {error.strerror}") from error
     if done.returncode == 0:
-        return json.loads(done.stdout)
+        return _document(done.stdout)
     text = _problem(done.stderr)
     if done.returncode == _WRONG_INPUT:
         raise InputError(text)
     if done.returncode == _MISSING:
         raise MissingError(text)
     error = CommandError(text)
-    error.document = json.loads(done.stdout) if done.stdout.strip() else None
+    error.document = _document(done.stdout) if done.stdout.strip() else None
     raise error
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise CommandError(f"{program()} printed no JSON document: is it bentpipe? BENTPIPE names another") from None
 
 
 def _problem(stderr: str) -> str:

@@ -160,6 +160,8 @@ def _broadcast(**arguments: tuple[Any, str | None]) -> tuple[tuple[int, ...], li
 
 def _floats(name: str, value: Any, kind: str | None) -> Floats:
     """`value` as floating-point numbers in the base unit of `kind`."""
+    if np.ma.is_masked(value):
+        raise QuantityError(f"{name}: values are masked: expected one for each element; compressed() leaves the others out")
     array = np.asarray(value)
     if array.dtype.kind in "fiu":
         return array.astype(np.float64)
@@ -170,14 +172,19 @@ def _floats(name: str, value: Any, kind: str | None) -> Floats:
 
 
 def _number(item: Any, kind: str | None) -> float:
-    if isinstance(item, timedelta):
+    if isinstance(item, (timedelta, np.timedelta64)):
         if kind != "time":
             raise QuantityError("a timedelta is a time, and none was expected")
-        return item.total_seconds()
-    if isinstance(item, np.timedelta64):
-        return _number(item.astype("timedelta64[us]").item(), kind)
-    if isinstance(item, str) and kind is not None:
-        return _bentpipe.quantity(kind, str(item))
-    if isinstance(item, bool):
-        raise QuantityError(f"{item} is no number")
+        return item.total_seconds() if isinstance(item, timedelta) else float(item / np.timedelta64(1, "s"))
+    if isinstance(item, str):
+        return _bentpipe.quantity(kind, str(item)) if kind is not None else _plain_number(str(item))
+    if isinstance(item, (bool, np.bool_, complex, np.complexfloating)):
+        raise QuantityError(f"{item} is no number that a model takes")
     return float(item)
+
+
+def _plain_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise QuantityError(f"{text!r} is no number: expected one without a unit") from None

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from bentpipe._bentpipe import Experiment, ScenarioError, to_toml
+from bentpipe._bentpipe import Experiment, ScenarioError, settings as written_settings, to_toml
+
+
+# More than anyone waits for, as for the command.
+_MOST_SEEDS = 1_000_000
 
 
 class Scenario:
     """A scenario file (docs/scenarios.md), or the same built in Python.
 
     Quantities are texts with units, as in the file; times may be `timedelta`. Settings are changed by their key, as with
-    `--set` of the command line: `scenario["link.sat.loss"] = 1e-3`. A run takes a snapshot: what is changed later does not
+    `--set` of the command line: `scenario["link.sat.loss"] = 1e-3`, and read by it. A run takes a snapshot: what is changed later does not
     change it.
 
     >>> scenario = Scenario(
@@ -58,6 +63,24 @@ class Scenario:
         """`scenario` itself, or that of the file that it names."""
         return scenario if isinstance(scenario, Scenario) else cls.from_file(scenario)
 
+    def __getitem__(self, key: str) -> Any:
+        """The setting as it is written; KeyError if it is not set, whatever its default."""
+        value = json.loads(written_settings(self._text, self._name, self.overrides()))
+        for part in key.split("."):
+            value = _part(value, part)
+            if value is None:
+                raise KeyError(f"{key} is not set")
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same text, the same changes, and look for files in the same folder."""
+        if not isinstance(other, Scenario):
+            return NotImplemented
+        return (self._text, self._settings, self._folder) == (other._text, other._settings, other._folder)
+
+    # What may change has no hash.
+    __hash__ = None  # type: ignore[assignment]
+
     def __setitem__(self, key: str, value: Any) -> None:
         self._settings[key] = _value(value, key)
 
@@ -97,9 +120,11 @@ def choose_variants(experiment: Experiment, wanted: Iterable[str] | None) -> lis
     if wanted is None:
         return list(range(max(1, len(names))))
     wanted = [wanted] if isinstance(wanted, str) else list(wanted)
+    known = ", ".join(names) if names else "it has none"
+    if not wanted:
+        raise ScenarioError(f"variants = []: expected names of variants ({known}), or None for all")
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        known = ", ".join(names) if names else "it has none"
         raise ScenarioError(f"variants: the scenario has no variant {unknown[0]} ({known})")
     return [number for number, name in enumerate(names) if name in wanted]
 
@@ -109,13 +134,45 @@ def choose_seeds(experiment: Experiment, wanted: int | Iterable[int] | None) -> 
     first, last = experiment.seeds or (1, 1)
     if wanted is None:
         seeds = list(range(first, last + 1))
-    elif isinstance(wanted, int):
-        seeds = list(range(first, first + wanted))
+    elif (count := whole(wanted)) is not None:
+        seeds = list(range(first, first + count)) if count <= _MOST_SEEDS else []
     else:
-        seeds = [int(seed) for seed in wanted]
-    if not seeds or min(seeds) < 0 or max(seeds) >= 1 << 64:
-        raise ScenarioError(f"seeds = {wanted!r}: expected a count of 1 or more, or whole numbers from 0 on")
+        seeds = [] if isinstance(wanted, (str, bytes)) or not isinstance(wanted, Iterable) else [whole(seed) for seed in wanted]
+    if not seeds or any(seed is None or not 0 <= seed < 1 << 64 for seed in seeds):
+        raise ScenarioError(
+            f"seeds = {_cut(repr(wanted))}: expected a count of 1 or more, at most {_MOST_SEEDS}, or a list of whole numbers from 0 to 2^64 - 1"
+        )
     return seeds
+
+
+def whole(value: Any) -> int | None:
+    """`value` as a whole number, if it is one, of Python or of NumPy."""
+    if isinstance(value, bool) or getattr(value, "ndim", 0):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def plain(value: Any) -> Any:
+    """A scalar or an array of NumPy as Python has it; anything else as it is."""
+    convert = getattr(value, "tolist", None)
+    return convert() if callable(convert) else value
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def _part(value: Any, key: str) -> Any:
+    """What `key` names in a table, or the item of that name or number in a list; None if there is nothing."""
+    if isinstance(value, dict):
+        return value.get(key)
+    if not isinstance(value, list):
+        return None
+    named = (item for item in value if isinstance(item, dict) and item.get("name") == key)
+    return next(named, value[int(key)] if key.isdecimal() and int(key) < len(value) else None)
 
 
 def _document(value: Any, place: str) -> Any:
@@ -128,9 +185,9 @@ def _document(value: Any, place: str) -> Any:
         return [_document(item, place) for item in value]
     if isinstance(value, (str, bool, int, float)):
         return value
-    item = getattr(value, "item", None)
-    if callable(item):
-        return _document(item(), place)  # a scalar of NumPy
+    of_python = plain(value)
+    if type(of_python) is not type(value):
+        return _document(of_python, place)
     kind = type(value).__name__
     raise ScenarioError(f"{place}: a {kind} is no setting; expected a text, a number, a timedelta, a list or a dict")
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bentpipe import _bentpipe
-from bentpipe._bentpipe import InputError, Table
+from bentpipe._bentpipe import InputError, LimitError, Table
 from bentpipe.congestion import Controls, makers
-from bentpipe.scenarios import Scenario, choose_seeds, choose_variants
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, whole
 
 Progress = bool | Callable[[int, int], Any]
 """Whether a bar shows how far runs are, or what is called with the number of runs that have ended, and of all."""
@@ -24,6 +24,10 @@ _TRACES = {
     "goodput": "goodput_bps",
     "in_flight": "in_flight_bytes",
 }
+
+
+# More threads than any machine has processors.
+_MOST_JOBS = 100_000
 
 
 class Result:
@@ -106,21 +110,51 @@ def simulate(
     `controls` replaces the congestion control of flows by one in Python: a `CongestionControl`, for every TCP flow, or one for each of
     some flows (`{"file": MyControl}`). Then runs are made one after the other on this thread, and an exception of a control ends them.
 
-    Python's lock is released, and Ctrl-C ends the runs at once. Raises `ScenarioError` if the scenario cannot be, `LimitError` if a
-    run stopped at a limit of its scenario.
+    Python's lock is released, and Ctrl-C ends the runs at once. Raises `ScenarioError` if the scenario cannot be, `LimitError` if
+    runs stopped at a limit of the scenario: its `result` has all runs, those marked by `stopped`.
     """
     experiment = Scenario.of(scenario).check()
     chosen = choose_variants(experiment, variants)
     runs = [(variant, seed) for variant in chosen for seed in choose_seeds(experiment, seeds)]
-    if controls is not None and jobs not in (None, 1):
+    jobs_at_once = choose_jobs(jobs)
+    if controls is not None and jobs is not None and jobs_at_once != 1:
         raise InputError(f"jobs = {jobs}: with controls in Python runs are made one after the other: allowed 1, or none")
     report, close = reporter(progress, len(runs))
     try:
         if controls is not None:
-            return Result(_bentpipe.simulate_controlled(experiment, runs, makers(controls), record, report))
-        return Result(_bentpipe.simulate(experiment, runs, jobs or processors(), record, report))
+            found = _bentpipe.simulate_controlled(experiment, runs, makers(controls), record, report)
+        else:
+            found = _bentpipe.simulate(experiment, runs, jobs_at_once, record, report)
     finally:
         close()
+    result = Result(found)
+    names = [run_name(variant, seed) for variant, seed in zip(result.runs["variant"], result.runs["seed"])]
+    raise_at_limits(zip(names, result.runs["stopped"]), result)
+    return result
+
+
+def run_name(variant: str | None, seed: int) -> str:
+    """What texts call a run."""
+    return f"seed {seed}" if variant is None else f"{variant}, seed {seed}"
+
+
+def raise_at_limits(runs: Iterable[tuple[str, str]], result: Any) -> None:
+    """Raises `LimitError` with `result` if some of `runs`, each with its name and why it stopped, stopped at a limit."""
+    text = _bentpipe.at_limits(list(runs))
+    if text is not None:
+        error = LimitError(text)
+        error.result = result
+        raise error
+
+
+def choose_jobs(jobs: int | None) -> int:
+    """How many runs go on side by side."""
+    if jobs is None:
+        return processors()
+    number = whole(jobs)
+    if number is None or not 1 <= number <= _MOST_JOBS:
+        raise InputError(f"jobs = {jobs!r}: expected a whole number from 1 to {_MOST_JOBS}, or None for one for each processor")
+    return number
 
 
 def processors() -> int:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
 from bentpipe._bentpipe import BentpipeError, ScenarioError, Table
-from bentpipe.scenarios import Scenario, choose_seeds, choose_variants
-from bentpipe.simulation import Progress, processors, reporter
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, plain
+from bentpipe.simulation import Progress, choose_jobs, processors, raise_at_limits, reporter, run_name
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 """Each key's values, of which all combinations are run; or the combinations themselves."""
@@ -60,11 +60,13 @@ class Sweep:
             weakref.finalize(self, shutil.rmtree, out, ignore_errors=True)
         self._store = _bentpipe.Store(os.fspath(out))
         self._runs: list[_Run] = []
+        self._variants: list[str] = []
         for number, point in enumerate(self._scenarios):
             experiment = point.check()
             keys = _bentpipe.sweep_keys(experiment)
             chosen = choose_variants(experiment, variants)
             each = choose_seeds(experiment, seeds)
+            self._variants = experiment.variants
             self._runs += [_Run(number, variant, seed, keys[variant]) for variant in chosen for seed in each]
 
     def __len__(self) -> int:
@@ -105,20 +107,35 @@ class Sweep:
         return frame
 
     def _setting(self, place: int, key: str) -> Any:
-        value = self.points[self._runs[place].point].get(key)
+        value = plain(self.points[self._runs[place].point].get(key))
         return value if value is None or isinstance(value, (int, float, str, bool)) else str(value)
+
+    def _raise_at_limits(self) -> None:
+        flows = self.flows
+        if not len(flows):
+            return
+        of_place = dict(zip(flows["place"].tolist(), flows["stopped"]))
+        limits = {stopped for stopped in set(of_place.values()) if _bentpipe.at_limits([("", stopped)]) is not None}
+        raise_at_limits([(self._title(place), stopped) for place, stopped in of_place.items() if stopped in limits], self)
+
+    def _title(self, place: int) -> str:
+        """What texts call a run: the settings of its point, its variant and its seed."""
+        run = self._runs[place]
+        of_scenario = self._scenarios[run.point].settings
+        settings = " ".join(f"{key}={of_scenario[key]}" for key in self.points[run.point])
+        return ", ".join([settings, run_name(self._variants[run.variant] if self._variants else None, run.seed)])
 
     def run(self, executor: Executor | None = None, *, jobs: int | None = None) -> Generator[int, None, None]:
         """Makes the runs that are missing, and gives, whenever some have ended, how many have."""
         if executor is None:
             cancel = _bentpipe.Cancel()
-            with ThreadPoolExecutor(jobs or processors()) as threads:
+            with ThreadPoolExecutor(choose_jobs(jobs)) as threads:
                 try:
-                    yield from self._run(threads, jobs or processors(), cancel)
+                    yield from self._run(threads, choose_jobs(jobs), cancel)
                 finally:
                     cancel.set()
         else:
-            yield from self._run(executor, jobs or _workers(executor))
+            yield from self._run(executor, _workers(executor) if jobs is None else choose_jobs(jobs))
 
     def _run(
         self, executor: Executor, workers: int, cancel: _bentpipe.Cancel | None = None
@@ -228,7 +245,8 @@ def sweep(
     mpi4py, `bentpipe.ray.RayExecutor`. `jobs` is the number of its workers, if it does not tell.
 
     Results are kept in the folder `out` as Parquet shards, which appear when they are complete. The same sweep, or another that
-    shares runs with it, makes only the runs that are missing there. Raises `WorkerLost` if a worker's death broke the executor.
+    shares runs with it, makes only the runs that are missing there. Raises `WorkerLost` if a worker's death broke the executor, and
+    `LimitError` if runs stopped at a limit of the scenario: its `result` is the sweep, whose rows of such runs `stopped` marks.
     """
     points = grid_points(grid)
     made = Sweep(Scenario.of(scenario), points, seeds, variants, out)
@@ -240,6 +258,7 @@ def sweep(
                     report(ended)
     finally:
         close()
+    made._raise_at_limits()
     return made
 
 

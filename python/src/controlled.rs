@@ -5,7 +5,7 @@ use crate::control::{Raised, Written};
 use crate::errors::{run_error, scenario_error};
 use crate::experiment::Experiment;
 use crate::recorder::Recorder;
-use crate::simulate::{Result, at_limit, recording, replicas};
+use crate::simulate::{Result, recording, replicas};
 use pyo3::prelude::*;
 use replicas::{Cost, Replica};
 use scenario::{Scenario, Traffic};
@@ -49,7 +49,6 @@ pub(crate) fn simulate_controlled(
             return Err(error.clone_ref(py));
         }
         if let Some(run) = run.map_err(|error| run_error(py, error))? {
-            at_limit(&run).map_err(|failure| failure.raised(py))?;
             recorder.append(run)?;
         }
         if let Some(report) = &report {

@@ -159,10 +159,8 @@ impl Episode {
             let mut events = 0;
             loop {
                 let stopped = simulation.run_for(1);
-                if let Some(stopped) = stopped.filter(|stopped| is_limit(*stopped)) {
-                    return Err(LimitError::new_err(format!(
-                        "the run stopped at a limit of its scenario ({stopped:?})"
-                    )));
+                if let Some(limit) = stopped.and_then(Stopped::limit) {
+                    return Err(LimitError::new_err(format!("the run stopped at {limit}")));
                 }
                 let mut turn = lock(&self.turn);
                 if turn.is_due || stopped.is_some() {
@@ -176,10 +174,6 @@ impl Episode {
             }
         })
     }
-}
-
-fn is_limit(stopped: Stopped) -> bool {
-    matches!(stopped, Stopped::EventLimit | Stopped::MemoryLimit | Stopped::StandingStill)
 }
 
 impl Turn {

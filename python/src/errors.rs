@@ -23,7 +23,12 @@ create_exception!(
     "A scenario that cannot be. `faults` has every fault, each with its place, its key and what would fit."
 );
 create_exception!(bentpipe, QuantityError, InputError, "A quantity, or an argument of a model, that means nothing.");
-create_exception!(bentpipe, LimitError, BentpipeError, "A run that stopped at a limit of its scenario.");
+create_exception!(
+    bentpipe,
+    LimitError,
+    BentpipeError,
+    "Runs that stopped at a limit of their scenario. `result` has what was found, those runs marked by `stopped`; None of a single episode."
+);
 create_exception!(
     bentpipe,
     ResultsError,

@@ -55,6 +55,13 @@ impl Experiment {
     }
 }
 
+/// The settings of a scenario with `overrides`, as written, as JSON.
+#[pyfunction]
+pub(crate) fn settings(py: Python<'_>, text: &str, file: &str, overrides: Vec<String>) -> PyResult<String> {
+    let settings = scenario::settings(text, file, &overrides).map_err(|faults| scenario_error(py, faults.0))?;
+    Ok(settings.to_string())
+}
+
 /// The TOML text of a document that is given as JSON.
 #[pyfunction]
 pub(crate) fn to_toml(document: &str) -> PyResult<String> {

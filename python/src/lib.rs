@@ -30,13 +30,13 @@ mod _bentpipe {
         BentpipeError, CommandError, InputError, LimitError, MissingError, QuantityError, ResultsError, ScenarioError,
     };
     #[pymodule_export]
-    use super::experiment::{Experiment, to_toml};
+    use super::experiment::{Experiment, settings, to_toml};
     #[pymodule_export]
     use super::models::{link_limit, loss_model, predict, queue_utilisation, window_throughput};
     #[pymodule_export]
     use super::quantities::quantity;
     #[pymodule_export]
-    use super::simulate::{Result, simulate};
+    use super::simulate::{Result, at_limits, simulate};
     #[pymodule_export]
     use super::sweeps::{Cancel, PyStore, sweep_chunk, sweep_keys};
     #[pymodule_export]
@@ -44,6 +44,8 @@ mod _bentpipe {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        py.get_type::<LimitError>().setattr("result", py.None())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -56,19 +56,26 @@ fn probability(name: &str, value: f64) -> Result<Probability, String> {
 }
 
 fn time(name: &str, value: f64) -> Result<Duration, String> {
-    not_negative(name, value, "seconds").map(Duration::from_secs_f64)
+    within(name, value, "seconds", 1e10).map(Duration::from_secs_f64)
 }
 
 fn size(name: &str, value: f64) -> Result<Bytes, String> {
-    not_negative(name, value, "bytes").map(|value| Bytes::new(value.round() as u64))
+    within(name, value, "bytes", 1e18).map(|value| Bytes::new(value.round() as u64))
 }
 
 fn rate(name: &str, value: f64) -> Result<Rate, String> {
-    not_negative(name, value, "bit/s").map(|value| Rate::from_bps(value.round() as u64))
+    within(name, value, "bit/s", 1e18).map(|value| Rate::from_bps(value.round() as u64))
 }
 
-fn not_negative(name: &str, value: f64, unit: &str) -> Result<f64, String> {
-    if value >= 0.0 { Ok(value) } else { Err(format!("{name} = {value} {unit}: allowed 0 or more")) }
+/// A number that its type holds: of what is larger, the largest would be taken.
+fn within(name: &str, value: f64, unit: &str, most: f64) -> Result<f64, String> {
+    if (0.0..=most).contains(&value) {
+        Ok(value)
+    } else {
+        // As Python writes it.
+        let value = format!("{value:?}");
+        Err(format!("{name} = {} {unit}: allowed 0 or more, at most {most:e}", value.trim_end_matches(".0")))
+    }
 }
 
 /// Estimates as numbers, and the first doubt.
@@ -140,7 +147,15 @@ pub(crate) fn link_limit<'py>(
 ) -> PyResult<Output<'py>> {
     mapped(py, [&rounds, &bytes, &link_rate, &rtt, &loss], |[rounds, bytes, bps, rtt, loss]| {
         let (size, rate, rtt) = (size("size", bytes)?, rate("rate", bps)?, time("rtt", rtt)?);
-        Ok(limit::time(rounds, size, rate, rtt, probability("loss", loss)?).as_secs_f64())
+        let loss = probability("loss", loss)?;
+        let rounds = within("rounds", rounds, "round trips", 1e9)?;
+        if rate == Rate::ZERO {
+            return Err(format!("rate = {bps} bit/s: allowed 1 or more"));
+        }
+        match limit::time(rounds, size, rate, rtt, loss) {
+            Duration::MAX => Err(format!("size = {bytes} bytes: allowed what the link delivers within 584 years")),
+            time => Ok(time.as_secs_f64()),
+        }
     })
 }
 

@@ -175,6 +175,10 @@ fn capacity(run: u32, rows: &[CapacitySample]) -> Vec<(&'static str, ArrayRef)> 
         times("time_s", rows, |row| row.sample.at.as_secs_f64()),
         rate("requested_bps", |row| row.sample.requested.as_u64()),
         rate("allocated_bps", |row| row.sample.allocated.total()),
+        rate("cra_bps", |row| row.sample.allocated.cra),
+        rate("rbdc_bps", |row| row.sample.allocated.rbdc),
+        rate("vbdc_bps", |row| row.sample.allocated.vbdc),
+        rate("fca_bps", |row| row.sample.allocated.fca),
         rate("used_bps", |row| row.sample.used.as_u64()),
         bytes("queued_bytes", rows, |row| row.sample.queued.as_u64()),
     ]

@@ -1,6 +1,6 @@
 //! Simulations side by side.
 
-use crate::errors::{LimitError, run_error, scenario_error};
+use crate::errors::{run_error, scenario_error};
 use crate::experiment::Experiment;
 use crate::recorder::{Recorded, Recorder};
 use crate::table::Table;
@@ -105,7 +105,6 @@ pub(crate) fn simulate(
         |sender| {
             let mut ended = 0_u64;
             let cost = pool.run(&title, &replicas, &recording, |run| {
-                at_limit(&run)?;
                 recorder.append(run).map_err(Failure::Raised)?;
                 ended += 1;
                 // Nobody listens any more after an exception.
@@ -139,7 +138,6 @@ pub(crate) fn recording(records: bool) -> Recording {
 /// Why runs ended early.
 pub(crate) enum Failure {
     Runs(replicas::Error),
-    Limit(String),
     Raised(PyErr),
 }
 
@@ -153,21 +151,17 @@ impl Failure {
     pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Runs(error) => run_error(py, error),
-            Self::Limit(text) => LimitError::new_err(text),
             Self::Raised(error) => error,
         }
     }
 }
 
-/// A run that stopped at a limit is no result.
-pub(crate) fn at_limit(run: &results::Run) -> std::result::Result<(), Failure> {
-    let limit = match run.report.stopped {
-        Stopped::EventLimit => "its limit of events (stop.max_events)",
-        Stopped::MemoryLimit => "its limit of memory (stop.max_memory)",
-        Stopped::StandingStill => {
-            "one instant without end (a flow's way has neither rate nor delay: give one, or bound `send_buffer`)"
-        }
-        Stopped::Time | Stopped::Complete | Stopped::Idle | Stopped::Unfinished => return Ok(()),
-    };
-    Err(Failure::Limit(format!("run {} stopped at {limit}", run.label.file_stem())))
+/// What to say of those of `runs`, each with its name and why it stopped, that stopped at a limit; nothing if there are none.
+#[pyfunction]
+pub(crate) fn at_limits(runs: Vec<(String, String)>) -> Option<String> {
+    let limited = runs.into_iter().filter_map(|(name, stopped)| {
+        let stopped: Stopped = serde_json::from_value(stopped.into()).ok()?;
+        Some((name, stopped.limit()?))
+    });
+    results::at_limits(limited)
 }

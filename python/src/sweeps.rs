@@ -2,7 +2,7 @@
 
 use crate::errors::{BentpipeError, ResultsError};
 use crate::experiment::Experiment;
-use crate::simulate::{Failure, at_limit};
+use crate::simulate::Failure;
 use crate::table::{Table, array};
 use crate::waiting::wait;
 use ::sweeps::{Key, RunKey, Store};
@@ -63,7 +63,6 @@ pub(crate) fn sweep_chunk<'py>(
         let mut next = replicas.iter();
         let mut key: Option<(Arc<scenario::Scenario>, Key)> = None;
         let cost = pool.run("", &replicas, &Recording::Nothing, |run| {
-            at_limit(&run)?;
             // Runs come in the order of the replicas.
             let Some(replica) = next.next() else { return Ok(()) };
             let known = key.take().filter(|(scenario, _)| Arc::ptr_eq(scenario, &replica.scenario));

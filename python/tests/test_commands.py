@@ -28,6 +28,12 @@ def test_a_command_that_is_not_there_is_named(monkeypatch):
         bp.tune(rate="6Mbit/s")
 
 
+def test_a_program_that_prints_no_json_is_told(monkeypatch):
+    monkeypatch.setenv("BENTPIPE", "/bin/true")
+    with pytest.raises(bp.CommandError, match="/bin/true printed no JSON document"):
+        bp.tune(rate="6Mbit/s")
+
+
 def namespaces() -> bool:
     """Whether this machine lets us make network namespaces."""
     probe = ["unshare", "--net", "true"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net", "true"]

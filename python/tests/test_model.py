@@ -15,6 +15,10 @@ def test_arguments_are_broadcast_and_carry_units():
     assert rates[1, 1] == bp.model.pftk(1e-3, timedelta(milliseconds=550)) == bp.model.pftk("1e-3", 0.55)
 
 
+def test_times_below_a_microsecond_count():
+    assert bp.model.window_throughput("1kB", np.timedelta64(500, "ns")) == pytest.approx(16e9)
+
+
 def test_the_book_s_figures():
     assert bp.model.limit("1MB", "6Mbit/s", "550ms") == pytest.approx(1.656, abs=1e-3)
     assert bp.model.window_throughput("65535B", "550ms") == pytest.approx(953e3, rel=1e-3)
@@ -46,6 +50,17 @@ def test_a_shape_that_does_not_fit_names_the_argument_and_what_was_expected():
         (lambda: bp.model.mathis(1e-3, -1), "rtt = -1 seconds: allowed 0 or more"),
         (lambda: bp.model.mathis(0.0, "1s"), "above 0"),
         (lambda: bp.model.pftk(1e-3, "1s", form="fool"), "form = fool: allowed full, received"),
+        (lambda: bp.model.limit("1MB", "6Mbit/s", "1s", rounds=np.nan), "rounds = NaN"),
+        (lambda: bp.model.limit("1MB", "6Mbit/s", "1s", rounds=-1), "rounds = -1"),
+        (lambda: bp.model.limit("1MB", 0, "1s"), "rate = 0 bit/s: allowed 1 or more"),
+        (lambda: bp.model.limit(np.inf, "6Mbit/s", "1s"), "size = inf bytes"),
+        (lambda: bp.model.limit(1e300, "6Mbit/s", "1s"), "size = 1e300 bytes"),
+        (lambda: bp.model.limit(1e17, "1bit/s", "1s"), "within 584 years"),
+        (lambda: bp.model.mathis(np.ma.array([1e-3, 1e-2], mask=[False, True]), "1s"), "loss: values are masked"),
+        (lambda: bp.model.mathis(1e-3 + 1j, "1s"), "loss: .*no number"),
+        (lambda: bp.model.mathis(True, "1s"), "loss: True is no number"),
+        (lambda: bp.model.mathis(1e-3, np.timedelta64("NaT")), "rtt = NaN"),
+        (lambda: bp.model.pftk(1e-3, "1s", window="64KiB"), "window: '64KiB' is no number: expected one without a unit"),
         (lambda: bp.model.predict("6Mbit/s", "1s", control="vegas"), "control = vegas: allowed reno"),
     ],
 )

@@ -51,6 +51,32 @@ def test_settings_may_be_timedeltas_tables_and_numbers(scenario):
     assert result.flows["end_s"][0] > 4.5, "three one-way delays at least"
 
 
+def test_settings_are_read_by_their_keys(scenario):
+    assert scenario["link.sat.rate"] == "6Mbit/s" and scenario["link.0.name"] == "sat"
+    scenario["link.sat.loss.bernoulli"] = 0.25
+    assert scenario["link.sat.loss"] == {"bernoulli": 0.25}
+    for missing in ("link.moon.loss", "link.sat.jitter", "nodes.7"):
+        with pytest.raises(KeyError, match=f"{missing} is not set"):
+            scenario[missing]
+
+
+def test_scenarios_are_equal_if_their_text_and_changes_are(scenario):
+    copy = scenario.with_settings({})
+    assert copy == scenario and copy != "scenario"
+    copy["stop.time"] = "9s"
+    assert copy != scenario
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(scenario)
+
+
+def test_arrays_are_lists_and_what_numpy_alone_has_is_refused(scenario):
+    scenario["link.sat.handover"] = {"period": "15s", "delay": ["20ms", "40ms"]}
+    scenario["tcp.mine.tuning.vegas"] = np.array([1.0, 3.0, 1.0])
+    assert scenario["tcp.mine.tuning.vegas"] == [1.0, 3.0, 1.0]
+    with pytest.raises(bp.ScenarioError, match="is no setting"):
+        scenario["link.sat.loss"] = np.longdouble(1)
+
+
 def test_a_copy_with_other_settings_leaves_the_first(scenario):
     other = scenario.with_settings({"flow.file.bulk.size": "1kB"})
     assert bp.simulate(scenario).flows["bytes"][0] == 200_000

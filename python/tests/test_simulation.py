@@ -80,8 +80,47 @@ def test_an_exception_of_the_progress_ends_the_runs(scenario):
 
 def test_a_run_at_its_limit_is_an_error(scenario):
     scenario["stop.max_events"] = 100
-    with pytest.raises(bp.LimitError, match="run 1 stopped at its limit of events"):
-        bp.simulate(scenario)
+    with pytest.raises(bp.LimitError, match="2 runs stopped at a limit, the first of them seed 1, at its limit of events") as error:
+        bp.simulate(scenario, seeds=2)
+    assert error.value.result.runs["stopped"] == ["event_limit"] * 2
+    assert bp.LimitError("").result is None
+
+
+@pytest.mark.parametrize("seeds", ["12", b"1", 1.5, [1.5], [True], True, 10**30, np.array([[1]]), 0, [], [-1], [1 << 64]])
+def test_seeds_that_are_none_are_refused(scenario, seeds):
+    with pytest.raises(bp.ScenarioError, match="expected a count of 1 or more"):
+        bp.simulate(scenario, seeds=seeds)
+
+
+@pytest.mark.parametrize("seeds, found", [(np.int64(2), [1, 2]), (np.array([3, 5]), [3, 5]), (range(2, 4), [2, 3])])
+def test_seeds_may_be_numpy_s(scenario, seeds, found):
+    assert bp.simulate(scenario, seeds=seeds).runs["seed"].tolist() == found
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 10**30, 1.5, "2", True])
+def test_jobs_that_are_none_are_refused(scenario, jobs):
+    for call in (lambda: bp.simulate(scenario, jobs=jobs), lambda: bp.sweep(scenario, {"link.sat.loss": [0.0]}, jobs=jobs)):
+        with pytest.raises(bp.InputError, match="jobs = .*expected a whole number from 1"):
+            call()
+
+
+def test_no_variants_are_refused(scenario):
+    with pytest.raises(bp.ScenarioError, match=r"variants = \[\]: expected"):
+        bp.simulate(scenario, variants=[])
+
+
+def test_a_table_has_its_columns_in_it(scenario):
+    runs = bp.simulate(scenario).runs
+    assert "seed" in runs and "sed" not in runs and 1 not in runs
+    assert list(runs) == runs.columns
+
+
+def test_capacity_says_by_which_kind_it_was_allocated(scenarios):
+    scenario = bp.Scenario.from_file(scenarios / "dama.toml")
+    scenario["record.capacity"] = True
+    capacity = bp.simulate(scenario).capacity
+    parts = sum(capacity[name] for name in ("cra_bps", "rbdc_bps", "vbdc_bps", "fca_bps"))
+    assert np.allclose(parts, capacity["allocated_bps"]) and parts.max() > 0
 
 
 def test_other_threads_of_python_go_on(scenario):

@@ -5,6 +5,7 @@ import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 
 import bentpipe as bp
@@ -39,6 +40,22 @@ def test_a_sweep_makes_only_what_is_missing(scenario, tmp_path):
     assert counts == [(1, 12), (13, 24), (None, 24)]
     assert sweep.missing == 0 and sweep.to_polars().equals(serial(scenario))
     assert not [name for name in os.listdir(tmp_path) if not name.endswith(".parquet")]
+
+
+def test_settings_of_numpy_are_numbers_in_the_table(scenario):
+    grid = {"link.sat.loss": np.array([1e-3, 1e-2], dtype=np.float32), "flow.file.count": [np.int64(1), np.int64(2)]}
+    frame = bp.sweep(scenario, grid).to_polars()
+    assert [str(kind) for kind in frame.dtypes[:2]] == ["Float64", "Int64"]
+
+
+def test_runs_at_their_limit_are_marked_and_the_others_there(scenario):
+    grid = {"stop.max_events": [100, 1_000_000]}
+    told = "2 runs stopped at a limit, the first of them stop.max_events=100, seed 1, at its limit of events"
+    with pytest.raises(bp.LimitError, match=told) as error:
+        bp.sweep(scenario, grid, seeds=2)
+    frame = error.value.result.to_polars()
+    assert frame["stop.max_events"].to_list() == [100, 100, 1_000_000, 1_000_000]
+    assert frame["stopped"].to_list() == ["event_limit"] * 2 + ["complete"] * 2
 
 
 def test_another_scenario_shares_nothing(scenario, tmp_path):

@@ -91,12 +91,23 @@ fn outside_its_range_a_model_says_so() {
     assert!(table.contains("limited by slow start") && table.contains("the time:"), "{table}");
 }
 
+/// A product of these is 1250 bytes.
+#[test]
+fn a_queue_of_products_holds_at_least_one_packet() {
+    let slow = ["--rate", "500kbit/s", "--rtt", "20ms", "--queue"];
+    let time_s = |queue| json(&[&slow[..], &[queue]].concat())["time_s"].as_f64().unwrap();
+    assert_eq!(time_s("1BDP"), time_s("1packets"));
+    assert_eq!(time_s("0.01BDP"), time_s("1packets"));
+    json(&["--rtt", "20ms", "--queue", "1BDP", "--plot", "rate=100kbit/s..1Mbit/s"]);
+}
+
 #[test]
 fn impossible_parameters_are_refused_with_what_is_allowed() {
     for (args, says) in [
         (&["--rate", "0bit/s"][..], "--rate: 0bit/s is not allowed, but above 0bit/s"),
         (&["--rate", "6MB"], "6Mbit/s"),
         (&["--rtt", "0s"], "--rtt"),
+        (&["--rtt", "1ns"], "--rtt: 1ns is not allowed, but 2ns or more"),
         (&["--loss", "-0.1"], "from 0 to 1"),
         (&["--loss", "1"], "from 0, below 1"),
         (&["--window", "1000B"], "1 segment or more"),

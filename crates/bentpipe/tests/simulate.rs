@@ -209,6 +209,40 @@ fn a_runaway_stops_at_its_limit_and_says_which() {
 }
 
 #[test]
+fn one_run_at_its_limit_is_one_run_and_named_by_its_seed() {
+    let folder = folder(SCENARIO);
+    let args = ["test.toml", "--variants", "sack", "--seeds", "7..7", "--set", "stop.max_events=100"];
+    let error = stderr(&simulate(folder.path(), &args));
+    let expected = "1 run stopped at a limit: sack, seed 7, at its limit of events (stop.max_events)";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn a_sweep_keeps_and_marks_runs_at_their_limit() {
+    let folder = folder(SCENARIO);
+    let sweep = ["test.toml", "--variants", "sack", "--seeds", "2", "--sweep", "stop.max_events=100,1000000"];
+    let run = |more: &[&str]| {
+        let output = simulate(folder.path(), &[&sweep[..], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let expected =
+            "2 runs stopped at a limit, the first of them stop.max_events=100, sack, seed 1, at its limit of events";
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run(&[]).contains("at a limit"));
+    for more in [&["--json"][..], &["--json", "--out", "out"], &["--json", "--out", "out"]] {
+        let document: Value = serde_json::from_str(&run(more)).unwrap();
+        assert_eq!(document["runs"], 4);
+        let files = document["summary"].as_array().unwrap().iter().filter(|summary| summary["group"] == "file");
+        let limited: Vec<_> = files.map(|file| (file["limited"].as_u64(), file["goodput_bps"].is_null())).collect();
+        assert_eq!(limited, [(Some(2), true), (Some(0), false)]);
+    }
+    let table = fs::read_to_string(folder.path().join("out/sweep.csv")).unwrap();
+    let marked = table.lines().filter(|row| row.starts_with("100,") && row.contains(",event_limit,"));
+    assert_eq!((table.lines().count(), marked.count()), (1 + 4 * 3, 2 * 3));
+}
+
+#[test]
 fn an_interrupt_keeps_what_is_finished() {
     // The first variant takes moments, the second would take very long.
     let endless = SCENARIO.replace("[variants]", "[variants]\nquick = {}").replace(
@@ -391,6 +425,7 @@ fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
         ("link.sat.los=1e-4", "did you mean loss?"),
         ("link.sat.loss", "KEY=VALUE,VALUE"),
         ("link.sat.loss=1,,2", "empty"),
+        ("link.sat.loss=1e-3,x", "--sweep link.sat.loss=x: link.sat.loss"),
         ("link.sat.loss=0.001,1e-3", "are the same simulation"),
         ("seeds.count=1,2", "are the same simulation"),
     ] {

@@ -45,6 +45,14 @@ fn advice_is_one_document_with_the_contracts_names() {
     assert!(!document["warnings"].as_array().unwrap().is_empty());
 }
 
+/// A product of this link is 1250 bytes.
+#[test]
+fn the_default_queue_holds_at_least_one_packet() {
+    let slow = ["--rate", "500kbit/s", "--rtt", "20ms", "--no-verify", "--json"];
+    let of_queue = |queue: &[&str]| json(&tune(&[&slow[..], queue].concat()))["predicted"].clone();
+    assert_eq!(of_queue(&[]), of_queue(&["--queue", "1packets"]));
+}
+
 #[test]
 fn the_papers_link_by_the_papers_rule() {
     let output =

@@ -1,6 +1,6 @@
 //! Changes of single settings: `--set link.sat.loss=1e-3`, and the variants of a scenario.
 
-use crate::check::shown;
+use crate::check::{shown, unexpected};
 use crate::fault::{Fault, suggestion};
 use crate::format::Schema;
 use crate::origin::Origin;
@@ -99,7 +99,13 @@ impl Change {
             if !matches!(node.value, Value::Array(_)) {
                 node.value = Value::Array(Arc::default());
             }
-            return self.apply_at(self.item(node, key, depth)?, Some(items), depth + 1);
+            let item = self.item(node, key, depth)?;
+            let is_whole = depth + 1 == self.path.len();
+            if is_whole && items.has_settings() && !matches!(self.node.value, Value::Table(_)) {
+                // In place of the item it would have no name to be called by.
+                return Err(unexpected(&items, &self.node, &self.path, None));
+            }
+            return self.apply_at(item, Some(items), depth + 1);
         }
         if depth + 1 == self.path.len() && self.takes_away(schema) {
             node.remove(key);

@@ -190,7 +190,7 @@ fn near(written: &str, allowed: &[&str]) -> String {
     nearest(written, allowed.iter().copied()).unwrap_or_default()
 }
 
-fn unexpected(schema: &Schema<'_>, node: &Node, path: &[String], problem: Option<String>) -> Fault {
+pub(crate) fn unexpected(schema: &Schema<'_>, node: &Node, path: &[String], problem: Option<String>) -> Fault {
     let problem = problem.unwrap_or_else(|| expected_of(schema));
     let key = dotted(path);
     let text = match &node.value {

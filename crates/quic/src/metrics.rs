@@ -29,7 +29,7 @@ pub struct Metrics {
 /// What a sender has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets with payload or the end of the stream.
+    /// Packets with payload.
     pub data_packets: u64,
     /// Those of them whose data were sent before.
     pub retransmissions: u64,

@@ -269,7 +269,7 @@ impl Sender {
         }
         self.last_sent_at = now;
         self.probes = self.probes.saturating_sub(1);
-        if packet.stream.is_some() {
+        if packet.stream.is_some_and(|stream| stream.len > 0) {
             self.counters.data_packets += 1;
             self.counters.retransmissions += u64::from(is_retransmission);
         }

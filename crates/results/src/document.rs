@@ -29,7 +29,7 @@ pub struct RunDocument {
     pub events: u64,
     /// Packets for which a node had no route.
     pub no_route_packets: u64,
-    /// Data packets that endpoints sent.
+    /// Packets with data that endpoints and gateways sent.
     pub data_packets: u64,
 }
 

@@ -31,7 +31,7 @@ pub use estimate::Estimate;
 pub use goodput::Together;
 pub use parquet::read_parquet;
 pub use picture::PictureFormat;
-pub use run::{Label, Run};
+pub use run::{Label, Run, at_limits};
 pub use summary::{FlowSummary, LinkSummary, Statistic, Summary, jain};
 pub use table::{Column, Table, Values};
 pub use tables::{TABLES, flows, goodputs, links, tables};

@@ -20,6 +20,23 @@ impl Label {
             None => self.seed.to_string(),
         }
     }
+
+    /// `VARIANT, seed SEED`, or `seed SEED` alone: for people.
+    pub fn title(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{variant}, seed {}", self.seed),
+            None => format!("seed {}", self.seed),
+        }
+    }
+}
+
+/// What to say of runs that stopped at a limit, each with its name and that limit; nothing if there are none.
+pub fn at_limits<'a>(mut stopped: impl Iterator<Item = (String, &'a str)>) -> Option<String> {
+    let (run, limit) = stopped.next()?;
+    Some(match 1 + stopped.count() {
+        1 => format!("1 run stopped at a limit: {run}, at {limit}"),
+        count => format!("{count} runs stopped at a limit, the first of them {run}, at {limit}"),
+    })
 }
 
 /// What a run found.

@@ -40,7 +40,7 @@ pub enum Distribution<T> {
     Random(Random<T>),
 }
 
-/// The distribution of a random size or time.
+/// The distribution of a random size or time. The values are times where a time is drawn, and sizes such as "64KiB" where a size is.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Random<T> {

@@ -45,6 +45,7 @@ pub use text::QueueSize;
 pub use document::Faults;
 use document::{Change, Fault, Found, Node, Origin, Schema};
 use resolve::Sound;
+use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -98,6 +99,24 @@ pub fn load(text: &str, file: &str, overrides: &[String], read: Reader<'_>) -> R
         Some(experiment) if loader.found.is_empty() => Ok(experiment),
         _ => Err(loader.found.say(text, file, overrides, &loader.variants)),
     }
+}
+
+/// The settings of the scenario `text`, which faults call `file`, with `overrides`, as they are written: unchecked, and without what
+/// they have by default.
+///
+/// # Errors
+/// If the text is no TOML, or an override names what is not there.
+pub fn settings(text: &str, file: &str, overrides: &[String]) -> Result<Json, Faults> {
+    let schema = schema::format().schema();
+    let changed = document::parse(text).and_then(|mut root| {
+        overrides.iter().enumerate().try_for_each(|(number, text)| change(number, text)?.apply(&mut root, &schema))?;
+        root.typed(&[])
+    });
+    changed.map_err(|fault| {
+        let mut found = Found::default();
+        found.add([fault]);
+        found.say(text, file, overrides, &[])
+    })
 }
 
 /// Reads one text.

@@ -352,6 +352,14 @@ impl<'a> Resolver<'a> {
         };
         let (from, to) = (from?, to?);
         let (at, every, spread) = start(flow.start.as_ref());
+        if let Some(stop) = flow.stop.filter(|stop| stop.0 <= at) {
+            let (stop, node) = (stop.0, node.get("stop").unwrap_or(node));
+            self.fault(
+                node,
+                format!("flow.{name}.stop = {stop}: it would send nothing: expected a time after its start, {at}"),
+            );
+            return None;
+        }
         let count = flow.count.unwrap_or(1);
         let config = |number: u32| FlowConfig {
             name: if count == 1 { name.to_owned() } else { format!("{name}-{}", number + 1) },

@@ -3,7 +3,7 @@
 use document::{form, quantity_pattern};
 use serde::{Serialize, Serializer};
 use std::str::FromStr;
-use units::Bytes;
+use units::{Bytes, Duration, Rate};
 
 form!(
     /// How much may wait for a transmitter.
@@ -29,6 +29,19 @@ pub enum QueueSize {
     BandwidthDelayProducts(f64),
     /// As much as comes.
     Unlimited,
+}
+
+impl QueueSize {
+    /// In bytes, before a link of `rate` and `round_trip` that carries packets of `packet`; a bandwidth-delay product is at least one
+    /// of them. `None` without a limit.
+    pub fn bytes(self, rate: Rate, round_trip: Duration, packet: Bytes) -> Option<Bytes> {
+        match self {
+            Self::Packets(packets) => Some(packet * packets),
+            Self::Bytes(bytes) => Some(bytes),
+            Self::BandwidthDelayProducts(products) => Some(rate.bytes_in(round_trip.mul_f64(products)).max(packet)),
+            Self::Unlimited => None,
+        }
+    }
 }
 
 /// A window as written.

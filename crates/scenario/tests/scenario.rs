@@ -283,6 +283,34 @@ fn a_fault_of_an_override_says_how_its_value_is_written() {
 }
 
 #[test]
+fn settings_are_given_as_they_are_written_with_overrides() {
+    let overrides = ["link.sat.loss.bernoulli=0.5".to_owned(), "stop.time=9s".to_owned()];
+    let settings = ::scenario::settings(SMALL, "test.toml", &overrides).unwrap();
+    assert_eq!((&settings["stop"]["time"], &settings["link"][0]["rate"]), (&"9s".into(), &"10Mbit/s".into()));
+    assert_eq!(settings["link"][1]["loss"]["bernoulli"], 0.5);
+    let faults = ::scenario::settings(SMALL, "test.toml", &["link.moon.loss=1".to_owned()]).unwrap_err().0;
+    assert!(faults[0].starts_with("--set link.moon.loss=1: "), "{faults:?}");
+}
+
+#[test]
+fn a_link_that_is_replaced_by_no_table_is_called_by_its_name() {
+    let faults = faults(SMALL, &["link.sat=3"]);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("--set link.sat=3: link.sat = 3: expected a table of acks"), "{faults:?}");
+}
+
+#[test]
+fn a_flow_that_stops_before_it_starts_is_refused() {
+    for (start, stop) in [("2s", "1s"), ("2s", "2s")] {
+        let faults = faults(SMALL, &[&format!("flow.file.start={start}"), &format!("flow.file.stop={stop}")]);
+        let expected =
+            format!("flow.file.stop = {stop}: it would send nothing: expected a time after its start, {start}");
+        assert!(faults.len() == 1 && faults[0].contains(&expected), "{faults:?}");
+    }
+    accepted(SMALL, &["flow.file.start=2s", "flow.file.stop=3s"]);
+}
+
+#[test]
 fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
     let text = SMALL.to_owned()
         + "[variants.lossy]\n\"link.sat.loss\" = { bit_error_rate = 1e-6 }\n\"flow.voice.count\" = 1\n\

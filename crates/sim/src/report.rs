@@ -2,7 +2,7 @@
 
 use crate::DirectionId;
 use crate::gateway_report::GatewayReport;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Instant};
 
 /// The results of a run. Times are in seconds since its start, sizes in bytes, rates in bits per second.
@@ -26,12 +26,12 @@ pub struct Report {
     pub events: u64,
     /// Packets for which a node had no route.
     pub no_route_packets: u64,
-    /// Packets with data that endpoints sent: TCP segments with payload (retransmissions too), UDP, echo requests.
+    /// Packets with data that endpoints and gateways sent: TCP segments with payload (retransmissions too), UDP, echo requests.
     pub data_packets: u64,
 }
 
 /// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
     /// At the time that [`crate::Stop::at`] names.
@@ -48,6 +48,20 @@ pub enum Stopped {
     StandingStill,
     /// The caller stopped stepping.
     Unfinished,
+}
+
+impl Stopped {
+    /// The limit of the scenario that it is, if it is one, with the key that sets it.
+    pub fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::EventLimit => Some("its limit of events (stop.max_events)"),
+            Self::MemoryLimit => Some("its limit of memory (stop.max_memory)"),
+            Self::StandingStill => Some(
+                "one instant without end (a flow's way has neither rate nor delay: give one, or bound `send_buffer`)",
+            ),
+            Self::Time | Self::Complete | Self::Idle | Self::Unfinished => None,
+        }
+    }
 }
 
 /// One flow's results.
@@ -67,7 +81,7 @@ pub struct FlowReport {
     pub complete: bool,
     /// Why the connection failed, by name.
     pub failure: Option<String>,
-    /// Data packets sent, retransmissions included.
+    /// Packets with data that its endpoints sent, retransmissions included; with the profile ns2, its SYN too, as ns-2 counts.
     pub data_packets: u64,
     /// Data packets that were sent again.
     pub retransmissions: u64,

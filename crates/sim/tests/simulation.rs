@@ -98,6 +98,20 @@ fn a_download_takes_a_round_trip_more_than_an_upload() {
     assert!((0.27..0.30).contains(&difference), "half a round trip for the request: {difference}");
 }
 
+/// Streams end, and ends that are lost are sent again, without being data.
+#[test]
+fn flows_and_the_run_count_the_same_data_packets() {
+    for seed in 1..=20 {
+        let loss = LossModel::Bernoulli(Probability::new(0.1).expect("a probability"));
+        let (network, nodes) = row(&[LinkConfig { loss, seed, ..LinkConfig::new(mbit(2), MS(50)) }]);
+        let traffic = tcp(Config::new(Profile::Rfc), upload(50_000));
+        let report = run(network, vec![flow("file", nodes[0], nodes[1], traffic)], complete());
+        let flow = &report.flows[0];
+        assert_eq!((flow.data_packets, flow.complete), (report.data_packets, true), "{flow:?}");
+        assert_eq!(flow.data_packets - flow.retransmissions, 50_000_u64.div_ceil(1448));
+    }
+}
+
 #[test]
 fn a_request_that_is_larger_than_the_send_buffer_is_sent_whole() {
     let (network, nodes) = satellite_path();

@@ -19,6 +19,6 @@ mod summary;
 pub use error::Error;
 pub use grid::{Axis, Grid};
 pub use key::{Key, RunKey};
-pub use rows::{encoded, joined, rows};
+pub use rows::{encoded, joined, limits, rows};
 pub use store::Store;
 pub use summary::{Interval, PointSummary, summaries};

@@ -2,6 +2,7 @@
 
 use crate::{Error, Key};
 use results::{Column, Format, Run, Table, TableWriter, Values};
+use sim::Stopped;
 use std::sync::Arc;
 
 /// The columns that say which run a row is of.
@@ -24,6 +25,16 @@ pub fn rows(key: Key, run: &Run) -> Table {
     columns.insert(0, text("version", env!("CARGO_PKG_VERSION").to_owned()));
     columns.insert(0, text("scenario", key.to_string()));
     Table { columns }
+}
+
+/// The limit at which the run of each row of such a table stopped, if it was one; nothing if the table does not say.
+pub fn limits(table: &Table) -> Option<Vec<Option<&'static str>>> {
+    let Values::Text(stopped) = table.column("stopped")? else { return None };
+    let limit = |name: &Option<Arc<str>>| {
+        let stopped: Stopped = serde_json::from_value(name.as_deref()?.into()).ok()?;
+        stopped.limit()
+    };
+    Some(stopped.iter().map(limit).collect())
 }
 
 /// Tables of equal columns as one shard: Parquet, one row group, so that many short runs take little room.

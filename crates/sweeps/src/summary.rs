@@ -1,5 +1,6 @@
 //! What the runs of each point of a grid have in common.
 
+use crate::rows::limits;
 use results::{Statistic, Table, Together, Values};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -17,6 +18,8 @@ pub struct PointSummary {
     pub group: String,
     /// How many runs there are.
     pub runs: usize,
+    /// How many of them stopped at a limit of the scenario; the figures are without them.
+    pub limited: usize,
     /// How many flows all runs have.
     pub flows: usize,
     /// How many of them completed.
@@ -60,6 +63,7 @@ struct RunOf {
     retransmissions: f64,
     flows: usize,
     complete: usize,
+    is_limited: bool,
 }
 
 /// A group at a point, and the runs' figures by seed.
@@ -85,6 +89,7 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
     };
     let (starts, ends) = (number("start_s")?, number("end_s")?);
     let Values::Flag(complete) = table.column("complete")? else { return None };
+    let limits = limits(table)?;
     let mut names: Vec<(Option<Arc<str>>, Arc<str>)> = Vec::new();
     let mut all = Groups::new();
     for (row, point) in points.iter().enumerate() {
@@ -99,16 +104,19 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
         run.retransmissions += again[row].unwrap_or(0) as f64;
         run.flows += 1;
         run.complete += usize::from(complete[row] == Some(true));
+        run.is_limited |= limits[row].is_some();
     }
     let summary = |((point, number), runs): ((usize, usize), BTreeMap<u64, RunOf>)| {
         let (variant, group) = names[number].clone();
+        let unlimited = || runs.values().filter(|run| !run.is_limited);
         let of =
-            |value: &dyn Fn(&RunOf) -> Option<f64>| Interval::of(&runs.values().filter_map(value).collect::<Vec<_>>());
+            |value: &dyn Fn(&RunOf) -> Option<f64>| Interval::of(&unlimited().filter_map(value).collect::<Vec<_>>());
         PointSummary {
             point,
             variant: variant.as_deref().map(str::to_owned),
             group: (*group).to_owned(),
             runs: runs.len(),
+            limited: runs.len() - unlimited().count(),
             flows: runs.values().map(|run| run.flows).sum(),
             complete: runs.values().map(|run| run.complete).sum(),
             goodput_bps: of(&|run| Some(run.together.goodput_bps())),

@@ -62,7 +62,7 @@ pub(crate) struct Sender {
 /// What a sender has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Data segments sent, retransmissions included.
+    /// Segments with payload sent, retransmissions included; of the profile ns2, packets as ns-2 counts them, its SYN included.
     pub data_segments: u64,
     /// Data segments sent again.
     pub retransmissions: u64,
@@ -621,9 +621,11 @@ impl Sender {
         if was_empty || self.timeout.is_none() {
             self.set_timeout(now);
         }
+        let len = (span - u64::from(fin)) as u32;
+        self.count(len, false);
         self.after_sending(now, span, false);
         let kind = if self.out.marks.take_cwr() { DataKind::NewAfterReduction } else { DataKind::New };
-        Outgoing::Data { seq, len: (span - u64::from(fin)) as u32, fin, kind }
+        Outgoing::Data { seq, len, fin, kind }
     }
 
     fn send_again(&mut self, now: Instant, seq: u64, span: u32) -> Outgoing {
@@ -637,14 +639,20 @@ impl Sender {
         if self.timeout.is_none() || is_restarted {
             self.set_timeout(now);
         }
-        self.counters.retransmissions += 1;
-        self.after_sending(now, u64::from(span), true);
         let fin = seq + u64::from(span) > self.end;
-        Outgoing::Data { seq, len: span - u32::from(fin), fin, kind: DataKind::Again }
+        let len = span - u32::from(fin);
+        self.count(len, true);
+        self.after_sending(now, u64::from(span), true);
+        Outgoing::Data { seq, len, fin, kind: DataKind::Again }
+    }
+
+    /// A FIN alone is no data.
+    fn count(&mut self, len: u32, is_retransmission: bool) {
+        self.counters.data_segments += u64::from(len > 0);
+        self.counters.retransmissions += u64::from(len > 0 && is_retransmission);
     }
 
     fn after_sending(&mut self, now: Instant, bytes: u64, is_retransmission: bool) {
-        self.counters.data_segments += 1;
         self.last_sent_at = now;
         let size = bytes + u64::from(self.config().data_header());
         let out = &mut self.out;

@@ -1,4 +1,4 @@
-//! What follows the first loss: the window from one loss to the next, until all is sent.
+//! What follows the first loss: the window from one loss or overflow to the next, until all is sent.
 //!
 //! A model of long transfers speaks of a mean window. A transfer of some `1 / p` segments sees a few losses, each at a place of its
 //! own, and never that mean; so the window is followed here, by the equations of its control, over losses at random places.
@@ -41,11 +41,45 @@ pub(super) struct Lossy {
     pub(super) timeout_s: f64,
 }
 
-/// Time while the window is full, and while it is not.
+/// Time while the window is full, and while it is not because of a loss or of an overflow of link and queue.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spent {
-    full_s: f64,
-    below_s: f64,
+pub(super) struct Spent {
+    pub(super) full_s: f64,
+    pub(super) after_loss_s: f64,
+    pub(super) after_overflow_s: f64,
+}
+
+impl Spent {
+    pub(super) fn total_s(&self) -> f64 {
+        self.full_s + self.after_loss_s + self.after_overflow_s
+    }
+
+    /// What goes by below a full window, after what reduced it.
+    fn below(&mut self, cause: Cause, time_s: f64) {
+        match cause {
+            Cause::Loss => self.after_loss_s += time_s,
+            Cause::Overflow => self.after_overflow_s += time_s,
+        }
+    }
+
+    /// With `share` of what has been spent since `before` once more.
+    fn and_again(self, before: Self, share: f64) -> Self {
+        let later = |now: f64, before: f64| now + share * (now - before);
+        Self {
+            full_s: later(self.full_s, before.full_s),
+            after_loss_s: later(self.after_loss_s, before.after_loss_s),
+            after_overflow_s: later(self.after_overflow_s, before.after_overflow_s),
+        }
+    }
+}
+
+/// What reduces a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A segment that the link lost.
+    Loss,
+    /// A window above what link and queue hold.
+    Overflow,
 }
 
 impl Lossy {
@@ -53,45 +87,50 @@ impl Lossy {
     pub(super) fn rate(&self) -> f64 {
         let segments = 2.0 * LOSSES as f64 / self.loss;
         let at_loss = 1.3 / self.loss.sqrt();
-        let time_s = |run| {
-            let (full_s, below_s) = self.time_s(at_loss, segments, run);
-            full_s + below_s
-        };
+        let time_s = |run| self.time_s(at_loss, Cause::Loss, segments, run).total_s();
         segments / (0..RUNS).map(time_s).sum::<f64>() * RUNS as f64
     }
 
-    /// The seconds that `segments` segments take after a loss in a window of `at_loss`: while the window is full, and while it is
-    /// not. Each `run` has losses at other places.
-    pub(super) fn time_s(&self, at_loss: f64, segments: f64, run: u64) -> (f64, f64) {
+    /// The time that `segments` segments take after a `cause` reduced a window of `at_loss`. Each `run` has losses at other places,
+    /// which an overflow between them leaves where they are.
+    pub(super) fn time_s(&self, at_loss: f64, cause: Cause, segments: f64, run: u64) -> Spent {
         if segments <= 0.0 {
-            return (0.0, 0.0);
+            return Spent::default();
         }
         let places = CounterRandom::new(SEED, run);
-        let mut window = Window::new(self.growth, at_loss.min(self.most));
+        let mut window = Window::new(self.growth, at_loss.min(self.most), cause);
         let (mut spent, mut sent) = (Spent::default(), 0.0);
-        let mut half = (Spent::default(), 0.0);
+        let mut half = (spent, sent);
+        let (mut losses, mut next_loss) = (0, 0.0);
         for number in 0..LOSSES {
             if number == LOSSES / 2 {
                 half = (spent, sent);
             }
-            let until_loss = (-places.unit_at(number)).ln_1p() / (-self.loss).ln_1p();
-            sent += self.until(&mut window, until_loss, segments - sent, &mut spent);
+            if next_loss <= sent {
+                next_loss = sent + self.until_loss(places.unit_at(losses));
+                losses += 1;
+            }
+            sent += self.until(&mut window, next_loss - sent, segments - sent, &mut spent);
             if sent >= segments {
-                return (spent.full_s, spent.below_s);
+                return spent;
             }
         }
-        let more = (segments - sent) / (sent - half.1);
-        let later = |now: f64, before: f64| now + more * (now - before);
-        (later(spent.full_s, half.0.full_s), later(spent.below_s, half.0.below_s))
+        spent.and_again(half.0, (segments - sent) / (sent - half.1))
     }
 
-    /// From a loss to the next, a round trip after which that is found. Returns the segments sent, at most `left`.
+    /// Segments up to the next loss, for a `share` of the probability.
+    fn until_loss(&self, share: f64) -> f64 {
+        if self.loss == 0.0 { f64::INFINITY } else { (-share).ln_1p() / (-self.loss).ln_1p() }
+    }
+
+    /// From a reduction of the window to the next, a round trip after which its cause is found. Returns the segments sent, at most `left`.
     fn until(&self, window: &mut Window, until_loss: f64, left: f64, spent: &mut Spent) -> f64 {
-        spent.below_s += self.loss * self.timeout_s;
+        let cause = window.cause;
+        spent.below(cause, self.loss * self.timeout_s);
         // The round of the recovery goes with the reduced window, as far as the receiver has room behind the segment that is missing.
         let allowed = window.start.min(self.most - window.at_loss);
-        spent.below_s += (1.0 - allowed / window.start) * self.rtt_s;
-        let mut sent = self.send(window.start, allowed.min(until_loss).min(left), spent);
+        spent.below(cause, (1.0 - allowed / window.start) * self.rtt_s);
+        let mut sent = self.send(window.start, allowed.min(until_loss).min(left), cause, spent);
         let (mut rounds, mut time_s) = (0.0, 0.0);
         let mut now = window.start;
         while sent < until_loss.min(left) && now < self.room {
@@ -99,27 +138,28 @@ impl Lossy {
             let step = (unsent / now / STEPS).max(1.0);
             let middle = window.after(rounds + step / 2.0, time_s + step / 2.0 * self.rtt_s).min(self.most);
             let segments = (middle * step).min(unsent);
-            let before = spent.full_s + spent.below_s;
-            sent += self.send(middle, segments, spent);
+            let before_s = spent.total_s();
+            sent += self.send(middle, segments, cause, spent);
             rounds += segments / middle;
-            time_s += spent.full_s + spent.below_s - before;
+            time_s += spent.total_s() - before_s;
             now = window.after(rounds, time_s).min(self.most);
         }
+        let next = if sent < until_loss { Cause::Overflow } else { Cause::Loss };
         let after_loss = now.min(left - sent);
-        sent += self.send(now, after_loss, spent);
+        sent += self.send(now, after_loss, cause, spent);
         if until_loss < left {
             // Even where nothing more is to be sent.
-            spent.below_s += (1.0 - after_loss / now) * self.rtt_s;
+            spent.below(cause, (1.0 - after_loss / now) * self.rtt_s);
         }
-        window.reduce(now);
+        window.reduce(now, next);
         sent
     }
 
     /// A window carries whole segments only: half a segment less in the mean.
-    fn send(&self, window: f64, segments: f64, spent: &mut Spent) -> f64 {
+    fn send(&self, window: f64, segments: f64, cause: Cause, spent: &mut Spent) -> f64 {
         let whole = (window - 0.5).max(1.0);
         if whole < self.full {
-            spent.below_s += segments / whole * self.rtt_s;
+            spent.below(cause, segments / whole * self.rtt_s);
         } else {
             spent.full_s += segments / self.full * self.rtt_s;
         }
@@ -127,24 +167,26 @@ impl Lossy {
     }
 }
 
-/// The window since the latest loss.
+/// The window since it was last reduced.
 struct Window {
     growth: Growth,
+    cause: Cause,
     at_loss: f64,
     start: f64,
     cubic: cubic::Epoch,
 }
 
 impl Window {
-    /// After a loss in a window of `at_loss`, the first one.
-    fn new(growth: Growth, at_loss: f64) -> Self {
-        let mut window = Self { growth, at_loss, start: 1.0, cubic: cubic::Epoch::default() };
-        window.reduce(at_loss);
+    /// After the first reduction, of a window of `at_loss`.
+    fn new(growth: Growth, at_loss: f64, cause: Cause) -> Self {
+        let mut window = Self { growth, cause, at_loss, start: 1.0, cubic: cubic::Epoch::default() };
+        window.reduce(at_loss, cause);
         window
     }
 
-    fn reduce(&mut self, at_loss: f64) {
+    fn reduce(&mut self, at_loss: f64, cause: Cause) {
         self.at_loss = at_loss;
+        self.cause = cause;
         match self.growth {
             Growth::Linear(_) => self.start = (at_loss / 2.0).max(1.0),
             Growth::Cubic => {
@@ -177,10 +219,7 @@ mod tests {
     };
 
     fn mean_s(lossy: &Lossy, at_loss: f64, segments: f64) -> f64 {
-        let time = |run| {
-            let (full_s, below_s) = lossy.time_s(at_loss, segments, run);
-            full_s + below_s
-        };
+        let time = |run| lossy.time_s(at_loss, Cause::Loss, segments, run).total_s();
         (0..200).map(time).sum::<f64>() / 200.0
     }
 

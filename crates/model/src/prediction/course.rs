@@ -1,6 +1,6 @@
 //! How a transfer goes whose first loss is at a given place.
 
-use super::after_loss::{Growth, Lossy};
+use super::after_loss::{Cause, Growth, Lossy, Spent};
 use super::{Bounds, Control, HYBLA_RTT, Limit, Link, Transfer, channel, room};
 use crate::estimate::Invalid;
 use crate::kruse::{End, Reading, Start};
@@ -29,13 +29,12 @@ pub(super) fn first_losses(link: &Link, transfer: &Transfer, data: f64) -> Vec<O
 
 /// Segments per second that losses leave of a transfer without end; `None` where they do not matter.
 pub(super) fn without_end(link: &Link, transfer: &Transfer) -> Option<f64> {
-    endless(link, transfer).map(|lossy| lossy.rate())
+    endless(link, transfer).filter(|_| link.loss > Probability::ZERO).map(|lossy| lossy.rate())
 }
 
-/// Losses alone, on a link that carries everything.
+/// Losses alone, on a link that carries everything; `None` where they do not change the window.
 fn endless(link: &Link, transfer: &Transfer) -> Option<Lossy> {
     let growth = match transfer.control {
-        _ if link.loss == Probability::ZERO => return None,
         Control::Reno => Growth::Linear(1.0),
         Control::Cubic => Growth::Cubic,
         Control::Hybla => Growth::Linear(rho(link).powi(2)),
@@ -68,9 +67,6 @@ pub(super) struct Course<'a> {
     pub(super) bounds: &'a Bounds,
     /// Segments.
     pub(super) data: f64,
-    /// What limits a transfer without end, and to how many bytes a second.
-    pub(super) limit: Limit,
-    pub(super) steady: f64,
 }
 
 /// From the first segment until a loss has been seen, in the sender's time.
@@ -79,8 +75,9 @@ struct BeforeLoss {
     time_s: f64,
     /// What that loss costs.
     loss_s: f64,
-    /// Where the window has come to, in segments.
+    /// Where the window has come to, in segments, and what reduces it there.
     window: f64,
+    cause: Cause,
 }
 
 impl Course<'_> {
@@ -95,20 +92,19 @@ impl Course<'_> {
         let (bound, base) = self.bounds.line_or_window();
         let at_base = slow.segments * mss / bound;
         let (sent, sending) = (rest / kept, if base == Limit::LineRate { bound / kept } else { bound });
-        let (base_s, loss_s, queue_s) = match self.lossy(sending) {
-            Some(lossy) if self.limit != Limit::Queue => {
-                let (full_s, below_s) = lossy.time_s(slow.window, sent, run);
-                (full_s, below_s, 0.0)
-            }
-            _ if self.limit == Limit::Queue => (0.0, 0.0, rest * mss / self.steady),
-            _ => (sent * mss / sending, 0.0, 0.0),
+        let spent = match self.lossy(sending) {
+            Some(lossy) => lossy.time_s(slow.window, slow.cause, sent, run),
+            None => Spent { full_s: sent * mss / sending, ..Spent::default() },
         };
+        // Without losses, all of it goes at what the overflows leave of the line.
+        let is_short = self.link.loss == Probability::ZERO && self.bounds.least().1 == Limit::Queue;
         Ok(vec![
             (Limit::RoundTrips, (self.transfer.direction.rounds_before_data() + 0.5) * rtt),
             (Limit::SlowStart, (slow.time_s - at_base).max(0.0)),
-            (base, at_base.min(slow.time_s) + base_s),
-            (Limit::Loss, slow.loss_s + loss_s),
-            (Limit::Queue, queue_s),
+            (base, at_base.min(slow.time_s)),
+            (if is_short { Limit::Queue } else { base }, spent.full_s),
+            (Limit::Loss, slow.loss_s + spent.after_loss_s),
+            (Limit::Queue, spent.after_overflow_s),
         ])
     }
 
@@ -159,8 +155,11 @@ impl Course<'_> {
             }
             _ => 0.0,
         };
-        let reached = if seen < overflow { first.unwrap_or(self.data) + initial } else { room };
-        Ok(BeforeLoss { segments, time_s, loss_s, window: reached.min(most) })
+        let (reached, cause) = match first {
+            Some(first) if seen < overflow => (first + initial, Cause::Loss),
+            _ => (room, Cause::Overflow),
+        };
+        Ok(BeforeLoss { segments, time_s, loss_s, window: reached.min(most), cause })
     }
 
     /// How long slow start takes for so many segments.

@@ -41,7 +41,8 @@ fn overflow(link: &Link, transfer: &Transfer, data: f64) -> Option<&'static str>
     // A round of slow start leaves at twice the line's rate: half of its window waits.
     let bursts_fit = reached <= 2.0 * queue;
     let fits = window.min(data) <= 0.9 * (product + queue);
-    let is_short = queue < product;
+    // Less than a packet does not make it short.
+    let is_short = queue + 1.0 <= product;
     match transfer.control {
         Control::Bbr => None,
         Control::Hybla if data > queue => {

@@ -206,7 +206,7 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
     let mss = transfer.mss.as_u64() as f64;
     let data = transfer.size.as_u64() as f64 / mss;
     let (steady, limit) = bounds.least();
-    let course = Course { link, transfer, bounds: &bounds, data, limit, steady };
+    let course = Course { link, transfer, bounds: &bounds, data };
     let firsts = first_losses(link, transfer, data);
     let share = 1.0 / firsts.len() as f64;
     let mut parts: Vec<(Limit, f64)> = vec![(Limit::Loss, course.ends_s())];
@@ -235,6 +235,12 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
 fn check(link: &Link, transfer: &Transfer) -> Result<(), Invalid> {
     require_rate(link.rate)?;
     lossy_path(link, transfer).check_all_but_loss()?;
+    Invalid::unless(
+        link.rtt / 2 > Duration::ZERO,
+        "rtt",
+        link.rtt,
+        "2ns or more: half of it is the way to the receiver",
+    )?;
     Invalid::unless(transfer.size > Bytes::ZERO, "size", transfer.size, "above 0B")?;
     let initial = transfer.initial_window;
     Invalid::unless(initial >= 1.0, "initial window", format!("{initial} segments"), "1 segment or more")?;
@@ -282,7 +288,8 @@ impl Bounds {
         let line = link.rate.as_bps() as f64 / 8.0 * share * kept;
         let round_trip = link.rtt.as_secs_f64();
         let window = transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / round_trip);
-        let product = link.rate.as_bps() as f64 / 8.0 * round_trip;
+        // In whole bytes as the queue: one product of queue is not short.
+        let product = link.rate.bytes_in(link.rtt).as_u64() as f64;
         let queue = match (link.queue, transfer.control.beta()) {
             (Some(queue), Some(beta)) if room(link, transfer).is_some() => {
                 line * queue::utilisation(queue.as_u64() as f64 / product, beta)?

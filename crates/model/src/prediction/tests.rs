@@ -100,6 +100,38 @@ fn outside_its_range_it_says_so() {
     assert!(of(&few, &transfer(1_000_000)).time.doubt.unwrap().contains("few packets"));
 }
 
+/// Losses at random and the overflow of a queue add up: neither hides the other.
+#[test]
+fn with_losses_a_shorter_queue_is_never_faster_and_a_byte_changes_little() {
+    for (control, loss) in
+        [(Control::Reno, 1e-4), (Control::Reno, 1e-5), (Control::Cubic, 1e-4), (Control::Cubic, 1e-3)]
+    {
+        let transfer = Transfer { control, ..transfer(100_000_000) };
+        let of_queue = |bytes: u64| {
+            let link = Link { rate: Rate::from_bps(14_085_000), rtt: Duration::from_millis(100), ..lossy(loss) };
+            of(&Link { queue: Some(Bytes::new(bytes)), ..link }, &transfer).time.value.as_secs_f64()
+        };
+        let times: Vec<f64> = (1..=60).map(|number| of_queue(number * 6_000)).collect();
+        let is_no_faster = |pair: &[f64]| pair[0] >= pair[1] * (1.0 - 2e-3);
+        assert!(times.windows(2).all(is_no_faster), "{control:?} {loss}: {times:?}");
+        let product = 176_062;
+        let (below, above) = (of_queue(product - 1), of_queue(product + 1));
+        assert!((below / above - 1.0).abs() < 1e-3, "{control:?} {loss}: {below} {above}");
+    }
+}
+
+#[test]
+fn one_product_of_queue_is_not_short_however_it_is_rounded() {
+    for kbps in 14_080..14_090 {
+        let rate = Rate::from_bps(kbps * 1000);
+        let rtt = Duration::from_millis(100);
+        let link = Link { rate, rtt, queue: Some(rate.bytes_in(rtt)), ..lossy(1e-4) };
+        let prediction = of(&link, &transfer(100_000_000));
+        assert_eq!(prediction.steady.1, Limit::LineRate, "{rate}");
+        assert!(prediction.time.is_valid(), "{rate}");
+    }
+}
+
 #[test]
 fn connections_that_share_a_link_are_not_predicted() {
     let alone = of(&link(), &transfer(1_000_000));

@@ -186,13 +186,7 @@ impl Args {
                 return Err(Failure::usage(problem));
             }
         }
-        let packet = self.mss + self.header;
-        let queue = match self.queue {
-            QueueSize::Unlimited => None,
-            QueueSize::Bytes(bytes) => Some(bytes),
-            QueueSize::Packets(packets) => Some(packet * packets),
-            QueueSize::BandwidthDelayProducts(products) => Some(self.rate.bytes_in(self.rtt.mul_f64(products))),
-        };
+        let queue = self.queue.bytes(self.rate, self.rtt, self.mss + self.header);
         let of_buffer =
             self.receive_buffer.map(|buffer| Bytes::new((buffer.as_u64() as f64 * self.window_share) as u64));
         let link = Link { rate: self.rate, rtt: self.rtt, loss: self.loss, queue };

@@ -13,7 +13,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use page::Page;
 use replicas::{Outcome, Traces};
 use report::Document;
-use scenario::{Experiment, Scenario};
+use scenario::{Experiment, Faults, Scenario};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -166,7 +166,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if !args.sweep.is_empty() {
         return sweep::run(args, file, output);
     }
-    let mut experiment = ScenarioFile::read(file)?.load(&args.set)?;
+    let mut experiment = ScenarioFile::read(file)?.load(&args.set).map_err(Failure::usage)?;
     let mut scenarios = std::mem::take(&mut experiment.scenarios);
     if args.page.is_some() {
         scenarios.iter_mut().for_each(|scenario| {
@@ -215,9 +215,9 @@ impl<'a> ScenarioFile<'a> {
     }
 
     /// The scenario with `overrides`, and with the files that it names, which lie beside it.
-    fn load(&self, overrides: &[String]) -> Result<Experiment, Failure> {
+    fn load(&self, overrides: &[String]) -> Result<Experiment, Faults> {
         let read = named_files::beside(self.file);
-        scenario::load(&self.text, &self.file.display().to_string(), overrides, &read).map_err(Failure::usage)
+        scenario::load(&self.text, &self.file.display().to_string(), overrides, &read)
     }
 }
 
@@ -288,11 +288,8 @@ fn verdict(outcome: &Outcome, runs: usize, are_kept: bool) -> Result<(), Failure
     if outcome.runs.len() < runs {
         problems.push(interrupted(outcome.runs.len(), runs, are_kept).to_string());
     }
-    let at_limit = |run: &results::Run| report::limit(run.report.stopped).map(|limit| (run.label.file_stem(), limit));
-    let stopped: Vec<_> = outcome.runs.iter().filter_map(at_limit).collect();
-    if let Some((run, limit)) = stopped.first() {
-        problems.push(format!("{} runs stopped at a limit, the first of them {run} at {limit}", stopped.len()));
-    }
+    let at_limit = |run: &results::Run| run.report.stopped.limit().map(|limit| (run.label.title(), limit));
+    problems.extend(results::at_limits(outcome.runs.iter().filter_map(at_limit)));
     if problems.is_empty() { Ok(()) } else { Err(Failure::failed(problems.join("; "))) }
 }
 

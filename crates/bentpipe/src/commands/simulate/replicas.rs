@@ -51,11 +51,7 @@ impl Traces {
         if !is_first {
             return Ok(());
         }
-        let title = match &run.label.variant {
-            Some(variant) => format!("{variant}, seed {}", run.label.seed),
-            None => format!("seed {}", run.label.seed),
-        };
-        let picture = results::plot::traces(run, &title).map_err(Failure::failed)?;
+        let picture = results::plot::traces(run, &run.label.title()).map_err(Failure::failed)?;
         picture.map_or(Ok(()), |picture| self.draw(&format!("traces-{}", run.label.file_stem()), picture))
     }
 

@@ -6,7 +6,6 @@ use crate::text::Text;
 use results::listing::{Cell, Column, Listing, count, figure, text};
 use results::{FlowSummary, LinkSummary, RunDocument, Statistic, Summary};
 use serde::Serialize;
-use sim::Stopped;
 use units::Quantity;
 
 /// The JSON document of the command.
@@ -24,18 +23,6 @@ pub struct Document {
     cpu_s: f64,
     /// Time from the first to the last.
     wall_s: f64,
-}
-
-/// The limit at which a run stopped, if it was one, with the key that sets it.
-pub fn limit(stopped: Stopped) -> Option<&'static str> {
-    match stopped {
-        Stopped::EventLimit => Some("its limit of events (stop.max_events)"),
-        Stopped::MemoryLimit => Some("its limit of memory (stop.max_memory)"),
-        Stopped::StandingStill => {
-            Some("one instant without end (a flow's way has neither rate nor delay: give one, or bound `send_buffer`)")
-        }
-        Stopped::Time | Stopped::Complete | Stopped::Idle | Stopped::Unfinished => None,
-    }
 }
 
 impl Document {

@@ -9,6 +9,7 @@ use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::chart::{Axis, Chart, Series, Style};
 use results::listing::{Cell, Listing, count, figure, text};
 use results::{PictureFormat, Table, TableWriter};
+use scenario::Faults;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -79,6 +80,7 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
     let (table, places) = sink.rows(&wanted)?;
     let points: Vec<usize> = places.iter().map(|place| planned[*place].point).collect();
     let summary = sweeps::summaries(&table, &points).unwrap_or_default();
+    let limited = limited(&table, &places);
     let finished = places.iter().collect::<BTreeSet<_>>().len();
     let point =
         |point| grid.axes.iter().zip(grid.point(point)).map(|(axis, value)| (axis.key.clone(), value.to_owned()));
@@ -95,10 +97,18 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
         write(args, file, &grid, out, with_settings(&grid, table, &points), &document)?;
     }
     output.result(&document, |columns| document.text(&grid, columns))?;
+    let mut problems = Vec::new();
     if finished < planned.len() {
-        return Err(interrupted(finished, planned.len(), args.out.is_some()));
+        problems.push(interrupted(finished, planned.len(), args.out.is_some()).to_string());
     }
-    Ok(())
+    problems.extend(results::at_limits(limited.into_iter().map(|(place, limit)| (planned[place].title(&grid), limit))));
+    if problems.is_empty() { Ok(()) } else { Err(Failure::failed(problems.join("; "))) }
+}
+
+/// The runs that stopped at a limit, by their places, and that limit.
+fn limited(table: &Table, places: &[usize]) -> BTreeMap<usize, &'static str> {
+    let limits = sweeps::limits(table).unwrap_or_default();
+    places.iter().zip(limits).filter_map(|(place, limit)| Some((*place, limit?))).collect()
 }
 
 /// Every run of the grid, in the order of its points, and what the scenario is called.
@@ -108,8 +118,9 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
     let (mut planned, mut title) = (Vec::new(), String::new());
     let points = grid.len().filter(|points| *points <= MAX_RUNS).unwrap_or(usize::MAX);
     for point in 0..points.min(MAX_RUNS + 1) {
-        let settings: Vec<String> = args.set.iter().cloned().chain(grid.settings(point)).collect();
-        let mut experiment = source.load(&settings)?;
+        let of_point = grid.settings(point);
+        let settings: Vec<String> = args.set.iter().chain(&of_point).cloned().collect();
+        let mut experiment = source.load(&settings).map_err(|faults| Failure::usage(of_sweep(faults, &of_point)))?;
         let scenarios = std::mem::take(&mut experiment.scenarios);
         title = name(&experiment, file);
         // Replicas of a scenario share it.
@@ -126,6 +137,17 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
     }
     refuse_repetition(&planned, grid)?;
     Ok((title, planned))
+}
+
+/// `faults`, with those of the point's `settings` under the option that they come from.
+fn of_sweep(Faults(mut faults): Faults, settings: &[String]) -> Faults {
+    for fault in &mut faults {
+        let is_of_point = |text: &str| settings.iter().any(|setting| text.starts_with(&*document::cut(setting)));
+        if let Some(text) = fault.strip_prefix("--set ").filter(|text| is_of_point(text)) {
+            *fault = format!("--sweep {text}");
+        }
+    }
+    Faults(faults)
 }
 
 /// Of two values of one setting, only the last would hold.
@@ -173,9 +195,6 @@ fn make(missing: &[&Planned], sink: &mut Sink, jobs: usize, output: &Output) -> 
     let mut waiting: Vec<(RunKey, Table)> = Vec::new();
     let mut written = Instant::now();
     let cost = pool.run(&format!("{} runs", replicas.len()), &replicas, &Recording::Nothing, |run| {
-        if let Some(limit) = super::report::limit(run.report.stopped) {
-            return Err(Failure::failed(format!("run {} stopped at {limit}", run.label.file_stem())));
-        }
         if let Some(run_key) = names.get(&identity(&run.groups, run.label.variant.as_deref(), run.label.seed)) {
             waiting.push((*run_key, sweeps::rows(run_key.0, &run)));
         }
@@ -190,6 +209,13 @@ fn make(missing: &[&Planned], sink: &mut Sink, jobs: usize, output: &Output) -> 
 }
 
 impl Planned {
+    /// Its point, variant and seed.
+    fn title(&self, grid: &Grid) -> String {
+        let variant = self.replica.scenario.variant.as_deref().map(Arc::from);
+        let label = results::Label { variant, seed: self.replica.seed };
+        format!("{}, {}", grid.settings(self.point).join(" "), label.title())
+    }
+
     fn name(&self) -> RunKey {
         (self.key, self.replica.seed)
     }
@@ -272,13 +298,18 @@ impl Document {
             self.kept,
             Quantity::Time.text(self.wall_s)
         ));
+        if self.summary.iter().any(|summary| summary.limited > 0) {
+            text.lines("Figures are without the runs that stopped at a limit.");
+        }
         text
     }
 
     fn listing(&self, grid: &Grid) -> Listing {
         let has_variants = self.summary.iter().any(|summary| summary.variant.is_some());
+        let has_limited = self.summary.iter().any(|summary| summary.limited > 0);
         let settings = grid.axes.iter().map(|axis| text(axis.key.as_str()));
         let names = has_variants.then(|| text("variant")).into_iter().chain([text("flow"), count("complete")]);
+        let names = names.chain(has_limited.then(|| count("at a limit")));
         let figures = [("goodput", Quantity::Rate), ("time", Quantity::Time), ("retransmitted", Quantity::Number)];
         let mut listing =
             Listing::new(settings.chain(names).chain(figures.map(|(name, quantity)| figure(name, quantity))));
@@ -286,8 +317,9 @@ impl Document {
             let settings = grid.point(summary.point).into_iter().map(Cell::from);
             let variant = has_variants.then(|| Cell::from(summary.variant.as_deref().unwrap_or_default()));
             let names = [Cell::from(summary.group.as_str()), format!("{}/{}", summary.complete, summary.flows).into()];
+            let limited = has_limited.then(|| format!("{}/{}", summary.limited, summary.runs).into());
             let figures = [summary.goodput_bps, summary.time_s, summary.retransmissions].map(spread);
-            listing.add(settings.chain(variant).chain(names).chain(figures));
+            listing.add(settings.chain(variant).chain(names).chain(limited).chain(figures));
         }
         listing
     }

@@ -248,14 +248,10 @@ impl Args {
     fn task(&self) -> Result<Task, Failure> {
         // clap has seen to it that they are there.
         let (rate, rtt) = (self.rate.unwrap_or_default(), self.rtt.unwrap_or_default());
-        let queue = match self.queue {
-            QueueSize::Bytes(bytes) => bytes,
-            QueueSize::Packets(packets) => Bytes::new(1500) * packets,
-            QueueSize::BandwidthDelayProducts(products) => rate.bytes_in(rtt.mul_f64(products)),
-            QueueSize::Unlimited => {
-                return Err(Failure::usage("--queue unlimited: say how much waits before the link, such as 1BDP"));
-            }
-        };
+        let queue = self
+            .queue
+            .bytes(rate, rtt, Bytes::new(1500))
+            .ok_or_else(|| Failure::usage("--queue unlimited: say how much waits before the link, such as 1BDP"))?;
         let profile = match self.profile {
             ProfileArg::Linux => Profile::Linux,
             ProfileArg::Linux22 if self.check || self.apply => {
