@@ -87,10 +87,10 @@ impl Room {
             return;
         }
         (self.cut, self.whole) = (self.cut + 1, 0);
-        if self.packets == Self::LEAST {
-            self.apart = (self.apart * 2).min(Self::FARTHEST);
-        }
         if self.cut >= Self::CUT {
+            if self.packets == Self::LEAST {
+                self.apart = (self.apart * 2).min(Self::FARTHEST);
+            }
             self.packets = arrived.min(count.saturating_sub(1)).max(Self::LEAST);
             self.cut = 0;
         }
