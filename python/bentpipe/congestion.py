@@ -38,9 +38,13 @@ class CongestionControl:
         raise NotImplementedError(f"{type(self).__name__} has no on_loss")
 
     def on_timeout(self, timeout: Loss, window: Window) -> None:
-        """The retransmission timer expired: by default as at a loss, and slow start from one segment (RFC 5681)."""
+        """The retransmission timer expired: by default as at a loss, and slow start from one segment (RFC 5681). Within a recovery
+        `ssthresh` does not rise: what is sent for duplicate acknowledgements makes the flight larger than any window was."""
         if timeout.expiries == 1:
+            before = window.ssthresh
             self.on_loss(timeout, window)
+            if timeout.state == "recovery":
+                window.ssthresh = min(window.ssthresh, before)
         window.cwnd = 1.0
 
     def on_recovered(self, ack: Ack, window: Window) -> None:
