@@ -35,10 +35,14 @@ fn both_gateways_log_how_a_connection_went() {
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut client = pair.connect(server);
     let from = client.local_addr().unwrap();
-    echoes(&mut client, &[7; 5000]);
     let ends = [End::Terminal, End::Hub];
-    // The lines have the session's round-trip time as soon as it is measured.
-    pair.wait_for(|pair| ends.iter().all(|end| pair.status(*end)["peers"][0]["rtt_s"].is_number()));
+    let mut bytes = 0;
+    // The lines have the session's round-trip time as soon as it is measured, which one exchange between busy processes need not do.
+    while bytes == 0 || !ends.iter().all(|end| pair.status(*end)["peers"][0]["rtt_s"].is_number()) {
+        assert!(bytes < 1_000_000, "no round-trip time after {bytes} bytes");
+        echoes(&mut client, &[7; 5000]);
+        bytes += 5000;
+    }
     drop(client);
     let closed = SocketAddr::new(server.ip(), 9);
     pair.assert_reset_at(closed);
@@ -52,7 +56,7 @@ fn both_gateways_log_how_a_connection_went() {
         );
         let (client, port) = (from.ip().to_string(), from.port());
         assert_eq!((&line["client_address"], &line["client_port"]), (&client.into(), &port.into()), "{line}");
-        assert_eq!((&line["from_tcp_bytes"], &line["to_tcp_bytes"]), (&5000.into(), &5000.into()), "{line}");
+        assert_eq!((&line["from_tcp_bytes"], &line["to_tcp_bytes"]), (&bytes.into(), &bytes.into()), "{line}");
         assert_eq!(
             (&line["ended"], &line["reason"], &line["class"]),
             (&"finished".into(), &Value::Null, &"default".into())
