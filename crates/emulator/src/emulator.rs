@@ -146,7 +146,7 @@ impl Emulator {
     }
 
     /// Writes to `out` the outcome of every packet that the links take, as [`crate::ArrivalLog`] reads it. Where terminals
-    /// are told apart in one direction, whose each packet is follows in the other from the address that it comes from or
+    /// are distinguished in one direction, the terminal of a packet in the other is that of the address which it comes from or
     /// goes to.
     ///
     /// # Errors

@@ -74,8 +74,8 @@ mod tests {
         assert_eq!(keys, expected);
         let missing = missing_interfaces(&settings).unwrap();
         assert_eq!(missing.len(), 2, "every machine has lo: {missing:?}");
-        let told = "/etc/gateway.toml:4:13: link.interface = \"lo0\": this machine has no such interface";
-        assert!(missing[0].starts_with(told) && missing[0].contains("did you mean lo?"), "{missing:?}");
+        let expected_line = "/etc/gateway.toml:4:13: link.interface = \"lo0\": this machine has no such interface";
+        assert!(missing[0].starts_with(expected_line) && missing[0].contains("did you mean lo?"), "{missing:?}");
         assert!(
             missing[1].starts_with("/etc/gateway.toml:11:21: intercept.interfaces = \"no-such-lan\": "),
             "{missing:?}"

@@ -123,14 +123,14 @@ pub(super) fn routes(document: &mut Document<'_>, peers: &[Peer]) -> Option<Rout
 /// Of peers whose routes overlap, one has to say that it is meant: by default the routes are also the addresses that the peer's
 /// clients may have.
 fn refuse_overlaps(document: &mut Document<'_>, peers: &[Peer], routes: &Routes<usize>) {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for overlap in routes.overlaps() {
         let ((inner, one), (outer, other)) = (overlap.inner, overlap.outer);
         let pair = (one.min(other), one.max(other));
-        if peers[one].overlap || peers[other].overlap || told.contains(&pair) {
+        if peers[one].overlap || peers[other].overlap || reported.contains(&pair) {
             continue;
         }
-        told.push(pair);
+        reported.push(pair);
         let (one_name, other_name) = (&peers[one].name, &peers[other].name);
         let problem = format!(
             ": {inner} of {one_name} lies within {outer} of {other_name}: say overlap = true at one of them if the longer prefix \
