@@ -108,8 +108,11 @@ impl std::fmt::Display for Violation {
 pub enum Event {
     /// The peer answers, and the path to it carries packets of the size in use: connections to it can be accelerated.
     PeerUp(PeerId),
-    /// The peer has not answered for a few round trips, or said that it stops: new connections should bypass it.
+    /// The peer has not answered for a few round trips: new connections should bypass it.
     PeerUnresponsive(PeerId),
+    /// The session with the peer has ended in order, since the peer said that it stops or was [removed](crate::Endpoint::remove_peer):
+    /// new connections should bypass it. An [`Event::Reset`] follows for each stream that was open.
+    PeerLeft(PeerId),
     /// The peer answers, but the path does not carry IP packets of 576 bytes over IPv4, or of 1280 over IPv6: connections
     /// should bypass it. [`Event::PeerUp`] follows when it does.
     PathTooSmall(PeerId),

@@ -299,6 +299,10 @@ impl Satpep {
         match *event {
             Event::PeerUp(peer) => tracing::info!(peer = self.name(peer), "peer is up"),
             Event::PeerUnresponsive(peer) => tracing::warn!(peer = self.name(peer), "peer does not answer"),
+            Event::PeerLeft(peer) => tracing::info!(
+                peer = self.name(peer),
+                "session has ended in order: one of the gateways stops, or no longer has the other in its settings"
+            ),
             Event::PathTooSmall(peer) => tracing::warn!(
                 peer = self.name(peer),
                 "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280): connections go \

@@ -123,8 +123,9 @@ impl<P: Payload> Endpoint<P> {
     pub(super) fn for_driver(&self, event: Event) -> Option<Event> {
         Some(match event {
             Event::PeerUnresponsive(id) if self.state(id) != PeerState::Up => Event::PeerUnresponsive(id.own()),
+            Event::PeerLeft(id) if self.state(id) != PeerState::Up => Event::PeerLeft(id.own()),
             Event::PeerDrains(id) if self.state(id) != PeerState::Up => Event::PeerDrains(id.own()),
-            Event::PeerUnresponsive(_) | Event::PeerDrains(_) => return None,
+            Event::PeerUnresponsive(_) | Event::PeerLeft(_) | Event::PeerDrains(_) => return None,
             Event::PeerUp(id) => Event::PeerUp(id.own()),
             Event::PeerRestarted(id) => Event::PeerRestarted(id.own()),
             Event::PeerBroke(id, violation) => Event::PeerBroke(id.own(), violation),

@@ -247,7 +247,8 @@ impl<P: Payload> Endpoint<P> {
         let was_unresponsive = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_unresponsive);
         self.drop_session(id, reason);
         if !was_unresponsive {
-            self.events.push_back(Event::PeerUnresponsive(id));
+            let has_left = reason == ResetReason::Shutdown;
+            self.events.push_back(if has_left { Event::PeerLeft(id) } else { Event::PeerUnresponsive(id) });
         }
         let peer = &mut self.peers[id.index()];
         let later = std::mem::take(&mut peer.keys).unconfirmed;

@@ -110,7 +110,7 @@ impl<P: Payload> Endpoint<P> {
             let was_unresponsive = session.is_unresponsive();
             self.events.extend(session.abandon(ResetReason::Shutdown));
             if !was_unresponsive {
-                self.events.push_back(Event::PeerUnresponsive(id));
+                self.events.push_back(Event::PeerLeft(id));
             }
             session.close();
         }
