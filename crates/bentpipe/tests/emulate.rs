@@ -129,6 +129,23 @@ fn the_report_counts_what_crossed_in_each_direction() {
 }
 
 #[test]
+fn what_was_measured_until_an_interface_was_removed_is_reported() {
+    let Some([left, middle, right]) = hosts() else { return };
+    let talk = Talk::new(&left, &right);
+    let emulator = emulate(&middle, &[]);
+    talk.await_link();
+    // The report is at most 50 ms behind.
+    std::thread::sleep(Duration::from_millis(200));
+    IpBatch::new(&middle).add("link del port2").run().unwrap();
+    let output = emulator.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interface port2"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["up"]["delivered"]["packets"].as_u64().unwrap() >= 1, "{report}");
+}
+
+#[test]
 fn a_duration_ends_it() {
     let Some([_left, middle, _right]) = hosts() else { return };
     let options = ["emulate", "--between", "port1", "port2", "--duration", "200ms"];

@@ -107,6 +107,18 @@ fn data_arrives_whole_from_a_sender_that_listens_over_ipv6_with_options_and_a_tr
 }
 
 #[test]
+fn a_trace_that_cannot_be_written_hides_no_result() {
+    let sender = Listening::start("127.0.0.1", &["send", "--size", "1MB"]);
+    let output = run(&["receive", "--from", &sender.address, "--trace", "/dev/full", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("/dev/full"), "{said}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["transfers"][0]["verified"], true);
+    sender.end();
+}
+
+#[test]
 fn several_transfers_run_side_by_side() {
     let receiver = Listening::start("127.0.0.1", &["receive", "--count", "3"]);
     let send = ["send", "--to", &receiver.address, "--size", "100kB"];

@@ -176,9 +176,17 @@ impl Emulator {
     /// it, a real-time priority.
     ///
     /// # Errors
-    /// If an interface is removed, or the log of arrivals could not be written. An interface that is only down loses packets, and carries them again once it is up.
+    /// If an interface is removed, or the log of arrivals could not be written: what happened until then is in the log, and
+    /// a [`Monitor`] has the report. An interface that is only down loses packets, and carries them again once it is up.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Report, Error> {
         timer::set_slack(Duration::from_nanos(1)).map_err(Error::Wait)?;
+        let end = self.move_packets(stop);
+        let logged = self.finish_log();
+        end.and(logged).map(|()| self.monitor.report())
+    }
+
+    /// Moves packets until `stop` is set.
+    fn move_packets(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         // Without the privilege the emulation is as good as the host is idle; its lateness says how good that is.
         let has_priority = priority::run_first().is_ok();
         let (start, cpu_start) = (clock::now(), clock::thread_cpu_time());
@@ -188,11 +196,11 @@ impl Emulator {
             if now >= next_housekeeping {
                 // A modem must report a change when it happens.
                 next_housekeeping = self.next_change(now).min(now + HOUSEKEEPING);
-                self.inspect_ports()?;
+                let ports = self.inspect_ports();
                 self.publish(has_priority, now.since(start), clock::thread_cpu_time() - cpu_start);
+                ports?;
                 if stop.load(Ordering::Relaxed) {
-                    self.finish_log()?;
-                    return Ok(self.monitor.report());
+                    return Ok(());
                 }
             }
             for (index, is_readable) in is_readable.into_iter().enumerate() {

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use units::{Bytes, Duration};
 
@@ -65,13 +65,15 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return Err(Failure::usage("--trace-interval must be longer than 0s"));
     }
     let target = Target::open(args)?;
+    // Data that have arrived are a result, whatever becomes of their trace.
+    let traced = Mutex::new(Ok(()));
     let ended = match (&args.from, &args.listen) {
         (Some(from), _) => {
             let peer = resolve("--from", from)?;
             let _window = args.socket.initial_window(peer)?;
             let (mut stream, start) = connect(peer, &options)?;
             request(&mut stream, &target.beginning)?;
-            vec![args.receive(&mut stream, peer, start, target, output)]
+            vec![args.receive(&mut stream, peer, start, target, (output, &traced))]
         }
         (None, Some(address)) => {
             args.socket.refuse_initial_window()?;
@@ -80,12 +82,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
             let first = Mutex::new(Some(target));
             args.listening.serve(&listener, &options, |mut stream, peer, start| {
                 let target = first.lock().ok().and_then(|mut target| target.take()).unwrap_or_default();
-                args.receive(&mut stream, peer, start, target, output)
+                args.receive(&mut stream, peer, start, target, (output, &traced))
             })
         }
         (None, None) => return Err(Failure::usage("one of --from and --listen is needed")),
     };
-    conclude(ended, output)
+    let traced = traced.into_inner().unwrap_or_else(PoisonError::into_inner);
+    conclude(ended, output).and(traced)
 }
 
 impl Args {
@@ -95,7 +98,7 @@ impl Args {
         peer: SocketAddr,
         start: Instant,
         target: Target,
-        output: &Output,
+        (output, traced): (&Output, &Mutex<Result<(), Failure>>),
     ) -> Result<Transfer, Failure> {
         let Target { beginning, mut file, trace } = target;
         let bar = progress_bar(output, Bytes::ZERO);
@@ -120,7 +123,8 @@ impl Args {
             None => {}
         }
         if let Some((path, file)) = trace {
-            write_trace(&path, file, &received.trace, self.trace_interval)?;
+            let written = write_trace(&path, file, &received.trace, self.trace_interval);
+            *traced.lock().unwrap_or_else(PoisonError::into_inner) = written;
         }
         let Received { begin, bytes, verified, .. } = received;
         Ok(Transfer::new(peer, begin, bytes, received.time_since(start), verified))

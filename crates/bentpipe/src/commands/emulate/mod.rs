@@ -212,9 +212,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     tracing::info!("down: {}", describe(&links.down));
     let modems = modems.start(emulator.monitor())?;
-    let report = run_until_stopped(emulator, args.duration, capacity_log, output)?;
+    let (report, end) = run_until_stopped(emulator, args.duration, capacity_log, output)?;
     drop(modems);
-    output.result(&Document { links: &links, report: &report }, |columns| tables(&report, columns))
+    // What was measured until an interface was removed is a result, too.
+    output.result(&Document { links: &links, report: &report }, |columns| tables(&report, columns)).and(end)
 }
 
 /// The highest rate that `link` ever has; `None` if it has none.
@@ -276,13 +277,14 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
     Ok(modems)
 }
 
-/// Runs the emulator on a thread of its own until a signal, the end of `duration`, or its own end.
+/// Runs the emulator on a thread of its own until a signal, the end of `duration`, or its own end. Returns what it reports, and what it
+/// failed of, if it did.
 fn run_until_stopped(
     emulator: Emulator,
     duration: Option<Duration>,
     mut capacity_log: Option<CapacityLog>,
     output: &Output,
-) -> Result<Report, Failure> {
+) -> Result<(Report, Result<(), Failure>), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // A second signal ends the process at once.
@@ -296,7 +298,7 @@ fn run_until_stopped(
         .name("emulator".to_owned())
         .spawn(move || emulator.run(&stop_inside))
         .map_err(Failure::failed)?;
-    let mut status = output.shows_progress().then(|| StatusLine::new(monitor));
+    let mut status = output.shows_progress().then(|| StatusLine::new(monitor.clone()));
     let deadline = duration.map(|duration| kernel::clock::now() + duration);
     while !stop.load(Ordering::Relaxed) && !thread.is_finished() {
         let now = kernel::clock::now();
@@ -318,13 +320,14 @@ fn run_until_stopped(
     if let Some(status) = status {
         status.bar.finish_and_clear();
     }
-    let report = match thread.join() {
-        Ok(result) => result.map_err(Failure::failed)?,
+    let (report, end) = match thread.join() {
+        Ok(Ok(report)) => (report, Ok(())),
+        Ok(Err(error)) => (monitor.report(), Err(Failure::failed(error))),
         Err(panic) => std::panic::resume_unwind(panic),
     };
     oversize.warn(&report);
-    capacity_log.map_or(Ok(()), CapacityLog::finish)?;
-    Ok(report)
+    let logged = capacity_log.map_or(Ok(()), CapacityLog::finish);
+    Ok((report, end.and(logged)))
 }
 
 #[cfg(test)]
