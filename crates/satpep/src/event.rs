@@ -113,7 +113,7 @@ pub enum Event {
     /// The session with the peer has ended in order, since the peer said that it stops or was [removed](crate::Endpoint::remove_peer):
     /// new connections should bypass it. An [`Event::Reset`] follows for each stream that was open.
     PeerLeft(PeerId),
-    /// The peer answers, but the path does not carry IP packets of 576 bytes over IPv4, or of 1280 over IPv6: connections
+    /// The peer answers, but the path does not carry IP packets of 576 bytes over IPv4, or of 1280 over IPv6, there or back: connections
     /// should bypass it. [`Event::PeerUp`] follows when it does.
     PathTooSmall(PeerId),
     /// The peer's gateway restarted and lost its streams; a [`Event::Reset`] follows for each.

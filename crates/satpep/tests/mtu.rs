@@ -2,6 +2,8 @@
 
 use crate::world::{Hop, World};
 use satpep::Event;
+use std::cell::Cell;
+use std::rc::Rc;
 use units::{Duration, Probability};
 
 fn seconds(count: u64) -> Duration {
@@ -96,6 +98,40 @@ fn on_a_path_that_is_too_small_nobody_is_up_and_both_sides_say_why() {
     assert!(world.run_until(seconds(10), |world| {
         world.gateways.iter().all(|gateway| gateway.state(0) == satpep::PeerState::Up)
     }));
+}
+
+#[test]
+fn on_a_path_that_is_too_small_one_way_both_sides_say_so_and_stay_down() {
+    for blind in [0, 1] {
+        let mut world = World::new(Hop::geo(1e-2, 1), 1);
+        // Of what goes to this gateway.
+        let mtu = Rc::new(Cell::new(500));
+        let (limit, to) = (Rc::clone(&mtu), crate::world::address(blind));
+        let passes =
+            move |datagram: &crate::world::Datagram| datagram.to != to || datagram.bytes.len() + 28 <= limit.get();
+        world.tamper =
+            Some(Box::new(move |datagram| if passes(datagram) { vec![datagram.clone()] } else { Vec::new() }));
+        world.run_for(seconds(10));
+        let ups = |world: &World| world.gateways[blind].count(|event| matches!(event, Event::PeerUp(_)));
+        let before = ups(&world);
+        for _ in 0..40 {
+            world.run_for(seconds(1));
+            assert!(
+                world.gateways.iter().all(|gateway| gateway.state(0) == satpep::PeerState::PathTooSmall),
+                "to {blind}"
+            );
+        }
+        assert_eq!(ups(&world), before);
+        for gateway in &world.gateways {
+            assert_eq!(gateway.count(|event| matches!(event, Event::PathTooSmall(_))), 1);
+        }
+        mtu.set(1000);
+        assert!(world.run_until(seconds(10), |world| {
+            world.gateways.iter().all(|gateway| gateway.state(0) == satpep::PeerState::Up)
+        }));
+        let id = world.send(1 - blind, 0, 200_000);
+        assert!(world.run_until(seconds(10), |world| world.is_finished(blind, id)));
+    }
 }
 
 #[test]

@@ -228,7 +228,8 @@ impl Satpep {
             )),
             PeerState::PathTooSmall => Some(Trouble::new(
                 "path_too_small",
-                "its session was up, and now not even packets of the least size arrive: look for a smaller MTU on the way to it",
+                "it answers, but not even packets of the least size arrive, there or back: look for a smaller MTU on the way to it \
+                 and from it",
             )),
             _ => None,
         }
@@ -305,8 +306,8 @@ impl Satpep {
             ),
             Event::PathTooSmall(peer) => tracing::warn!(
                 peer = self.name(peer),
-                "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280): connections go \
-                 end to end; look for a tunnel or an interface with a smaller MTU"
+                "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280), there or back: connections \
+                 go end to end; look for a tunnel or an interface with a smaller MTU"
             ),
             Event::PeerRestarted(peer) => {
                 tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");

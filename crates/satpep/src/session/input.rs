@@ -69,7 +69,13 @@ impl<P: Payload> Session<P> {
                 let marked = self.feedback.on_arrivals(now, number, &arrivals, &mut self.recovery.sent_packets);
                 self.congestion.on_report(marked.unwrap_or(0));
             }
-            Frame::Ack(ack) => self.on_ack(now, packet.arrived.min(now), &ack)?,
+            Frame::Ack(ack) => {
+                self.on_ack(now, packet.arrived.min(now), &ack)?;
+                if self.path.on_report(number) {
+                    self.judge_path();
+                }
+            }
+            Frame::PathTooSmall => self.path.on_too_small(number),
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
             Frame::StopWaiting { lowest } => self.received.raise_floor(lowest),
             Frame::MaxData { limit } => self.credit.on_peer_limit(limit),
@@ -252,12 +258,7 @@ impl<P: Payload> Session<P> {
                 match *frame {
                     SentFrame::MtuProbe(size) => {
                         probe = true;
-                        if packet.is_acknowledged() {
-                            self.path.mtu.on_probe_acked(now, size)
-                        } else {
-                            self.path.mtu.on_probe_lost(now, size)
-                        }
-                        self.judge_path();
+                        self.on_probe_outcome(now, size, packet.is_acknowledged());
                     }
                     SentFrame::Sample => {
                         // What a survey loses says nothing of the size.
@@ -282,6 +283,21 @@ impl<P: Payload> Session<P> {
         }
         self.recovery.recycle(outcomes);
         self.wake_waiting_writers();
+    }
+
+    /// A probe of `size` bytes has arrived, or was lost.
+    fn on_probe_outcome(&mut self, now: Instant, size: u16, has_arrived: bool) {
+        let was_too_small = self.path.mtu.is_below_least();
+        if has_arrived {
+            self.path.mtu.on_probe_acked(now, size)
+        } else {
+            self.path.mtu.on_probe_lost(now, size)
+        }
+        // An acknowledgement tells the peer.
+        if was_too_small || self.path.mtu.is_below_least() {
+            self.received.acknowledge_by(now);
+        }
+        self.judge_path();
     }
 
     /// Says whether the path carries what is sent through it, when that has changed.

@@ -222,6 +222,9 @@ impl<P: Payload> Session<P> {
             writer.recovered(self.received.recovered());
             self.put_arrivals(writer);
             let (ranges, delay_us) = self.received.report(now);
+            if self.path.mtu.is_below_least() {
+                writer.path_too_small();
+            }
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
                 if self.arrivals.has_trains() && self.detail >= Detail::Trains {

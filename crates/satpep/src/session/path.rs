@@ -1,9 +1,11 @@
 //! The path that the session's packets take: the largest packet that it carries, and whether it carries enough.
 //!
 //! Contract: a session carries data once a packet of the size in use has arrived ([`PathState::Proven`]). A path that carries not even
-//! the least size is [`PathState::TooSmall`] until a packet arrives. Each change is reported once.
+//! the least size, there or back, is [`PathState::TooSmall`] until a packet arrives. Of the way back one knows by the peer, which says so
+//! with each of its acknowledgements. Each change is reported once.
 
 use crate::mtu::{self, MtuSearch};
+use crate::packet_number::PacketNumber;
 use crate::wire::frame::PathFrame;
 use std::net::SocketAddr;
 use units::Instant;
@@ -19,15 +21,31 @@ pub(super) enum PathState {
 
 pub(super) struct Path {
     pub(super) mtu: MtuSearch,
+    /// Of the way there.
+    own: PathState,
+    way_back: WayBack,
     state: PathState,
     /// The latest PATH_CHALLENGE or PATH_RESPONSE, for the endpoint.
     news: Option<PathFrame>,
 }
 
+/// What the peer says of the way back.
+#[derive(Debug, Default)]
+struct WayBack {
+    /// The packet that said last that it is too small.
+    said_in: Option<PacketNumber>,
+    /// The newest packet with an acknowledgement.
+    newest: PacketNumber,
+    /// Whether that one said so.
+    is_too_small: bool,
+}
+
 impl Path {
     /// A path on which nothing has been sent, for packets of at most `max` bytes, over a link that is `thin` or not.
     pub(super) fn new(max: u16, thin: bool, now: Instant) -> Self {
-        Self { mtu: MtuSearch::new(mtu::MIN, max, thin, now), state: PathState::Unknown, news: None }
+        let mtu = MtuSearch::new(mtu::MIN, max, thin, now);
+        let (own, way_back, state) = (PathState::Unknown, WayBack::default(), PathState::Unknown);
+        Self { mtu, own, way_back, state, news: None }
     }
 
     /// Packets go to another host from now on: the path to it may carry less.
@@ -37,16 +55,34 @@ impl Path {
 
     /// The state that the path has come to, if that has changed.
     pub(super) fn judge(&mut self) -> Option<PathState> {
-        let state = match (self.mtu.is_proven(), self.mtu.is_below_least()) {
+        self.own = match (self.mtu.is_proven(), self.mtu.is_below_least()) {
             (true, _) => PathState::Proven,
             (_, true) => PathState::TooSmall,
-            _ => self.state,
+            _ => self.own,
         };
+        let state = if self.way_back.is_too_small { PathState::TooSmall } else { self.own };
         (std::mem::replace(&mut self.state, state) != state).then_some(state)
     }
 
     pub(super) fn state(&self) -> PathState {
         self.state
+    }
+
+    /// The peer says in packet `number` that its packets of the least size do not arrive.
+    pub(super) fn on_too_small(&mut self, number: PacketNumber) {
+        self.way_back.said_in = Some(number);
+    }
+
+    /// Packet `number` has an acknowledgement, which says what it has to say of the way back. Returns whether that has changed.
+    #[inline]
+    pub(super) fn on_report(&mut self, number: PacketNumber) -> bool {
+        let way_back = &mut self.way_back;
+        if number < way_back.newest {
+            return false;
+        }
+        way_back.newest = number;
+        let is_too_small = way_back.said_in == Some(number);
+        std::mem::replace(&mut way_back.is_too_small, is_too_small) != is_too_small
     }
 
     pub(super) fn on_frame(&mut self, frame: PathFrame) {
@@ -85,6 +121,22 @@ mod tests {
         path.judge();
         path.restart(&SocketAddr::from(([198, 18, 0, 1], 4500)), NOW);
         assert_eq!((path.judge(), path.state()), (None, PathState::Proven));
+    }
+
+    #[test]
+    fn the_newest_acknowledgement_says_whether_the_way_back_is_too_small() {
+        let mut path = Path::new(1500, false, NOW);
+        path.mtu.on_probe_acked(NOW, 1500);
+        assert_eq!(path.judge(), Some(PathState::Proven));
+        let [first, second, third] = [5, 6, 7].map(PacketNumber::new);
+        assert!(!path.on_report(first));
+        path.on_too_small(third);
+        assert!(path.on_report(third));
+        assert_eq!(path.judge(), Some(PathState::TooSmall));
+        assert!(!path.on_report(second), "it is older");
+        assert_eq!(path.judge(), None);
+        assert!(path.on_report(PacketNumber::new(8)));
+        assert_eq!(path.judge(), Some(PathState::Proven));
     }
 
     #[test]

@@ -188,8 +188,8 @@ fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     }
     assert_eq!(Violation::UnknownFrame(0x30).to_string(), "a frame of the unknown type 0x30");
     let mut session = session();
-    // Stream data, a frame of type 0x41, stream data.
-    let frames = [0x0a, 0, 0, 2, 7, 7, 0x40, 0x41, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
+    // Stream data, a frame of type 0x42, stream data.
+    let frames = [0x0a, 0, 0, 2, 7, 7, 0x40, 0x42, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
     assert_eq!(session.on_frames(now(), &accepted(0), &frames, 0), Ok(()));
     assert_eq!((session.stats(now()).skipped_frames, session.credit.held()), (1, 3));
 }

@@ -54,6 +54,8 @@ const DRAIN: u8 = 0x14;
 const OPENED: u8 = 0x15;
 /// What may be sent on a stream without further credit. A receiver that does not know it skips it.
 const MAX_NEW_STREAM_DATA: u64 = 0x40;
+/// The sender's packets of the least size do not arrive. A receiver that does not know it skips it.
+const PATH_TOO_SMALL: u64 = 0x41;
 
 /// Frames with a length, so that a receiver that does not know their type skips them.
 pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
@@ -93,6 +95,8 @@ pub(crate) enum Frame<'a> {
     Arrivals(ArrivalsFrame<'a>),
     /// About the path that it came on.
     Path(PathFrame),
+    /// The sender's packets of the least size do not arrive. An acknowledgement without it says that they do, or may.
+    PathTooSmall,
     /// Which packets were lost, but for their stream frames, which repair symbols recovered; newest first.
     Recovered(RecoveredFrame<'a>),
     /// A repair symbol.
@@ -104,10 +108,17 @@ pub(crate) enum Frame<'a> {
 impl Frame<'_> {
     /// Whether the packet that carries it wants to be acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
-        use Frame::{Ack, Arrivals, Close, MaxNewStreamData, Path, Recovered, StopWaiting};
+        use Frame::{Ack, Arrivals, Close, MaxNewStreamData, Path, PathTooSmall, Recovered, StopWaiting};
         !matches!(
             self,
-            Ack(_) | Arrivals(_) | StopWaiting { .. } | Close | Path(_) | Recovered(_) | MaxNewStreamData { .. }
+            Ack(_)
+                | Arrivals(_)
+                | StopWaiting { .. }
+                | Close
+                | Path(_)
+                | PathTooSmall
+                | Recovered(_)
+                | MaxNewStreamData { .. }
         )
     }
 }
@@ -275,13 +286,18 @@ impl<'a, P: Payload> Reader<'a, P> {
         let length = usize::try_from(self.integer()?).map_err(|_| Malformed::Fields)?;
         let (mut body, rest) = self.input.split_at_checked(length).ok_or(Malformed::Fields)?;
         self.input = rest;
-        if kind == MAX_NEW_STREAM_DATA {
-            // Fields that a later build may add follow.
-            let limit = varint::read(&mut body).ok_or(Malformed::Fields)?;
-            return Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(limit) }));
+        // What follows the fields of a known frame may be what a later build adds.
+        match kind {
+            MAX_NEW_STREAM_DATA => {
+                let limit = varint::read(&mut body).ok_or(Malformed::Fields)?;
+                Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(limit) }))
+            }
+            PATH_TOO_SMALL => Ok(Some(Frame::PathTooSmall)),
+            _ => {
+                self.skipped += 1;
+                Ok(None)
+            }
         }
-        self.skipped += 1;
-        Ok(None)
     }
 
     fn body(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
@@ -510,6 +526,16 @@ impl<'a> Writer<'a> {
         true
     }
 
+    pub(crate) fn path_too_small(&mut self) -> bool {
+        if varint::len(PATH_TOO_SMALL) + 1 > self.room() {
+            return false;
+        }
+        for field in [PATH_TOO_SMALL, 0] {
+            self.at += varint::write(field, &mut self.out[self.at..]);
+        }
+        true
+    }
+
     pub(crate) fn reset(&mut self, stream: StreamNumber, reason: ResetReason, final_size: StreamOffset) -> bool {
         self.put(RESET, &[stream.get(), reason.code(), final_size.get()])
     }
@@ -719,6 +745,7 @@ mod tests {
             assert!(writer.max_data(Credit::new(1 << 40)));
             assert!(writer.max_stream_data(StreamNumber::new(5), StreamOffset::new(9000)));
             assert!(writer.max_new_stream_data(Credit::new(30_000_000)));
+            assert!(writer.path_too_small());
             assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, StreamOffset::new(100)));
             assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
             assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)));
@@ -743,6 +770,7 @@ mod tests {
             Ok(Some(Frame::MaxStreamData { stream: StreamNumber::new(5), limit: StreamOffset::new(9000) }))
         );
         assert_eq!(reader.next(), Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(30_000_000) })));
+        assert_eq!(reader.next(), Ok(Some(Frame::PathTooSmall)));
         let reset = Frame::Reset {
             stream: StreamNumber::new(3),
             reason: ResetReason::Refused,
@@ -772,8 +800,8 @@ mod tests {
 
     #[test]
     fn frames_that_may_be_skipped_are_and_others_are_named() {
-        // A ping, types 0x41 and 0x3fff of 3 and 0 bytes, a ping.
-        let bytes = [1, 0x40, 0x41, 3, 9, 9, 9, 0x7f, 0xff, 0, 1];
+        // A ping, types 0x42 and 0x3fff of 3 and 0 bytes, a ping.
+        let bytes = [1, 0x40, 0x42, 3, 9, 9, 9, 0x7f, 0xff, 0, 1];
         let mut reader = Reader::new(&bytes);
         assert_eq!(
             (reader.next(), reader.next(), reader.next()),
@@ -786,7 +814,7 @@ mod tests {
             (&[0x80, 0, 0x40, 0, 0], Malformed::Type(0x4000)),
             (&[0x40, 1], Malformed::Type(1)),
             (&[0x40], Malformed::Fields),
-            (&[0x40, 0x41, 2, 9], Malformed::Fields),
+            (&[0x40, 0x42, 2, 9], Malformed::Fields),
             (&[0x40, 0x40, 0], Malformed::Fields),
             (&[0x40, 0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Malformed::Fields),
         ];
