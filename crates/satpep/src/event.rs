@@ -128,6 +128,10 @@ pub enum Event {
     /// The peer has seen handshakes of ours from later than our clock says now: it was set back, or was wrong then. The
     /// handshake goes on, a round trip later. Reported at most every ten minutes.
     OwnClockSetBack(PeerId, ClockSkew),
+    /// Another process uses the peer's private key, too: each ends the other's session.
+    PeerKeyShared(PeerId),
+    /// Another process uses our private key, too, and the peer has had a session with it since ours: each ends the other's.
+    OwnKeyShared(PeerId),
     /// The peer opened a stream.
     Opened(StreamId),
     /// There is something to read: data, or the end.

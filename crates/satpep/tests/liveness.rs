@@ -506,6 +506,38 @@ fn a_gateway_that_stops_in_order_is_bypassed_at_once() {
 }
 
 #[test]
+fn a_gateway_whose_key_another_one_has_used_meanwhile_begins_anew_and_says_why() {
+    let mut world = connected(0.0, 1);
+    let is_own_shared = |event: &Event| matches!(event, Event::OwnKeyShared(_));
+    let is_peers_shared = |event: &Event| matches!(event, Event::PeerKeyShared(_));
+    let broke = |event: &Event| matches!(event, Event::PeerBroke(..));
+    let old = world.send(1, 0, 20_000_000);
+    world.run_for(seconds(3));
+    // A standby with the same key takes over from a gateway that is cut off, which knows nothing of that.
+    let standby = world.replacement(1, 2);
+    let first = std::mem::replace(&mut world.gateways[1], standby);
+    assert!(world.run_until(seconds(20), |world| world.gateways[1].state(0) == PeerState::Up));
+    for size in [10_000, 300_000] {
+        let id = world.send(1, 0, size);
+        assert!(world.run_until(seconds(10), |world| world.is_finished(0, id)));
+        assert_eq!(world.received(0, id).map(|received| received.bytes), Some(size));
+    }
+    assert_eq!(world.gateways[0].count(is_peers_shared), 0, "it might have restarted");
+    // The standby goes without a word.
+    world.gateways[1] = first;
+    assert!(world.run_until(seconds(30), |world| world.gateways[1].count(is_own_shared) == 1));
+    assert!(resets(&world, 1).contains(&(old, ResetReason::PeerRestarted)), "{:?}", resets(&world, 1));
+    assert!(world.run_until(seconds(5), |world| world.gateways.iter().all(|g| g.state(0) == PeerState::Up)));
+    assert_eq!(world.gateways[0].count(is_peers_shared), 1);
+    let ids = [(0, world.send(1, 0, 300_000)), (1, world.send(0, 0, 300_000))];
+    assert!(world.run_until(seconds(10), |world| ids.iter().all(|(to, id)| world.is_finished(*to, *id))));
+    for (to, id) in ids {
+        assert_eq!(world.received(to, id).map(|received| received.bytes), Some(300_000));
+    }
+    assert!(world.gateways.iter().all(|gateway| gateway.count(broke) == 0));
+}
+
+#[test]
 fn a_gateway_that_stops_resets_its_streams_at_the_other_side() {
     let mut world = connected(0.0, 1);
     let ids = [world.write(0, 0, 1000), world.write(0, 0, 1000)];

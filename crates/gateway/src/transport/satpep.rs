@@ -330,6 +330,16 @@ impl Satpep {
                 peer = self.name(peer),
                 "peer knows this gateway by a later clock; its clock is {skew}: check the clocks (NTP)"
             ),
+            Event::PeerKeyShared(peer) => tracing::warn!(
+                peer = self.name(peer),
+                "two gateways use the peer's private key: each ends the other's session; make another key for one of them \
+                 (`bentpipe keygen`)"
+            ),
+            Event::OwnKeyShared(peer) => tracing::warn!(
+                peer = self.name(peer),
+                "another gateway uses this one's private key: each ends the other's session; make another key for one of \
+                 them (`bentpipe keygen`)"
+            ),
             // Streams are the engine's.
             Event::Opened(_) | Event::Readable(_) | Event::Writable(_) | Event::Reset(..) | Event::Closed(_) => {}
         }

@@ -128,6 +128,8 @@ impl<P: Payload> Endpoint<P> {
             Event::PeerUnresponsive(_) | Event::PeerLeft(_) | Event::PeerDrains(_) => return None,
             Event::PeerUp(id) => Event::PeerUp(id.own()),
             Event::PeerRestarted(id) => Event::PeerRestarted(id.own()),
+            Event::PeerKeyShared(id) => Event::PeerKeyShared(id.own()),
+            Event::OwnKeyShared(id) => Event::OwnKeyShared(id.own()),
             Event::PeerBroke(id, violation) => Event::PeerBroke(id.own(), violation),
             other => other,
         })

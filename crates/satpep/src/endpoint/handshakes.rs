@@ -96,8 +96,12 @@ impl<P: Payload> Endpoint<P> {
     /// Puts new keys to use, in the session there is if the peer still has it, else in a new one.
     fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair<P::Key>, parameters: &TransportParameters) {
         self.stats.handshakes += 1;
-        let continues =
-            self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == parameters.epoch);
+        let is_shared = self.is_key_shared(id, pair.ours, parameters);
+        let continues = !is_shared
+            && self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == parameters.epoch);
+        if is_shared {
+            self.events.push_back(if pair.ours { Event::OwnKeyShared(id) } else { Event::PeerKeyShared(id) });
+        }
         if !continues {
             if Run::of(parameters.epoch) == Run::Fresh {
                 self.end_other(now, id);
@@ -128,6 +132,18 @@ impl<P: Payload> Endpoint<P> {
         peer.attempts = 0;
         peer.refuses_padding = false;
         self.refresh(now, id);
+    }
+
+    /// Whether a handshake shows that two processes use one key at the same time. If it is ours, the peer has had a session with us, and now has
+    /// one with another epoch: ours is lost. If it is the peer's, it still has a session with us, and we have one with another epoch.
+    fn is_key_shared(&self, id: PeerId, is_ours: bool, parameters: &TransportParameters) -> bool {
+        let peer = &self.peers[id.index()];
+        let (Some(theirs), Some(session)) = (parameters.session, &peer.session) else { return false };
+        if is_ours {
+            theirs != peer.epoch && session.peer_epoch == parameters.epoch && session.has_received()
+        } else {
+            theirs == peer.epoch && session.peer_epoch != parameters.epoch
+        }
     }
 
     /// A handshake datagram of `length` bytes, if it was padded, has reached the peer.
@@ -428,6 +444,7 @@ impl<P: Payload> Endpoint<P> {
             // A session that begins while this gateway drains must not have streams on their way when the gateway ends.
             max_streams: if self.draining { 0 } else { self.config.max_streams },
             capabilities: self.config.capabilities,
+            session: self.peers[id.index()].session.as_ref().map(|session| session.peer_epoch),
         }
     }
 

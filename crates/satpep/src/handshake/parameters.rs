@@ -19,6 +19,8 @@ use peering::{Capabilities, Versions};
 pub(crate) const ECHO: u64 = 1;
 /// What the sender offers beyond its versions.
 pub(crate) const CAPABILITIES: u64 = 2;
+/// Which epoch of the receiver's the sender's session is with.
+pub(crate) const SESSION: u64 = 3;
 
 /// Bytes of the limits.
 pub(crate) const LIMITS: usize = 8 + 8 + 8 + 8 + 4;
@@ -38,6 +40,8 @@ pub(crate) struct TransportParameters {
     pub(crate) max_streams: u32,
     /// What it offers.
     pub(crate) capabilities: Capabilities,
+    /// The epoch of the other side's in the session that it has with it, if it has one.
+    pub(crate) session: Option<u64>,
 }
 
 #[cfg(any(test, fuzzing))]
@@ -51,6 +55,7 @@ impl TransportParameters {
             stream_credit: Credit::new(1 << 16),
             max_streams: 20,
             capabilities: Capabilities::NONE,
+            session: None,
         }
     }
 }
@@ -95,6 +100,9 @@ fn write_parameters(out: &mut Vec<u8>, parameters: &TransportParameters) {
         let length = varint::write(parameters.capabilities.bits() & varint::MAX, &mut value);
         write_parameter(out, CAPABILITIES, &value[..length]);
     }
+    if let Some(epoch) = parameters.session {
+        write_parameter(out, SESSION, &epoch.to_be_bytes());
+    }
 }
 
 fn write_parameter(out: &mut Vec<u8>, kind: u64, value: &[u8]) {
@@ -117,12 +125,14 @@ fn read_parameters(bytes: &[u8]) -> Option<(TransportParameters, Echo)> {
         stream_credit: Credit::new(in_varint_range(long(24))?),
         max_streams: read_u32(limits, 32)?,
         capabilities: Capabilities::NONE,
+        session: None,
     };
     let mut echo = Echo::default();
     read_fields(fields, |kind, mut value| {
         match kind {
             ECHO => echo = value.try_into().ok()?,
             CAPABILITIES => parameters.capabilities = Capabilities::from_bits(varint::read(&mut value)?),
+            SESSION => parameters.session = Some(u64::from_be_bytes(value.try_into().ok()?)),
             _ => {}
         }
         Some(())
@@ -154,6 +164,7 @@ mod tests {
             stream_credit: Credit::new(1 << 20),
             max_streams: 9,
             capabilities: Capabilities::from_bits(1 << 40 | 1),
+            session: Some(3 << 62 | 5),
         }
     }
 
@@ -174,12 +185,13 @@ mod tests {
     #[test]
     fn what_is_cut_off_is_refused() {
         let mut init = Vec::new();
-        write_init(&mut init, 2, &TransportParameters { capabilities: Capabilities::NONE, ..parameters() }, &[0; 16]);
+        let plain = TransportParameters { capabilities: Capabilities::NONE, session: None, ..parameters() };
+        write_init(&mut init, 2, &plain, &[0; 16]);
         assert_eq!(init.len(), 1 + LIMITS, "nothing optional");
         for length in 0..init.len() {
             assert_eq!(read_init(&init[..length]), None, "{length}");
         }
-        for tail in [&[3][..], &[3, 2, 0], &[1, 2, 0, 0], &[0x40], &[2, 0]] {
+        for tail in [&[3][..], &[3, 2, 0], &[1, 2, 0, 0], &[0x40], &[2, 0], &[3, 1, 7]] {
             assert_eq!(read_init(&[&init, tail].concat()), None, "{tail:?}");
         }
     }

@@ -24,6 +24,7 @@ fn parameters(epoch: u64) -> TransportParameters {
         stream_credit: Credit::new(1 << 16),
         max_streams: 100,
         capabilities: Capabilities::DATAGRAMS,
+        session: None,
     }
 }
 

@@ -417,6 +417,7 @@ mod tests {
             epoch: 1,
             timestamp: 1,
             capabilities: crate::Capabilities::NONE,
+            session: None,
             session_credit: Credit::new(1000),
             stream_credit: Credit::new(500),
             max_streams: 9,

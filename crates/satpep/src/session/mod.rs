@@ -292,6 +292,11 @@ impl<P: Payload> Session<P> {
         self.judge_path();
     }
 
+    /// Whether a packet of the peer's has arrived in it.
+    pub(crate) fn has_received(&self) -> bool {
+        self.received.expected() > PacketNumber::ZERO
+    }
+
     /// Whether the peer said that it stops.
     pub(crate) fn is_closed(&self) -> bool {
         self.farewell.is_said_by_peer()

@@ -36,6 +36,7 @@ fn session() -> Session<Stored> {
         stream_credit: Credit::new(1 << 16),
         max_streams: MAX_STREAMS,
         capabilities: Capabilities::NONE,
+        session: None,
     };
     Session::new(&config, PeerId(0), 1, &parameters, (false, true), now())
 }

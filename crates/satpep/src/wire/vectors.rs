@@ -171,6 +171,7 @@ fn handshake(name: &str, (mode, cipher): (Mode, Cipher), versions: [Versions; 2]
         stream_credit: Credit::new(1 << 20),
         max_streams: 16_384,
         capabilities,
+        session: None,
     };
     let (first, second) = (parameters(1 << 62 | 10, Capabilities::NONE), parameters(1 << 62 | 20, Capabilities::NONE));
     let acquaintance = near.acquaintance(&far.public).expect("a secret");

@@ -260,8 +260,12 @@ impl World {
 
     /// Gateway `index` dies and comes back with nothing but its configuration.
     pub fn restart(&mut self, index: usize, run: u64) {
-        let terminals = self.gateways.len() - 1;
-        self.gateways[index] = self.gateway(index, terminals, run, Run::Fresh);
+        self.gateways[index] = self.replacement(index, run);
+    }
+
+    /// Another process with the configuration of gateway `index`.
+    pub fn replacement(&self, index: usize, run: u64) -> Gateway {
+        self.gateway(index, self.gateways.len() - 1, run, Run::Fresh)
     }
 
     /// What leaves is sealed, and what arrives is opened, outside of the endpoints from now on.
