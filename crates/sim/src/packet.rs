@@ -104,11 +104,7 @@ impl Parcels {
     /// A packet that a queue has marked is where it was sent.
     #[cold]
     pub(crate) fn mark(&mut self, id: ParcelId) {
-        match &mut self.places[id.0 as usize].body {
-            Body::Tcp(segment) => segment.ecn = Ecn::CongestionExperienced,
-            Body::Quic { ecn, .. } => *ecn = Ecn::CongestionExperienced,
-            _ => {}
-        }
+        self.places[id.0 as usize].body.mark();
     }
 
     #[inline]
@@ -171,6 +167,15 @@ impl Body {
             Body::Tcp(segment) => segment.ecn,
             Body::Quic { ecn, .. } => *ecn,
             _ => Ecn::NotCapable,
+        }
+    }
+
+    /// A queue has marked its packet.
+    pub(crate) fn mark(&mut self) {
+        match self {
+            Body::Tcp(segment) => segment.ecn = Ecn::CongestionExperienced,
+            Body::Quic { ecn, .. } => *ecn = Ecn::CongestionExperienced,
+            _ => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Prague and CUBIC over one DualPI2 queue: low delay for one, and about the same rate for both (RFC 9332).
 
 use link::{Discipline, DualPi2, LinkConfig, QueueLimit};
-use sim::{Application, FlowConfig, Network, Record, Settings, Simulation, Start, Stop, Traffic, Transfer};
+use sim::{Application, FlowConfig, Network, NodeId, Record, Settings, Simulation, Start, Stop, Traffic, Transfer};
 use std::sync::Arc;
 use tcp::{Config, ControlKind, Profile, RecoveryKind};
 use units::{Duration, Ecn, Instant, Rate};
@@ -21,6 +21,14 @@ fn endpoint(control: &str, profile: Profile) -> Arc<Config> {
 
 /// So many flows of each kind over 40 Mbit/s and DualPI2, to run for a minute.
 fn simulation(prague: u32, cubic: u32, profile: Profile) -> Simulation {
+    recording(prague, cubic, profile, |_| Record {
+        flow_interval: Some(Duration::from_millis(50)),
+        ..Record::default()
+    })
+}
+
+/// The same, with what is recorded of the two nodes.
+fn recording(prague: u32, cubic: u32, profile: Profile, record: impl FnOnce([NodeId; 2]) -> Record) -> Simulation {
     let mut network = Network::new();
     let nodes = ["client", "server"].map(|name| network.add_node(name).expect("new"));
     let there = LinkConfig {
@@ -48,8 +56,25 @@ fn simulation(prague: u32, cubic: u32, profile: Profile) -> Simulation {
         })
         .collect();
     let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(60)), when_complete: false };
-    let record = Record { flow_interval: Some(Duration::from_millis(50)), ..Record::default() };
-    Simulation::new(network, flows, Settings { stop, record, ..Settings::default() }).expect("valid")
+    let settings = Settings { stop, record: record(nodes), ..Settings::default() };
+    Simulation::new(network, flows, settings).expect("valid")
+}
+
+#[test]
+fn packets_are_recorded_with_the_marks_that_they_carry_there() {
+    let at_both = |nodes: [NodeId; 2]| Record { packets_at: nodes.to_vec(), ..Record::default() };
+    let mut simulation = recording(1, 0, Profile::Linux, at_both);
+    simulation.run();
+    let marked = simulation.report().links[0].counters.marked.packets;
+    let packets = simulation.take_packets();
+    let with = |node: usize, ecn: Ecn| {
+        let there = packets.iter().filter(|packet| packet.node.index() == node && packet.to_server);
+        there.filter(|packet| packet.body.ecn() == ecn).count() as u64
+    };
+    assert_eq!(with(0, Ecn::CongestionExperienced), 0, "nobody has marked them yet");
+    let arrived = with(1, Ecn::CongestionExperienced);
+    assert!(marked > 1_000 && (marked - 20..=marked).contains(&arrived), "{arrived} of {marked}");
+    assert!(with(1, Ecn::Ect1) > marked);
 }
 
 /// The mean rate of a flow of each kind in the second half of the minute, and the mean queueing delay of each, in ms, by the smoothed
