@@ -171,7 +171,7 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     let arrivals = std::fs::read_to_string(&arrivals).unwrap();
     let headers: Vec<_> = arrivals.lines().take(3).collect();
     assert!(headers[0].starts_with("# up {\"carrier\":{\"rate\":\"4Mbit/s\""), "{arrivals}");
-    assert_eq!(headers[2], "direction,number,arrived_ns,bytes,flow,outcome,at_ns,terminal");
+    assert_eq!(headers[2], "direction,number,arrived_ns,bytes,flow,ecn,outcome,at_ns,terminal");
     let log = std::fs::read_to_string(&log).unwrap();
     let mut lines = log.lines();
     let columns: Vec<_> = lines.next().unwrap().split(',').collect();

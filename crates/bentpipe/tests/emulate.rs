@@ -296,7 +296,7 @@ fn a_killed_emulator_leaves_a_log_and_interfaces_for_the_next_one() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     let text = std::fs::read_to_string(&log).unwrap();
-    let rows: Vec<_> = text.lines().skip(3).filter(|line| line.split(',').count() == 7).collect();
+    let rows: Vec<_> = text.lines().skip(3).filter(|line| line.split(',').count() == 8).collect();
     assert!(rows.len() >= 20, "{text}");
     let (next, second) = run();
     for time in [first, second] {

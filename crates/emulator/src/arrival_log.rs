@@ -7,8 +7,8 @@
 //! ```text
 //! # up {"rate":"6Mbit/s","delay":"275ms",…}
 //! # down {"rate":"6Mbit/s","delay":"275ms",…}
-//! direction,number,arrived_ns,bytes,flow,outcome,at_ns
-//! up,0,1043511,1500,5577006791947779410,delivered,278043511
+//! direction,number,arrived_ns,bytes,flow,ecn,outcome,at_ns
+//! up,0,1043511,1500,5577006791947779410,0,delivered,278043511
 //! ```
 //!
 //! If terminals are distinguished in at least one direction, a last column `terminal` has the name of the packet's, nothing
@@ -19,9 +19,9 @@ use link::{DropReason, Outcome, Packet};
 use std::io::{BufWriter, Write};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::{io, mem, thread};
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Ecn, Instant};
 
-const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,outcome,at_ns";
+const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,ecn,outcome,at_ns";
 pub(crate) const DIRECTIONS: [&str; 2] = ["up", "down"];
 
 /// The names of the columns, and those of the terminals that packets of each direction may belong to.
@@ -40,6 +40,8 @@ pub(crate) fn has_terminals(names: &[Vec<String>; 2]) -> bool {
 pub enum LoggedOutcome {
     /// The link delivered it.
     Delivered,
+    /// The link delivered it, and its queue has marked it.
+    Marked,
     /// The queue was full.
     QueueFull,
     /// Packets had waited too long.
@@ -55,8 +57,9 @@ pub enum LoggedOutcome {
 }
 
 impl LoggedOutcome {
-    pub(crate) const ALL: [(LoggedOutcome, &str); 7] = [
+    pub(crate) const ALL: [(LoggedOutcome, &str); 8] = [
         (LoggedOutcome::Delivered, "delivered"),
+        (LoggedOutcome::Marked, "marked"),
         (LoggedOutcome::QueueFull, "queue_full"),
         (LoggedOutcome::QueueDelay, "queue_delay"),
         (LoggedOutcome::Policed, "policed"),
@@ -69,8 +72,10 @@ impl LoggedOutcome {
         Self::ALL.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, name)| name)
     }
 
-    pub(crate) fn of<P>(outcome: &Outcome<P>) -> Self {
+    /// Of a packet that came with the codepoint `ecn`.
+    pub(crate) fn of<P: Packet>(outcome: &Outcome<P>, ecn: Ecn) -> Self {
         match outcome {
+            Outcome::Departure { packet, .. } if packet.ecn().is_marked() && !ecn.is_marked() => LoggedOutcome::Marked,
             Outcome::Departure { .. } => LoggedOutcome::Delivered,
             Outcome::Drop { reason, .. } => match reason {
                 DropReason::QueueFull => LoggedOutcome::QueueFull,
@@ -94,6 +99,8 @@ pub struct Record {
     pub size: Bytes,
     /// Its flow, as fair queues see it.
     pub flow: u64,
+    /// The codepoint that it came with.
+    pub ecn: Ecn,
     /// Its outcome.
     pub outcome: LoggedOutcome,
     /// When it left, was dropped, or would have arrived.
@@ -101,16 +108,6 @@ pub struct Record {
     /// Whose it is, by the terminal's number in the settings of its direction or, where all share a link there, of the
     /// other; `None` if terminals are not distinguished, or the packet is none's.
     pub terminal: Option<usize>,
-}
-
-impl Packet for Record {
-    fn size(&self) -> Bytes {
-        self.size
-    }
-
-    fn flow_hash(&self) -> u64 {
-        self.flow
-    }
 }
 
 /// Batches that may wait for the disk: with those of 4096 records, half a minute at 35,000 packets a second.
@@ -180,10 +177,10 @@ impl LogWriter {
 }
 
 fn write_record(out: &mut impl Write, direction: usize, record: &Record, names: &[Vec<String>; 2]) -> io::Result<()> {
-    let Record { number, arrived, size, flow, outcome, at, terminal } = record;
+    let Record { number, arrived, size, flow, ecn, outcome, at, terminal } = record;
     let (name, outcome, size) = (DIRECTIONS[direction], outcome.name(), size.as_u64());
-    let (arrived, at) = (arrived.as_nanos(), at.as_nanos());
-    write!(out, "{name},{number},{arrived},{size},{flow},{outcome},{at}")?;
+    let (arrived, ecn, at) = (arrived.as_nanos(), ecn.bits(), at.as_nanos());
+    write!(out, "{name},{number},{arrived},{size},{flow},{ecn},{outcome},{at}")?;
     if has_terminals(names) {
         write!(out, ",{}", terminal.map_or("", |terminal| &names[direction][terminal]))?;
     }

@@ -16,7 +16,7 @@ use link::dama::Sample;
 use link::{Counters, Outcome, Packet, Tally};
 use std::collections::VecDeque;
 use std::io;
-use units::{Bytes, Duration, Instant, Rate};
+use units::{Bytes, Duration, Ecn, Instant, Rate};
 
 /// The largest lateness that the histogram resolves.
 const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
@@ -138,7 +138,8 @@ impl Direction {
             Some(apart) => apart.terminal_of(&frame.bytes),
             None => self.path.is_apart().then_some(link),
         };
-        frame.arrival = Arrival { number: self.arrivals, at: self.now, terminal };
+        let ecn = if self.records.is_some() { frame.ecn() } else { Ecn::NotCapable };
+        frame.arrival = Arrival { number: self.arrivals, at: self.now, terminal, ecn };
         self.arrivals += 1;
         if self.path.counters().in_transit().bytes >= self.memory_limit.as_u64() {
             self.facts.memory_limit += frame.size();
@@ -172,13 +173,14 @@ impl Direction {
 
     fn record(&mut self, frame: &Frame, outcome: LoggedOutcome, at: Instant) {
         if let Some(records) = &mut self.records {
-            let Arrival { number, at: arrived, terminal } = frame.arrival;
+            let Arrival { number, at: arrived, terminal, ecn } = frame.arrival;
             let (arrived, at) = (arrived.since(self.start), at.since(self.start));
             records.push(Record {
                 number,
                 arrived,
                 size: frame.size(),
                 flow: frame.flow_hash(),
+                ecn,
                 outcome,
                 at,
                 terminal,
@@ -210,9 +212,10 @@ impl Direction {
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
         self.now = self.now.max(now);
         while let Some(outcome) = self.path.poll(self.now) {
-            let (logged, at) = (LoggedOutcome::of(&outcome), outcome.at());
-            let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
-            self.record(packet, logged, at);
+            if self.records.is_some() {
+                let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
+                self.record(packet, LoggedOutcome::of(&outcome, packet.arrival.ecn), outcome.at());
+            }
             match outcome {
                 Outcome::Departure { packet, at } => {
                     self.facts.transit.saturating_record(at.since(packet.arrival.at).as_nanos() / 1000);
@@ -350,6 +353,7 @@ impl Facts {
                 receive_overrun: self.receive_overrun,
                 unsupported: self.unsupported,
             },
+            marked: self.link.marked,
             reordered: self.link.reordered,
             in_transit_packets: self.link.in_transit().packets,
             exempt_frames: self.exempt_frames,

@@ -22,6 +22,8 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     /// The packet's terminal, if terminals are distinguished.
     pub(crate) terminal: Option<usize>,
+    /// The codepoint that it came with, if the log wants to know.
+    pub(crate) ecn: Ecn,
 }
 
 impl Frame {

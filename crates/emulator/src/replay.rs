@@ -3,9 +3,9 @@
 use crate::arrival_log::{DIRECTIONS, LoggedOutcome, Record, columns, has_terminals};
 use crate::path::{Path, PathModel};
 use crate::terminal::PathError;
-use link::Outcome;
+use link::{Outcome, Packet};
 use serde_json::Value;
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Ecn, Instant};
 
 /// A log that was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,14 +91,39 @@ impl ArrivalLog {
     }
 }
 
+/// A packet of the log on its way again.
+#[derive(Debug, Clone, Copy)]
+struct Replayed {
+    record: Record,
+    ecn: Ecn,
+}
+
+impl Packet for Replayed {
+    fn size(&self) -> Bytes {
+        self.record.size
+    }
+
+    fn flow_hash(&self) -> u64 {
+        self.record.flow
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark(&mut self) {
+        self.ecn = Ecn::CongestionExperienced;
+    }
+}
+
 /// The outcome of the packets of a log on this way, by number.
 fn replay(config: &PathModel, logged: &[Record]) -> Result<Vec<Record>, PathError> {
     let mut path = Path::new(Instant::ZERO, config)?;
     let mut replayed = Vec::new();
-    let mut keep = |outcome: Outcome<Record>| {
-        let (became, at) = (LoggedOutcome::of(&outcome), outcome.at().since(Instant::ZERO));
+    let mut keep = |outcome: Outcome<Replayed>| {
         let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
-        replayed.push(Record { outcome: became, at, ..packet });
+        let (became, at) = (LoggedOutcome::of(&outcome, packet.record.ecn), outcome.at().since(Instant::ZERO));
+        replayed.push(Record { outcome: became, at, ..packet.record });
     };
     let mut now = Instant::ZERO;
     let mut latest = None;
@@ -110,7 +135,7 @@ fn replay(config: &PathModel, logged: &[Record]) -> Result<Vec<Record>, PathErro
                 keep(outcome);
             }
             let link = record.terminal.filter(|_| path.is_apart()).unwrap_or(0);
-            path.enqueue(now, link, *record);
+            path.enqueue(now, link, Replayed { record: *record, ecn: record.ecn });
         }
     }
     // What left later than the log's last arrival had slots until then.
@@ -159,7 +184,7 @@ fn record(row: &str, paths: &[PathModel; 2], names: &[Vec<String>; 2]) -> Result
         false => (row, ""),
     };
     let fields: Vec<_> = row.split(',').collect();
-    let [direction, number, arrived, size, flow, outcome, at] = fields[..] else {
+    let [direction, number, arrived, size, flow, ecn, outcome, at] = fields[..] else {
         return Err(format!("it does not have the columns {}", columns(paths).0));
     };
     let parse = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
@@ -169,11 +194,13 @@ fn record(row: &str, paths: &[PathModel; 2], names: &[Vec<String>; 2]) -> Result
     if owner.is_none() && (!terminal.is_empty() || !paths[direction].terminals().is_empty()) {
         return Err(format!("`{terminal}` is no terminal"));
     }
+    let codepoint = ecn.parse().ok().filter(|bits| *bits < 4).map(Ecn::from_bits);
     let record = Record {
         number: parse(number)?,
         arrived: Duration::from_nanos(parse(arrived)?),
         size: Bytes::new(parse(size)?),
         flow: parse(flow)?,
+        ecn: codepoint.ok_or_else(|| format!("`{ecn}` is no codepoint of ECN, 0 to 3"))?,
         outcome: known.ok_or_else(|| format!("`{outcome}` is no outcome"))?.0,
         at: Duration::from_nanos(parse(at)?),
         terminal: owner,
@@ -189,7 +216,7 @@ mod tests {
     use link::dama::{CarrierConfig, TerminalConfig};
     use units::Rate;
 
-    const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,outcome,at_ns";
+    const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,ecn,outcome,at_ns";
 
     fn log(lines: &str) -> String {
         let link = LinkConfig::new(Rate::from_bps(12_000_000), Duration::from_millis(10));
@@ -199,8 +226,8 @@ mod tests {
 
     #[test]
     fn a_replay_finds_what_differs() {
-        let lines = "up,1,0,1500,0,delivered,12000000\nup,0,0,1500,0,delivered,11000000\ndown,0,5,1500,0,loss,11000005\n\
-                     down,1,9,1500,0,memory_limit,9\ndown,2,2000000,1500,0,in_transit,13000000\n";
+        let lines = "up,1,0,1500,0,0,delivered,12000000\nup,0,0,1500,0,0,delivered,11000000\ndown,0,5,1500,0,0,loss,11000005\n\
+                     down,1,9,1500,0,0,memory_limit,9\ndown,2,2000000,1500,0,0,in_transit,13000000\n";
         let log = ArrivalLog::parse(&log(lines)).expect("a log");
         let ms = Duration::from_millis;
         assert_eq!(
@@ -239,8 +266,8 @@ mod tests {
     fn a_replay_has_the_carrier_and_its_terminals() {
         // A slot is 10 ms: two of them have begun.
         let text = shared(
-            "up,0,15000000,1000,0,delivered,40000000,a\ndown,0,5,1000,0,delivered,20000005,b\n\
-                           down,1,6,1000,0,delivered,30000005,\nup,1,16000000,1000,0,in_transit,99,b\n",
+            "up,0,15000000,1000,0,0,delivered,40000000,a\ndown,0,5,1000,0,0,delivered,20000005,b\n\
+                           down,1,6,1000,0,0,delivered,30000005,\nup,1,16000000,1000,0,0,in_transit,99,b\n",
         );
         let log = ArrivalLog::parse(&text).expect("a log");
         assert!(
@@ -256,17 +283,18 @@ mod tests {
     #[test]
     fn a_broken_log_is_refused_by_line() {
         for (text, line, hint) in [
-            (log("up,0,0,1500,0,delivered"), 4, "columns"),
-            (log("up,0,0,1500,0,vanished,1"), 4, "vanished"),
-            (log("over,0,0,1500,0,loss,1"), 4, "over"),
-            (log("up,0,x,1500,0,loss,1"), 4, "`x`"),
+            (log("up,0,0,1500,0,0,delivered"), 4, "columns"),
+            (log("up,0,0,1500,0,0,vanished,1"), 4, "vanished"),
+            (log("up,0,0,1500,0,4,delivered,1"), 4, "`4` is no codepoint"),
+            (log("over,0,0,1500,0,0,loss,1"), 4, "over"),
+            (log("up,0,x,1500,0,0,loss,1"), 4, "`x`"),
             (COLUMNS.to_owned(), 1, "both links"),
             ("# up {}".to_owned(), 1, "delay"),
             ("# up [{\"name\": 1}]".to_owned(), 1, "string"),
             ("# up {\"carrier\": {}}".to_owned(), 1, "rate"),
-            (shared("up,0,0,1500,0,loss,1"), 4, "at_ns,terminal"),
-            (shared("up,0,0,1500,0,loss,1,c"), 4, "`c` is no terminal"),
-            (shared("up,0,0,1500,0,loss,1,"), 4, "`` is no terminal"),
+            (shared("up,0,0,1500,0,0,loss,1"), 4, "at_ns,terminal"),
+            (shared("up,0,0,1500,0,0,loss,1,c"), 4, "`c` is no terminal"),
+            (shared("up,0,0,1500,0,0,loss,1,"), 4, "`` is no terminal"),
         ] {
             let error = ArrivalLog::parse(&text).expect_err(hint).to_string();
             assert!(error.starts_with(&format!("line {line}: ")) && error.contains(hint), "{error}");

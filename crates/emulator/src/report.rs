@@ -37,6 +37,8 @@ pub struct DirectionReport {
     pub delivered: Tally,
     /// Those that were dropped.
     pub dropped: Dropped,
+    /// Packets that the queue marked (CE), whether they left, were lost afterwards or are on their way.
+    pub marked: Tally,
     /// Packets that the link held back for others to overtake.
     pub reordered: Tally,
     /// Packets still on their way.

@@ -11,11 +11,11 @@ use kernel::network::IpBatch;
 use kernel::packet::{OffloadHeader, ReceiveBatch};
 use kernel::testing::best_of_three;
 use link::dama::{CarrierConfig, TerminalConfig};
-use link::{Discipline, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
+use link::{Discipline, DualPi2, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
-use units::{Bytes, Duration, Instant, Probability, Rate};
+use units::{Bytes, Duration, Ecn, Instant, Probability, Rate};
 
 /// No rate limit, and this delay.
 fn delay(millis: u64) -> LinkConfig {
@@ -204,6 +204,37 @@ fn a_log_of_arrivals_replayed_gives_every_packet_the_same_fate() {
     }
     assert!(report.up.dropped.loss.packets > 5 && report.up.duplicated.packets > 5, "{report:?}");
     assert!(report.down.dropped.queue_delay.packets > 0, "{report:?}");
+}
+
+#[test]
+fn marks_are_reported_and_logged_and_replayed() {
+    let marking = LinkConfig {
+        discipline: Discipline::DualPi2(DualPi2::default()),
+        queue: QueueLimit::Packets(200),
+        ..LinkConfig::new(Rate::from_bps(2_000_000), Duration::from_millis(3))
+    };
+    let span = StdDuration::from_millis(700);
+    let traffic = |hosts: &Hosts| {
+        let _server = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 9))).expect("a namespace").expect("bind");
+        std::thread::scope(|scope| {
+            scope.spawn(|| offer_marked(&hosts.left, "198.18.0.1", 3_000_000, span, Ecn::Ect1));
+            offer(&hosts.left, "198.18.0.1", 500_000, span);
+        });
+    };
+    let Some((report, log)) = logged("marks", Config::new(marking, delay(0)), traffic) else { return };
+    let [up, down] = &log.packets;
+    let count = |ecn: Ecn, outcome| up.iter().filter(|packet| (packet.ecn, packet.outcome) == (ecn, outcome)).count();
+    let marked = count(Ecn::Ect1, LoggedOutcome::Marked);
+    assert!(marked > 20, "{report:?}");
+    assert_eq!(count(Ecn::NotCapable, LoggedOutcome::Marked), 0);
+    assert!(count(Ecn::NotCapable, LoggedOutcome::Delivered) > 0, "{report:?}");
+    // What was marked may still be on its way.
+    let reported = report.up.marked.packets;
+    assert!((marked as u64..=marked as u64 + report.up.in_transit_packets).contains(&reported), "{marked}: {report:?}");
+    assert_eq!(
+        (report.down.marked.packets, down.iter().filter(|p| p.outcome == LoggedOutcome::Marked).count()),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -425,7 +456,13 @@ fn shared_carrier() -> SharedCarrier {
 
 /// Sends packets of 1,000 bytes of IP at `rate` for `span`.
 fn offer(host: &Namespace, from: &str, rate: u64, span: StdDuration) {
+    offer_marked(host, from, rate, span, Ecn::NotCapable);
+}
+
+/// The same, in packets of this codepoint.
+fn offer_marked(host: &Namespace, from: &str, rate: u64, span: StdDuration, ecn: Ecn) {
     let socket = host.run(|| UdpSocket::bind((from, 0))).expect("a namespace").expect("bind");
+    socket2::SockRef::from(&socket).set_tos_v4(u32::from(ecn.bits())).expect("set");
     let start = StdInstant::now();
     let gap = StdDuration::from_nanos(8_000 * 1_000_000_000 / rate);
     for number in 0.. {

@@ -456,8 +456,11 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.look_at_other_process(now);
     }
 
-    /// Says of peers that are not up why.
+    /// Says of peers that are not up why. The sessions of a gateway that has been taken over from are the next process's to begin.
     fn look_at_peers(&mut self, now: Instant) {
+        if self.handed_over.is_some() {
+            return;
+        }
         for (at, peer) in self.relays.peers() {
             let trouble = self.relays.transport().trouble(now, at);
             if let (Some(down), Some(trouble)) = (self.trouble.is_due(now, at, trouble.as_ref()), &trouble) {

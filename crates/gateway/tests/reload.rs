@@ -181,6 +181,7 @@ fn drains(mut pair: Pair) {
     pair.drain(End::Hub, None);
     // The far side opens none through the hub any more.
     pair.wait_for(|pair| pair.status(End::Terminal)["peers"][0]["state"] == "draining");
+    assert_eq!(pair.status(End::Terminal)["peers"][0]["trouble"], serde_json::Value::Null, "nothing is to be mended");
     pair.wait_for(|pair| !pair.sets(End::Terminal).contains("elements"));
     let accepted = pair.count(End::Terminal, "accepted");
     echoes(&mut pair.connect(server), b"end to end");

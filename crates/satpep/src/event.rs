@@ -110,8 +110,8 @@ pub enum Event {
     PeerUp(PeerId),
     /// The peer has not answered for a few round trips: new connections should bypass it.
     PeerUnresponsive(PeerId),
-    /// The session with the peer has ended in order, since the peer said that it stops or was [removed](crate::Endpoint::remove_peer):
-    /// new connections should bypass it. An [`Event::Reset`] follows for each stream that was open.
+    /// The peer said that it stops, which ends the session: new connections should bypass it. An [`Event::Reset`] follows for each
+    /// stream that was open.
     PeerLeft(PeerId),
     /// The peer answers, but the path does not carry IP packets of 576 bytes over IPv4, or of 1280 over IPv6, there or back: connections
     /// should bypass it. [`Event::PeerUp`] follows when it does.

@@ -6,7 +6,9 @@ use crate::named_files;
 use crate::output::{Failure, Output};
 use ::lab::scenario::{MeasuredRun, RealScenario};
 use clap::Args as ClapArgs;
+use replicas::Interrupt;
 use results::listing::{Listing, count, figure, text};
+use scenario::Scenario;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,6 +25,7 @@ flows of one file each (`bulk`), or unlimited uploads until `stop.time`, over TC
 `rack` recovery. Several links may meet at one node if they share a carrier there (`dama`); with `record.capacity` the
 JSON document has the capacity that each terminal requested, received and used. Gateways may be at the two ends of the
 only link, with `transport = \"tcp\"`. Initial windows and segment sizes are set on the route, buffers on the socket.
+After Ctrl-C, the run that has begun is finished, and the results so far are printed; a second one ends at once.
 Needs root, or unprivileged user namespaces.
 
 With --compare there is no scenario: files are transferred over N random links (2 to 40 Mbit/s, 40 to 550 ms, short
@@ -112,20 +115,41 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     kernel::namespace::enter_private()?;
     let start = Instant::now();
-    let mut runs = Vec::new();
-    for (scenario, real) in prepared {
-        for seed in scenario.seeds {
-            tracing::info!("{} with seed {seed}", scenario.variant.as_deref().unwrap_or("the scenario"));
-            runs.push(real.run(scenario.variant.clone(), seed)?);
-        }
-    }
+    let (runs, end) = measure(prepared)?;
     let scenario = experiment.name.unwrap_or(name);
     let document = Document { scenario, measured: true, runs, wall_s: start.elapsed().as_secs_f64() };
-    output.result(&document, |columns| table(&document).render(columns))?;
+    if !document.runs.is_empty() {
+        output.result(&document, |columns| table(&document).render(columns))?;
+    }
+    end?;
     match document.runs.iter().flat_map(|run| &run.flows).find(|flow| !flow.complete) {
         Some(flow) => Err(Failure::failed(format!("flow `{}`: what arrived is not what was sent", flow.name))),
         None => Ok(()),
     }
+}
+
+/// Runs one scenario after the other, until one fails or the user interrupts: that, and the runs that were finished.
+fn measure(prepared: Vec<(Scenario, RealScenario)>) -> Result<(Vec<MeasuredRun>, Result<(), Failure>), Failure> {
+    let interrupt = Interrupt::on_signals()?;
+    let count: usize = prepared.iter().map(|(scenario, _)| scenario.seeds.clone().count()).sum();
+    let mut runs = Vec::new();
+    for (scenario, real) in prepared {
+        for seed in scenario.seeds {
+            if interrupt.is_set() {
+                let finished = runs.len();
+                return Ok((
+                    runs,
+                    Err(Failure::failed(format!("interrupted: {finished} of {count} runs were finished"))),
+                ));
+            }
+            tracing::info!("{} with seed {seed}", scenario.variant.as_deref().unwrap_or("the scenario"));
+            match real.run(scenario.variant.clone(), seed) {
+                Ok(run) => runs.push(run),
+                Err(error) => return Ok((runs, Err(error.into()))),
+            }
+        }
+    }
+    Ok((runs, Ok(())))
 }
 
 fn table(document: &Document) -> Listing {

@@ -302,7 +302,7 @@ impl Satpep {
             Event::PeerUnresponsive(peer) => tracing::warn!(peer = self.name(peer), "peer does not answer"),
             Event::PeerLeft(peer) => tracing::info!(
                 peer = self.name(peer),
-                "session has ended in order: one of the gateways stops, or no longer has the other in its settings"
+                "peer has ended the session: its gateway stops, or no longer has this one in its settings"
             ),
             Event::PathTooSmall(peer) => tracing::warn!(
                 peer = self.name(peer),
@@ -568,7 +568,9 @@ impl Reports for Satpep {
     }
 
     fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
-        if self.is_up(peer) { None } else { Some(self.trouble_of(peer)) }
+        // A peer that drains has a session: nothing is to be mended.
+        let has_session = self.streams.endpoint.peer_state(self.streams.id(peer)) == PeerState::Draining;
+        if self.is_up(peer) || has_session { None } else { Some(self.trouble_of(peer)) }
     }
 
     fn path_delay(&self, now: Instant, at: usize) -> Option<PathDelay> {

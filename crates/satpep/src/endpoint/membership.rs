@@ -107,11 +107,7 @@ impl<P: Payload> Endpoint<P> {
             self.events.extend(unread.abandon(ResetReason::Shutdown));
         }
         if let Some(session) = &mut peer.session {
-            let was_unresponsive = session.is_unresponsive();
             self.events.extend(session.abandon(ResetReason::Shutdown));
-            if !was_unresponsive {
-                self.events.push_back(Event::PeerLeft(id));
-            }
             session.close();
         }
         peer.attempt_at = now + REMINDER;

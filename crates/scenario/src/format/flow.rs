@@ -22,7 +22,7 @@ pub(crate) struct Flow {
     /// Start time.
     #[schemars(extend("default" = "0s"))]
     pub(crate) start: Option<Start>,
-    /// Time at which its application stops sending. By default never.
+    /// Time at which its application stops sending; a `bulk` transfer is given up then, and what is on its way does not count. By default never.
     pub(crate) stop: Option<Interval>,
     /// TCP settings of both endpoints: a preset (docs/scenarios.md lists them), or a name under `[tcp]`.
     #[schemars(extend("default" = "sack"))]
@@ -117,7 +117,7 @@ pub(crate) struct RequestResponse {
     pub(crate) think: Option<Distribution<Time>>,
 }
 
-/// UDP at a constant rate.
+/// UDP at a constant rate. What arrives counts, copies that a link has made included.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct Udp {
     /// Bit rate of IP packets.

@@ -87,7 +87,7 @@ pub struct Args {
     /// Seed of the random processes; the same seed gives the same outcomes [default: that of the link file, or 0]
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the outcome of every packet to a file: `direction,number,arrived_ns,bytes,flow,outcome,at_ns`, and the terminal if
+    /// Write the outcome of every packet to a file: `direction,number,arrived_ns,bytes,flow,ecn,outcome,at_ns`, and the terminal if
     /// terminals share a carrier
     #[arg(long, value_name = "FILE")]
     arrival_log: Option<PathBuf>,

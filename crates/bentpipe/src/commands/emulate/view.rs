@@ -108,13 +108,14 @@ fn terminals(terminals: &[TerminalReport]) -> Listing {
 /// A row of the report: what it counts, and a direction's count.
 type Count = (&'static str, fn(&DirectionReport) -> u64);
 
-const COUNTS: [Count; 11] = [
+const COUNTS: [Count; 12] = [
     ("offered", |direction| direction.offered.packets),
     ("delivered", |direction| direction.delivered.packets),
     ("lost on the link", |direction| direction.dropped.loss.packets),
     ("queue full", |direction| direction.dropped.queue_full.packets),
     ("queue delay", |direction| direction.dropped.queue_delay.packets),
     ("policer", |direction| direction.dropped.policed.packets),
+    ("marked", |direction| direction.marked.packets),
     ("duplicated", |direction| direction.duplicated.packets),
     ("held back", |direction| direction.reordered.packets),
     ("in transit at the end", |direction| direction.in_transit_packets),
