@@ -80,6 +80,7 @@ mod tests {
             mtu: 1500,
             is_up: true,
             is_running: true,
+            is_bridge: false,
             sent_bytes,
             sent_packets: 0,
         };
@@ -107,6 +108,7 @@ mod tests {
             mtu: 1500,
             is_up: true,
             is_running: true,
+            is_bridge: false,
             sent_bytes,
             sent_packets,
         };

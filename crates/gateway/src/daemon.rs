@@ -15,6 +15,7 @@ use crate::connection_log::ConnectionLog;
 use crate::control;
 use crate::drain::Drain;
 use crate::error::{StartError, while_doing};
+use crate::filtered_bridges::FilteredBridges;
 use crate::handle::{Extent, Handle, Query, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
@@ -262,7 +263,11 @@ impl<T: SatelliteTransport> Daemon<T> {
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
         let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
         let on_news = move |news| handle.send(Request::News(news));
-        let seen = Seen { addresses: own, interfaces: MissingInterfaces::new(&settings.interfaces) };
+        let seen = Seen {
+            addresses: own,
+            interfaces: MissingInterfaces::new(&settings.interfaces),
+            bridges: FilteredBridges::new(&settings.rules.interfaces),
+        };
         let steering = Some(match &joining {
             None => Steering::new(rules, exempt, seen, on_news)?,
             Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), seen, on_news)?,

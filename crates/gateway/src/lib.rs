@@ -14,6 +14,7 @@ pub mod doctor;
 mod drain;
 mod entropy;
 mod error;
+mod filtered_bridges;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handle;

@@ -17,6 +17,9 @@
 //! packet is picked up first, the socket decides then, and the mark is set anew. Where conntrack picks nothing up, and takes such
 //! packets for invalid, the socket alone decides.
 //!
+//! The host sends no redirects (ICMP): where clients, gateway and the router to the satellite share a network, one for any packet would
+//! lead a client's or server's connections past the gateway's sockets.
+//!
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
 //! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
 
@@ -177,6 +180,8 @@ table inet {table} {{
     type filter hook output priority mangle; policy accept;
     meta mark {made:#x} ct mark set {far:#x}
     {PICKED_UP} fib saddr type != local ct mark set {near:#x}
+    icmp type redirect drop
+    icmpv6 type nd-redirect drop
   }}
   chain forward {{
     type filter hook forward priority mangle; policy accept;

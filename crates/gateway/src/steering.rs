@@ -1,6 +1,7 @@
 //! Changes of the firewall, and looks at it and at the host's interfaces and addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
+use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
 use crate::rules::{Bypass, Installed, Rules};
 use ipnet::IpNet;
@@ -62,7 +63,7 @@ impl Steering {
     ) -> Result<Self, Error> {
         let mut installed = Installed::new(rules)?;
         installed.exempt(exempt)?;
-        Self::follow(installed, String::new(), seen, on_news)
+        Self::follow(installed, Vec::new(), seen, on_news)
     }
 
     /// The same in the place of a process that leaves its rules, which intercept what is `accelerated`.
@@ -72,19 +73,20 @@ impl Steering {
         seen: Seen,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
-        let logged = shown(&accelerated);
-        Self::follow(Installed::adopt(rules, accelerated, exempt)?, logged, seen, on_news)
+        Self::follow(Installed::adopt(rules, accelerated.clone(), exempt)?, accelerated, seen, on_news)
     }
 
     fn follow(
         installed: Installed,
-        logged: String,
+        wanted: Vec<Intercepted>,
         seen: Seen,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
         let (wished, on_news) = (Wish::default(), Box::new(on_news));
         let interfaces = Interfaces::new()?;
-        let follower = Follower { installed, wished, logged, seen, interfaces, is_broken: false, on_news };
+        let logged = shown(&wanted);
+        let mut follower = Follower { installed, wished, wanted, logged, seen, interfaces, is_broken: false, on_news };
+        follower.look_at_interfaces();
         let (wishes, received) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("steering".into())
@@ -151,6 +153,7 @@ impl Drop for Steering {
 pub(crate) struct Seen {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) interfaces: MissingInterfaces,
+    pub(crate) bridges: FilteredBridges,
 }
 
 /// What the thread works on.
@@ -158,6 +161,8 @@ struct Follower {
     installed: Installed,
     /// Changes not yet passed to `nft`.
     wished: Wish,
+    /// What is to be intercepted, where it can be.
+    wanted: Vec<Intercepted>,
     /// The destinations that are accelerated by the latest line of the log.
     logged: String,
     seen: Seen,
@@ -220,9 +225,10 @@ impl Follower {
     }
 
     fn intercept(&mut self) {
-        let Some(accelerated) = &self.wished.accelerated else { return };
-        let text = shown(accelerated);
-        match self.installed.intercept(accelerated.clone()) {
+        let Some(wanted) = &self.wished.accelerated else { return };
+        let accelerated = if self.seen.bridges.are_there() { Vec::new() } else { wanted.clone() };
+        let text = shown(&accelerated);
+        match self.installed.intercept(accelerated) {
             // A gateway whose clients are all at the peers has nothing to intercept, whoever is up.
             Ok(()) if text == self.logged => {}
             Ok(()) if text.is_empty() => tracing::info!("new connections go end to end"),
@@ -233,7 +239,7 @@ impl Follower {
             }
         }
         self.logged = text;
-        self.wished.accelerated = None;
+        self.wanted = self.wished.accelerated.take().unwrap_or_default();
     }
 
     fn exempt(&mut self) {
@@ -268,6 +274,9 @@ impl Follower {
     fn look_at_interfaces(&mut self) {
         match self.interfaces.all() {
             Ok(all) => {
+                if self.seen.bridges.look(&all) {
+                    self.wished.accelerated.get_or_insert_with(|| self.wanted.clone());
+                }
                 let names: Vec<String> = all.into_iter().map(|interface| interface.name).collect();
                 if let Some(missing) = self.seen.interfaces.look(&names) {
                     (self.on_news)(News::MissingInterfaces(missing));

@@ -4,11 +4,11 @@
 
 use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes, patient};
 use kernel::Namespace;
-use kernel::network::IpBatch;
+use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::set_md5_key;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 /// Runs `ip` with each of these arguments at the gateway of `end`.
@@ -87,6 +87,65 @@ fn an_interface_that_is_renamed_is_missing_until_it_has_its_name_again() {
     wait_for_missing(serde_json::json!([]));
     echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"accelerated again");
     assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+/// The address of the terminal's gateway in the network of its client.
+fn gateway_of_client(pair: &Pair) -> String {
+    let IpAddr::V4(client) = pair.client().host_address(Family::V4) else { panic!("an IPv4 address") };
+    let [first, second, third, _] = client.octets();
+    format!("{first}.{second}.{third}.1")
+}
+
+#[test]
+fn connections_of_a_bridge_that_iptables_filters_go_end_to_end() {
+    const KEY: &str = "bridge/bridge-nf-call-iptables";
+    let Some(pair) = Pair::new() else { return };
+    let filters = |value: &str| set_sysctls(&pair.client().gateway, &[(KEY, value)]);
+    if filters("0").is_err() {
+        return eprintln!("skipped: this kernel does not filter the frames of bridges (br_netfilter)");
+    }
+    let address = format!("address add {}/24 dev lan", gateway_of_client(&pair));
+    let commands = ["address flush dev lan", "link set lan down", "link set lan name port", "link add lan type bridge"];
+    ip(
+        &pair,
+        End::Terminal,
+        &[&commands[..], &["link set port master lan", "link set port up", "link set lan up", &address]].concat(),
+    );
+    set_sysctls(&pair.client().gateway, &[("bridge/bridge-nf-call-ip6tables", "0")]).unwrap();
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut open = pair.connect(server);
+    echoes(&mut open, b"accelerated");
+    for (value, accepted) in [("1", 1), ("0", 2)] {
+        set_sysctls(&pair.client().gateway, &[(KEY, value)]).unwrap();
+        pair.wait_for(|pair| pair.sets(End::Terminal).contains("elements") == (value == "0"));
+        echoes(&mut pair.connect(server), b"whether accelerated or not");
+        assert_eq!(pair.count(End::Terminal, "accepted"), accepted, "{KEY} is {value}");
+    }
+    echoes(&mut open, b"all the while");
+}
+
+/// A host that the gateway sends another way, even for one ping, would take its connections along, and past the gateway's sockets.
+#[test]
+fn the_host_of_a_gateway_with_one_interface_redirects_nobody() {
+    let Some(pair) = Pair::up("") else { return };
+    let (gateway, client) = (gateway_of_client(&pair), pair.client());
+    let another = gateway.trim_end_matches('1').to_owned() + "77";
+    set_sysctls(&client.gateway, &[("ipv4/conf/all/send_redirects", "1"), ("ipv4/conf/lan/send_redirects", "1")])
+        .unwrap();
+    set_sysctls(&client.host, &[("ipv4/conf/all/accept_redirects", "1")]).unwrap();
+    let neighbour = format!("neighbour add {another} lladdr 02:00:00:00:00:77 dev lan");
+    ip(&pair, End::Terminal, &[&format!("route add 198.19.77.0/24 via {another}"), &neighbour]);
+    // A redirect to somebody unknown waits for an answer of theirs.
+    IpBatch::new(&client.host).add(neighbour.replace("dev lan", "dev eth0")).run().unwrap();
+    let socket = client.host.run(|| UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+    for _ in 0..3 {
+        socket.send_to(b"by the gateway's own interface", "198.19.77.1:9").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let route = client.host.command("ip").args(["route", "get", "198.19.77.1"]).output().unwrap();
+    let route = String::from_utf8(route.stdout).unwrap();
+    assert!(route.contains(&format!("via {gateway} ")) && !route.contains("redirected"), "{route}");
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct Interface {
     pub is_up: bool,
     /// Whether it has a carrier, as far as it knows.
     pub is_running: bool,
+    /// Whether it is a bridge.
+    pub is_bridge: bool,
     /// Bytes that have left it, link-layer headers included.
     pub sent_bytes: u64,
     /// Packets that have left it.
@@ -159,6 +161,7 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
         mtu: 0,
         is_up: flags & libc::IFF_UP != 0,
         is_running: flags & libc::IFF_RUNNING != 0,
+        is_bridge: false,
         sent_bytes: 0,
         sent_packets: 0,
     };
@@ -167,6 +170,11 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
             libc::IFLA_IFNAME => {
                 let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
                 interface.name = String::from_utf8_lossy(text).into_owned();
+            }
+            libc::IFLA_LINKINFO => {
+                let is_bridge =
+                    |(kind, value): (u16, Vec<u8>)| kind == libc::IFLA_INFO_KIND && value.starts_with(b"bridge\0");
+                interface.is_bridge = netlink::attributes(&value, 0).any(is_bridge);
             }
             libc::IFLA_MTU => interface.mtu = netlink::i32_at(&value, 0)? as u32,
             libc::IFLA_STATS64 => {

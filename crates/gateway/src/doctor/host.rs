@@ -2,6 +2,7 @@
 
 use super::Check;
 use crate::config::{Named, Settings};
+use crate::filtered_bridges::{bridges, filtering_keys};
 use crate::sysctls::EARLY_DEMUX;
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use ipnet::IpNet;
@@ -22,6 +23,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     checks.extend(forwarding(settings));
     checks.push(early_demux());
     checks.extend(reverse_path(settings));
+    checks.extend(filtered_bridges(settings));
     checks.extend(settings.tcp.is_some().then(mtu_probing));
     checks.extend(routes(settings));
     checks.push(clock());
@@ -130,6 +132,27 @@ fn early_demux() -> Check {
     }
 }
 
+/// Of bridges, connections can be intercepted only if their frames do not pass the IP firewall.
+fn filtered_bridges(settings: &Settings) -> Vec<Check> {
+    let all = Interfaces::new().ok().and_then(|mut interfaces| interfaces.all().ok()).unwrap_or_default();
+    let keys = filtering_keys();
+    let check = |name: String| {
+        let check = format!("bridge {name}");
+        if keys.is_empty() {
+            return Check::good(check, "its frames do not pass the IP firewall");
+        }
+        Check::bad(
+            check,
+            format!("{} is 1: no connection can be intercepted on a bridge, and all go end to end", keys.join(" and ")),
+            format!(
+                "sysctl -w {}=0, and put it into /etc/sysctl.d; or name an interface that is no bridge",
+                keys.join("=0 ")
+            ),
+        )
+    };
+    bridges(&settings.rules.interfaces, &all).into_iter().map(check).collect()
+}
+
 fn reverse_path(settings: &Settings) -> Vec<Check> {
     let names = settings.rules.interfaces.iter().map(String::as_str).chain(["all"]);
     let read = |name: &str, key: &str| sysctl::read(&format!("net/ipv4/conf/{name}/{key}")).unwrap_or_default();
@@ -236,7 +259,16 @@ mod tests {
     }
 
     fn one(name: &str, mtu: u32, is_up: bool, is_running: bool) -> Interface {
-        Interface { index: 2, name: name.into(), mtu, is_up, is_running, sent_bytes: 0, sent_packets: 0 }
+        Interface {
+            index: 2,
+            name: name.into(),
+            mtu,
+            is_up,
+            is_running,
+            is_bridge: false,
+            sent_bytes: 0,
+            sent_packets: 0,
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::handshakes::canonical;
 use super::peer::Peer;
 use crate::config::{ConfigError, PeerConfig};
 use crate::epoch::Run;
-use crate::event::{Event, PeerId};
+use crate::event::PeerId;
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::session::{Drain, Session};
