@@ -548,15 +548,24 @@ impl<T: SatelliteTransport> Daemon<T> {
         peers_changed |= self.relays.engine.interception_changed();
         match &self.steering {
             Some(steering) if peers_changed && self.listeners.is_empty() => steering.look(),
-            Some(_) if peers_changed && self.joining.is_none() => self.intercept(),
+            Some(_) if peers_changed && self.joining.is_none() => self.intercept(now),
             _ => {}
         }
     }
 
     /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains.
-    fn intercept(&mut self) {
+    fn intercept(&mut self, now: Instant) {
         if let Some(steering) = &self.steering {
-            let wanted = if self.drain.is_some() { Vec::new() } else { self.relays.engine.intercepted() };
+            let wanted = match &self.drain {
+                Some(_) => {
+                    self.relays.engine.decide_syns_anew(now);
+                    Vec::new()
+                }
+                None => {
+                    self.relays.engine.leave_unserved_syns(now);
+                    self.relays.engine.intercepted()
+                }
+            };
             steering.intercept(wanted);
         }
     }

@@ -103,6 +103,29 @@ fn clients_whose_syn_is_held_are_left_to_another_process() {
 }
 
 #[test]
+fn clients_whose_syn_is_held_are_left_when_their_peer_takes_no_connections() {
+    let mut engine = engine();
+    engine.set_holds_syns(true);
+    engine.hold(START, "held", one());
+    engine.hold(START, "released", open("10.0.0.2:1", "203.0.113.5:80"));
+    engine.transport.replies.push(ConnectReply::Connected);
+    engine.on_stream_event(START, StreamEvent::Ready(1));
+    settle(&mut engine, START);
+    engine.leave_unserved_syns(START);
+    assert_eq!(engine.hosts.heard, [Heard::Released("released")], "the peer is up");
+    engine.transport.peers[0].is_up = false;
+    engine.leave_unserved_syns(START);
+    assert_eq!(engine.hosts.heard, [Heard::Released("released"), Heard::Forgotten("held")]);
+    assert_eq!(engine.transport.resets, [(0, ResetReason::Shutdown)]);
+    // The client's next SYN is that of a new connection.
+    engine.transport.peers[0].is_up = true;
+    engine.hold(START, "next", one());
+    assert_eq!(engine.connections().len(), 2);
+    engine.decide_syns_anew(START);
+    assert_eq!(engine.hosts.heard[2..], [Heard::Forgotten("next")]);
+}
+
+#[test]
 fn a_client_whose_syn_another_process_held_is_taken_for_a_while() {
     let mut engine = engine();
     engine.set_holds_syns(true);

@@ -27,11 +27,12 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.updates.reconfigure(&settings);
         if let Some(steering) = self.steering.as_ref().filter(|_| self.settings.bypass != settings.bypass) {
             steering.exempt(settings.bypass.clone());
+            self.relays.engine.decide_syns_anew(now);
         }
         self.delays.retain(|name| settings.peers.iter().any(|peer| peer.name == name));
         self.settings = settings;
         self.reloads += 1;
-        self.intercept();
+        self.intercept(now);
         Ok(changes)
     }
 
@@ -46,6 +47,6 @@ impl<T: SatelliteTransport> Daemon<T> {
             }
         }
         tracing::info!(connections = self.relays.count(), limit, "draining: no new connections are taken");
-        self.intercept();
+        self.intercept(now);
     }
 }

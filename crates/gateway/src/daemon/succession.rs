@@ -115,7 +115,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         self.joining = None;
         self.accepting = true;
-        self.intercept();
+        self.intercept(now);
         tracing::info!("new connections are taken over");
     }
 

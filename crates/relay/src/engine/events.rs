@@ -72,15 +72,30 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// Leaves clients whose SYN is held to another process: they send another SYN within a second or so.
     pub fn leave_held_syns(&mut self, now: Instant) {
-        let unaccepted = self.connections.iter().filter(|(_, connection)| connection.is_unaccepted());
-        let keys: Vec<usize> = unaccepted.map(|(key, _)| key).collect();
+        self.leave_syns(now, |_, connection| connection.is_unaccepted());
+        self.holds_syns = false;
+    }
+
+    /// Leaves clients whose SYN is held while their peer takes no connections. Their next SYN goes end to end: if a held one were released
+    /// after it, the server would be asked for two connections of the same addresses and ports.
+    pub fn leave_unserved_syns(&mut self, now: Instant) {
+        self.leave_syns(now, |engine, held| held.state == State::Confirming && !engine.transport.invites(held.peer));
+    }
+
+    /// Leaves all clients whose SYN is held: of their next SYN, it is decided anew whether it is intercepted.
+    pub fn decide_syns_anew(&mut self, now: Instant) {
+        self.leave_syns(now, |_, held| held.state == State::Confirming);
+    }
+
+    fn leave_syns(&mut self, now: Instant, is_left: impl Fn(&Self, &Relayed<T::Stream, H>) -> bool) {
+        let left = self.connections.iter().filter(|(_, connection)| is_left(self, connection));
+        let keys: Vec<usize> = left.map(|(key, _)| key).collect();
         for key in keys {
             if let Some(syn) = self.connections[key].syn.take() {
                 self.hosts.forget_syn(syn);
             }
             self.apply(now, key, Event::Shutdown);
         }
-        self.holds_syns = false;
     }
 
     /// What the transport has reported.
