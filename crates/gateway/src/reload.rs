@@ -122,8 +122,9 @@ impl Comparison {
     fn transport(&mut self, old: &Settings, new: &Settings) {
         self.fixed("[gateway] transport", old.tcp.is_some() == new.tcp.is_some());
         if let (Some(old_tcp), Some(tcp)) = (&old.tcp, &new.tcp) {
-            // Buffers follow from the link's rates unless they are set; those of a running gateway stay as they are.
-            let buffers_follow = old.link.rate != new.link.rate || old.link.receive_rate != new.link.receive_rate;
+            // Buffers follow from the link's rates and round-trip time unless they are set; those of a running gateway stay as they are.
+            let rates_differ = old.link.rate != new.link.rate || old.link.receive_rate != new.link.receive_rate;
+            let buffers_follow = rates_differ || old.link.rtt != new.link.rtt;
             let mut tcp = tcp.clone();
             if buffers_follow {
                 (tcp.send_buffer, tcp.receive_buffer) = (old_tcp.send_buffer, old_tcp.receive_buffer);
@@ -332,6 +333,9 @@ mod tests {
         let other = tcp(text()) + "[tcp]\nwarm_connections = 3\n";
         let error = compare(&old, &parse(&other, "new").unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("[tcp] cannot change"), "{error}");
+        let error = compare(&old, &parse(&tcp(text()).replace("550ms", "600ms"), "new").unwrap()).unwrap_err();
+        let ReloadError::Refused(reasons) = &error else { panic!("{error}") };
+        assert_eq!(reasons, &["[link] rtt cannot change while the gateway runs: restart or upgrade it"]);
     }
 
     /// The settings [`text`] with `line` in `section`, which takes the place of the line that sets the same key.
