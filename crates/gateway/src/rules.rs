@@ -17,6 +17,9 @@
 //! packet is picked up first, the socket decides then, and the mark is set anew. Where conntrack picks nothing up, and takes such
 //! packets for invalid, the socket alone decides.
 //!
+//! A SYN that comes to be forwarded with the addresses and ports of a connection made by us is the client's own: that connection goes end
+//! to end from then on.
+//!
 //! The host sends no redirects (ICMP): where clients, gateway and the router to the satellite share a network, one for any packet would
 //! lead a client's or server's connections past the gateway's sockets.
 //!
@@ -171,7 +174,8 @@ table inet {table} {{
 {arrival_rules}  }}
   chain prerouting {{
     type filter hook prerouting priority mangle + 10; policy accept;
-{near_rules}    {PICKED_UP} socket transparent 1 ct mark set {far:#x}
+{near_rules}    ct mark {far:#x} ct direction original {SYN} ct mark set {bypass:#x} accept
+    {PICKED_UP} socket transparent 1 ct mark set {far:#x}
     ct mark {far:#x} socket transparent 1 meta mark set {deliver:#x} accept
     ct state invalid meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
     ct mark {far:#x} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
