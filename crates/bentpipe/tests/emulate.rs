@@ -146,6 +146,29 @@ fn what_was_measured_until_an_interface_was_removed_is_reported() {
 }
 
 #[test]
+fn a_run_whose_terminal_is_closed_reports_unless_it_is_to_outlive_the_terminal() {
+    let Some([left, middle, right]) = hosts() else { return };
+    let talk = Talk::new(&left, &right);
+    let hang_up = |child: &std::process::Child| {
+        assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    };
+    let emulator = emulate(&middle, &[]);
+    talk.await_link();
+    hang_up(&emulator);
+    let output = emulator.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &report["up"]["from"]), (Some(0), &"port1".into()));
+    let mut command = middle.command("nohup");
+    command.args([BENTPIPE, "emulate", "--between", "port1", "port2", "--json"]).stdin(Stdio::null());
+    let stays = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while talk.far.recv_from(&mut [0; 8]).is_ok() {}
+    talk.await_link();
+    hang_up(&stays);
+    talk.await_link();
+    interrupt(stays);
+}
+
+#[test]
 fn a_duration_ends_it() {
     let Some([_left, middle, _right]) = hosts() else { return };
     let options = ["emulate", "--between", "port1", "port2", "--duration", "200ms"];

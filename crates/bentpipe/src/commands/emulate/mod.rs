@@ -1,9 +1,9 @@
 //! `bentpipe emulate`: a satellite link in real time between two interfaces.
 
 mod capacity_log;
+mod drop_warnings;
 mod link_file;
 mod options;
-mod oversize;
 mod port;
 mod view;
 
@@ -11,13 +11,14 @@ use crate::commands::modem::{End, Modems, Site};
 use crate::output::{Failure, Output};
 use capacity_log::CapacityLog;
 use clap::Args as ClapArgs;
+use drop_warnings::DropWarnings;
 use emulator::{Config, Emulator, Report};
 use link::{Discipline, LinkConfig, Preset, QueueLimit, Reorder};
 use options::{LinkArgs, Overrides, QueueSize};
-use oversize::OversizeWarning;
 use port::Port;
 use scenario::link_file::{LinkFile, UpLink};
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -286,13 +287,15 @@ fn run_until_stopped(
     output: &Output,
 ) -> Result<(Report, Result<(), Failure>), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    // A terminal that is closed ends the run, too, unless `nohup` says otherwise.
+    let hangup = (!ignores_hangup()).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         // A second signal ends the process at once.
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).map_err(Failure::failed)?;
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::failed)?;
     }
     let monitor = emulator.monitor();
-    let mut oversize = OversizeWarning::new(monitor.clone());
+    let mut drops = DropWarnings::new(monitor.clone());
     let stop_inside = Arc::clone(&stop);
     let thread = thread::Builder::new()
         .name("emulator".to_owned())
@@ -308,7 +311,7 @@ fn run_until_stopped(
         if let Some(status) = &mut status {
             status.show(now);
         }
-        oversize.look(now);
+        drops.look(now);
         // What could not be written is reported in the end.
         if capacity_log.as_mut().is_some_and(|log| log.write().is_err()) {
             break;
@@ -325,9 +328,17 @@ fn run_until_stopped(
         Ok(Err(error)) => (monitor.report(), Err(Failure::failed(error))),
         Err(panic) => std::panic::resume_unwind(panic),
     };
-    oversize.warn(&report);
+    drops.warn(&report);
     let logged = capacity_log.map_or(Ok(()), CapacityLog::finish);
     Ok((report, end.and(logged)))
+}
+
+/// Whether this process was started to outlive its terminal.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> (SIGHUP - 1) & 1 == 1)
 }
 
 #[cfg(test)]

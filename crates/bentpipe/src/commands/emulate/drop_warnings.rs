@@ -1,0 +1,56 @@
+//! Warnings of packets that the emulator drops though the link would not: an experiment without them measures something else.
+
+use emulator::{DirectionReport, Monitor, Report};
+use units::{Duration, Instant};
+
+/// Warns once of each kind for each direction.
+pub(super) struct DropWarnings {
+    monitor: Monitor,
+    next: Instant,
+    given: [Given; 2],
+}
+
+/// Of which kinds it has warned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Given {
+    oversize: bool,
+    unsupported: bool,
+}
+
+impl DropWarnings {
+    const INTERVAL: Duration = Duration::from_secs(1);
+
+    pub(super) fn new(monitor: Monitor) -> Self {
+        Self { monitor, next: Instant::ZERO, given: [Given::default(); 2] }
+    }
+
+    /// Looks every second what has been dropped.
+    pub(super) fn look(&mut self, now: Instant) {
+        if now >= self.next && self.given != [Given { oversize: true, unsupported: true }; 2] {
+            self.next = now + Self::INTERVAL;
+            self.warn(&self.monitor.report());
+        }
+    }
+
+    /// Warns of what `report` says, unless it has.
+    pub(super) fn warn(&mut self, report: &Report) {
+        for (direction, given) in [&report.up, &report.down].into_iter().zip(&mut self.given) {
+            let DirectionReport { from, to, dropped, .. } = direction;
+            if dropped.oversize.packets > 0 && !std::mem::replace(&mut given.oversize, true) {
+                tracing::warn!(
+                    interface = to,
+                    "packets longer than the MTU of this interface are dropped, and counted as oversize: both interfaces need the \
+                     MTU of the hosts behind them"
+                );
+            }
+            if dropped.unsupported > 0 && !std::mem::replace(&mut given.unsupported, true) {
+                tracing::warn!(
+                    interface = from,
+                    "packets that the emulator cannot carry are dropped, and counted as unsupported: TCP in a tunnel whose segments \
+                     the host left to be cut later (`ip link set TUNNEL gso_max_segs 1` has the host cut them), frames too long or too \
+                     short, and on a carrier packets of no terminal"
+                );
+            }
+        }
+    }
+}
