@@ -77,6 +77,12 @@ impl RealFlow {
         if !flow.start.spread.is_zero() {
             return Err(refused("its start is random: give it a time"));
         }
+        if flow.stop.is_some() {
+            return Err(refused("`stop` is not applied for real: end all flows by `stop.time`"));
+        }
+        if let Some(key) = [client_tcp, server_tcp].into_iter().find_map(|config| unapplied(config)) {
+            return Err(refused(&format!("the kernel's TCP is not set by `{key}`: leave it out of its TCP settings")));
+        }
         let path = network.path(flow.from, flow.to).unwrap_or_default();
         let crossed = |terminal: usize| {
             let to_hub = emulated.to_hub(terminal);
@@ -113,7 +119,8 @@ impl RealFlow {
                 checksum: Checksum::Sha256,
                 family: Family::V4,
                 congestion_control: Some(kernel_control(sender, controls).map_err(|problem| refused(&problem))?),
-                send_buffer: given(sender.send_buffer),
+                // The kernel doubles this option, too, of which half is for bookkeeping.
+                send_buffer: given(sender.send_buffer).map(|size| Bytes::new(size.as_u64() / 2)),
                 // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
                 // segments there is more than that, and the route sets the window.
                 receive_buffer: buffer.map(|_| {
@@ -137,6 +144,28 @@ impl RealFlow {
             is_recorded: flow.record,
         })
     }
+}
+
+/// The first setting that differs from its profile's and that is not passed to the kernel.
+fn unapplied(config: &Config) -> Option<&'static str> {
+    let usual = Config::new(config.profile);
+    let differs = [
+        ("initial_ssthresh", config.initial_ssthresh != usual.initial_ssthresh),
+        ("max_window", config.max_window != usual.max_window),
+        ("pacing", config.pacing != usual.pacing),
+        ("ecn", config.ecn != usual.ecn),
+        ("accurate_ecn", config.accurate_ecn != usual.accurate_ecn),
+        ("window_scaling", config.options.window_scaling != usual.options.window_scaling),
+        ("delayed_ack", config.acks != usual.acks),
+        ("min_rto", config.rtt.min_rto != usual.rtt.min_rto),
+        ("max_rto", config.rtt.max_rto != usual.rtt.max_rto),
+        ("initial_rto", config.rtt.initial_rto != usual.rtt.initial_rto),
+        ("limited_transmit", config.limited_transmit != usual.limited_transmit),
+        ("proportional_rate_reduction", config.proportional_rate_reduction != usual.proportional_rate_reduction),
+        ("restart_after_idle", config.restart_after_idle != usual.restart_after_idle),
+        ("resume", config.resume.is_some()),
+    ];
+    differs.into_iter().find_map(|(key, differs)| differs.then_some(key))
 }
 
 /// A buffer that the scenario sets.
