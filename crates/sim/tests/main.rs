@@ -15,6 +15,7 @@ mod prediction;
 mod quic;
 mod quinn;
 mod refusals;
+mod reordering;
 mod routes;
 mod satpep2003;
 mod scenarios;

@@ -122,6 +122,9 @@ pub(crate) struct GrowthRules {
 pub(crate) struct RackRules {
     /// A response that turns out to be needless is undone, and a timeout asks first whether it is (F-RTO, RFC 5682).
     pub(crate) undoes: bool,
+    /// An original that arrives in spite of its repair shows reordering, and duplicates widen the reordering window only where it was
+    /// seen (`tcp_check_sack_reordering` and `tcp_dsack_seen`), rather than always (RFC 8985, section 6.2, step 4).
+    pub(crate) reads_reordering: bool,
     /// A timeout leaves alone what was sent less than a round trip ago (`tcp_enter_loss`).
     pub(crate) spares_recent: bool,
     /// A retransmission that is lost after a timeout begins a recovery.
@@ -179,6 +182,7 @@ impl Rules {
         growth: GrowthRules { grows_by_whole_segments: false, halves_window: false, lowers_again_at_timeout: true },
         rack: RackRules {
             undoes: false,
+            reads_reordering: false,
             spares_recent: false,
             recovers_after_timeout: false,
             lowers_again: true,
@@ -219,6 +223,7 @@ impl Rules {
         growth: GrowthRules { grows_by_whole_segments: true, halves_window: true, lowers_again_at_timeout: false },
         rack: RackRules {
             undoes: true,
+            reads_reordering: true,
             spares_recent: true,
             recovers_after_timeout: true,
             lowers_again: false,

@@ -133,8 +133,8 @@ pub struct Change {
     pub echo: Option<u32>,
     /// A segment that was sent more than once is among those acknowledged cumulatively.
     pub acked_retransmission: bool,
-    /// A duplicate arrival was reported (RFC 2883).
-    pub dsack: bool,
+    /// What was reported to have arrived twice (RFC 2883): its first byte and its end.
+    pub duplicate: Option<(u64, u64)>,
     /// The hole that a NACK names, within what is outstanding: its first byte and its end.
     pub nack: Option<(u64, u64)>,
     /// It delivered a segment below the highest delivered so far that was never sent again: reordering.
@@ -777,6 +777,12 @@ impl Scoreboard {
     /// Whether SACK says that the byte `seq` has arrived.
     pub fn is_sacked(&self, seq: u64) -> bool {
         self.sacked.contains(seq)
+    }
+
+    /// Whether the byte `seq` is of a segment that was sent again and that SACK has reported, below another one.
+    pub fn is_sacked_again(&self, seq: u64) -> bool {
+        let was_sent_again = self.segment_at(seq).is_some_and(|(_, _, is_retransmitted)| is_retransmitted);
+        was_sent_again && self.is_sacked(seq) && seq < self.highest_sacked()
     }
 
     /// The unsacked parts of `within`, ascending.

@@ -299,8 +299,9 @@ impl Sender {
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool, opens_window: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
+        let duplicate = segment.sack_blocks().next().filter(|_| segment.has(Flags::DSACK));
         let mut change = Change {
-            dsack: segment.has(Flags::DSACK),
+            duplicate: duplicate.map(|range| (range.start, range.end)),
             echo: segment.has(Flags::TIMESTAMPS).then_some(segment.timestamps.echo),
             ..Change::default()
         };

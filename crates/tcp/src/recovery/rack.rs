@@ -91,7 +91,7 @@ impl Rack {
         if out.board.retransmitted() == 0 {
             self.first_retransmission = None;
         }
-        self.undo = self.rules.undoes.then(|| Undo::new(out.window, self.first_retransmission));
+        self.undo = self.rules.undoes.then(|| Undo::new(out, self.first_retransmission));
     }
 
     /// Steps 1 and 2 of section 6.2: what arrived that was sent last.
@@ -187,19 +187,38 @@ impl Rack {
         self.state = LossState::Open;
         self.proportional = None;
         self.is_due = false;
-        self.undo = None;
     }
 
     /// The response to a loss was needless: all is as before.
     fn undo_if_spurious(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) {
-        let Some(undo) = self.undo.as_mut().filter(|_| self.state != LossState::Open) else { return };
-        let is_spurious = undo.is_spurious(change);
+        let Some(undo) = &mut self.undo else { return };
+        let is_reported = undo.completes_reports(change);
         let undo = *undo;
-        if is_spurious || self.shows_timeout_needless(ack, change, out) {
+        if self.state == LossState::Open {
+            return self.undo_after_the_end(undo, is_reported, ack, out);
+        }
+        let is_delayed = undo.answers_original(change);
+        // The hole was filled by the segment that was late, and no repair (`tcp_try_undo_partial`).
+        self.reordering.was_seen |= self.rules.reads_reordering
+            && is_delayed
+            && self.state == LossState::Recovery
+            && ack.una < self.recovery_point;
+        if is_delayed || is_reported || self.shows_timeout_needless(ack, change, out) {
             undo.apply(ack.now, out);
             self.state = LossState::Open;
             self.proportional = None;
             self.is_due = false;
+            self.undo = None;
+        }
+    }
+
+    /// A repair's duplicate may be reported when the recovery has ended (`tcp_try_undo_dsack`). A window that was lowered for marks since is
+    /// another one (`tcp_enter_cwr`).
+    fn undo_after_the_end(&mut self, undo: Undo, is_reported: bool, ack: &Ack, out: &mut Outstanding) {
+        if ack.marked > 0 {
+            self.undo = None;
+        } else if is_reported {
+            undo.restore_window(ack.now, out);
             self.undo = None;
         }
     }
@@ -223,8 +242,15 @@ impl Rack {
         self.rules.waits_behind_queue && change.oldest_rtt.zip(out.board.una_sent_at()).is_some_and(is_older)
     }
 
-    /// A duplicate arrival was reported: the window was too short.
-    fn on_dsack(&mut self, ack: &Ack) {
+    /// The segment that begins with the byte `first` arrived twice: the window was too short.
+    fn on_duplicate(&mut self, first: u64, ack: &Ack, out: &Outstanding) {
+        if self.rules.reads_reordering {
+            // The original came after the repair (`tcp_sacktag_one`).
+            self.reordering.was_seen |= out.board.is_sacked_again(first);
+            if !self.reordering.was_seen {
+                return;
+            }
+        }
         if ack.una >= self.reordering.round_end {
             self.reordering.round_end = ack.nxt;
             self.reordering.factor += 1;
@@ -235,7 +261,7 @@ impl Rack {
     /// Section 7.4: an acknowledged probe that repaired a loss is a loss.
     fn judge_probe(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) {
         let Some((end, was_retransmission)) = self.probe.outstanding else { return };
-        if change.dsack {
+        if change.duplicate.is_some() {
             self.probe.outstanding = None;
         } else if !was_retransmission && ack.una >= end || ack.una > end {
             self.probe.outstanding = None;
@@ -267,8 +293,8 @@ impl Recovery for Rack {
     fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
         self.update(ack, change);
         self.reordering.was_seen |= change.is_reordered;
-        if change.dsack {
-            self.on_dsack(ack);
+        if let Some((first, _)) = change.duplicate {
+            self.on_duplicate(first, ack, out);
         }
         self.judge_probe(ack, change, out);
         self.undo_if_spurious(ack, change, out);

@@ -1,7 +1,7 @@
 //! How late a segment may be before it counts as lost (RACK, RFC 8985), and what a needless response leaves.
 
-use super::lone::{Lone, MSS, config, seg};
-use tcp::{Config, Profile};
+use super::lone::{Lone, MSS, bare, config, seg};
+use tcp::{Config, Flags, Profile, Timestamps};
 
 /// Two segments leave, the second arrives, and then the first as a retransmission; returns the milliseconds between the
 /// report and the retransmission. `next` is the number of the first, and becomes that of the one after.
@@ -75,9 +75,9 @@ fn the_wider_window_is_kept_for_sixteen_recoveries() {
     assert_eq!(end.end.metrics().counters.timeouts, 0);
 }
 
-/// Ten segments are out, four are reported beyond the first, which leaves again; then it turns out that it came twice. Gives the
-/// window before, during and after that.
-fn needless_recovery(profile: Profile) -> [tcp::control::Window; 3] {
+/// Ten segments are out, four are reported beyond the first, which leaves again; when the first `acknowledged` have been acknowledged, it
+/// turns out that it came twice. Gives the window before, during and after that.
+fn needless_recovery(profile: Profile, acknowledged: u64) -> [tcp::control::Window; 3] {
     let mut end = Lone::connected(Config { profile, ..config("rack") });
     end.write(10 * u64::from(MSS));
     end.at(200);
@@ -86,9 +86,9 @@ fn needless_recovery(profile: Profile) -> [tcp::control::Window; 3] {
     assert_eq!(end.end.metrics().counters.retransmissions, 1);
     let during = end.end.window();
     end.at(210);
-    end.ack(seg(5));
+    end.ack(seg(acknowledged));
     end.at(300);
-    end.sack(seg(5), &[(seg(0), seg(1))]);
+    end.sack(seg(acknowledged), &[(seg(0), seg(1))]);
     assert_eq!(end.end.metrics().counters.retransmissions, 1);
     [before, during, end.end.window()]
 }
@@ -96,16 +96,87 @@ fn needless_recovery(profile: Profile) -> [tcp::control::Window; 3] {
 /// RFC 5681, equation 4: a recovery halves what is outstanding, and the standards that are followed have no way back.
 #[test]
 fn a_reported_duplicate_does_not_restore_the_window_of_the_standard() {
-    let [_, during, after] = needless_recovery(Profile::Rfc);
+    let [_, during, after] = needless_recovery(Profile::Rfc, 5);
     assert_eq!((during.ssthresh, after.ssthresh), (5.0, 5.0));
 }
 
 /// RFC 3708, as `tcp_try_undo_dsack` of Linux 6.x: when each retransmission is reported as a duplicate, all is as before.
 #[test]
 fn in_linux_a_reported_duplicate_of_every_retransmission_undoes_the_recovery() {
-    let [before, during, after] = needless_recovery(Profile::Linux);
+    let [before, during, after] = needless_recovery(Profile::Linux, 5);
     assert_eq!(during.ssthresh, 5.0);
     assert!(after.ssthresh.is_infinite() && after.cwnd >= before.cwnd, "{before:?} {after:?}");
+}
+
+/// `tcp_try_undo_dsack` of Linux 6.18: the recovery may have ended before.
+#[test]
+fn in_linux_a_duplicate_that_is_reported_after_the_recovery_restores_the_window() {
+    let [before, during, after] = needless_recovery(Profile::Linux, 10);
+    assert_eq!(during.ssthresh, 5.0);
+    assert!(after.ssthresh.is_infinite() && after.cwnd >= before.cwnd, "{before:?} {after:?}");
+    let [_, _, after] = needless_recovery(Profile::Rfc, 10);
+    assert_eq!(after.ssthresh, 5.0);
+}
+
+/// The peer acknowledges everything before segment `first`, reports others, and echoes a timestamp.
+fn report(end: &mut Lone, first: u64, others: &[(u64, u64)], echo: u32) {
+    let mut segment = bare(Flags::ACK.with(Flags::TIMESTAMPS), 1, seg(first));
+    others.iter().for_each(|other| segment.sack.push(seg(first), seg(other.0)..seg(other.1)));
+    if others.len() > 1 {
+        segment.flags = segment.flags.with(Flags::DSACK);
+    }
+    segment.timestamps = Timestamps { value: end.ms() as u32, echo };
+    end.give(segment);
+}
+
+/// Ten segments leave at 300 ms, of which four arrive beyond the first. Whether that is sent again at once.
+fn is_sent_again_at_once(end: &mut Lone, first: u64) -> bool {
+    end.at(300);
+    end.write(10 * u64::from(MSS));
+    end.at(400);
+    end.take();
+    report(end, first, &[(first + 1, first + 5)], 300);
+    end.data().contains(&seg(first))
+}
+
+fn stamped(profile: Profile) -> Lone {
+    let options = tcp::Options { timestamps: true, ..config("rack").options };
+    let mut end = Lone::connected(Config { profile, options, ..config("rack") });
+    end.write(10 * u64::from(MSS));
+    end.at(200);
+    end.take();
+    end
+}
+
+/// `tcp_try_undo_partial` of Linux 6.18: the original came after its repair had left. RFC 8985 (section 6.2, step 3) looks at segments
+/// that were sent once only.
+#[test]
+fn in_linux_an_answer_to_the_original_of_what_was_sent_again_shows_reordering() {
+    for (profile, expected) in [(Profile::Linux, false), (Profile::Rfc, true)] {
+        let mut end = stamped(profile);
+        report(&mut end, 0, &[(1, 5)], 100);
+        assert_eq!(end.data(), [seg(0)]);
+        end.at(210);
+        report(&mut end, 5, &[], 100);
+        report(&mut end, 10, &[], 100);
+        assert_eq!(is_sent_again_at_once(&mut end, 10), expected, "{profile:?}");
+    }
+}
+
+/// `tcp_sacktag_one` of Linux 6.18: a repair that was reported, behind a hole, is reported as a duplicate.
+#[test]
+fn in_linux_a_reported_repair_that_is_a_duplicate_shows_reordering() {
+    for (repeated, expected) in [(1, false), (5, true)] {
+        let mut end = stamped(Profile::Linux);
+        // The first two are sent again, and the second arrives.
+        report(&mut end, 0, &[(2, 7)], 100);
+        assert_eq!(end.data(), [seg(0), seg(1)]);
+        end.at(250);
+        report(&mut end, 0, &[(1, 7)], 200);
+        report(&mut end, 0, &[(repeated, repeated + 1), (1, 7)], 200);
+        report(&mut end, 10, &[], 200);
+        assert_eq!(is_sent_again_at_once(&mut end, 10), expected, "segment {repeated}");
+    }
 }
 
 /// Section 6.2, step 4: with as many reports as DupThresh there is no wait, as long as no reordering was seen.
