@@ -108,33 +108,11 @@ fn what_has_no_counterpart_is_refused_by_name_before_anything_runs() {
         (vec!["--variants", "cubic", "--set", "link.lan.delay=5ms"], "lan, sat"),
         (vec!["--variants", "cubic", "--set", "flow.file.start=soon"], "soon"),
         (vec!["--variants", "cubic", "--set", "flow.file.tcp=tahoe"], "recovery tahoe"),
+        (vec!["--variants", "small", "--set", "tcp.small.pacing=true"], "pacing = true"),
+        (vec!["--variants", "small", "--set", "flow.file.stop=1s"], "stop = 1s"),
     ] {
         refused(SCENARIO, &options, culprit);
     }
-}
-
-#[test]
-fn settings_that_the_kernel_is_not_given_are_refused_by_name() {
-    for setting in [
-        "initial_ssthresh=10segments",
-        "max_window=20segments",
-        "pacing=true",
-        "ecn=ect0",
-        "window_scaling=false",
-        "delayed_ack={every=1000}",
-        "min_rto=2s",
-        "max_rto=20s",
-        "initial_rto=3s",
-        "limited_transmit=false",
-        "proportional_rate_reduction=true",
-        "restart_after_idle=false",
-        "resume={window=\"1MB\",rtt=\"40ms\"}",
-    ] {
-        let (key, _) = setting.split_once('=').unwrap();
-        let set = format!("tcp.small.{setting}");
-        refused(SCENARIO, &["--variants", "small", "--set", &set], &format!("`{key}`"));
-    }
-    refused(SCENARIO, &["--variants", "small", "--set", "flow.file.stop=1s"], "`stop`");
 }
 
 const CARRIER: &str = r#"

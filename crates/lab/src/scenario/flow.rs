@@ -1,6 +1,7 @@
 //! A flow of a scenario, as the kernel's TCP runs it.
 
 use super::Emulated;
+use super::settings::{problem, refuse_unapplied};
 use crate::controls::Controls;
 use crate::transfer::Checksum;
 use crate::{Direction, Error, Family, RouteSettings, Workload};
@@ -68,6 +69,12 @@ impl RealFlow {
         let Traffic::Tcp { client: client_tcp, server: server_tcp, application } = &flow.traffic else {
             return Err(refused("only TCP flows run for real"));
         };
+        for config in [client_tcp, server_tcp] {
+            refuse_unapplied(config).map_err(|problem| refused(&problem))?;
+        }
+        if let Some(stop) = flow.stop {
+            return Err(refused(&problem("stop", &stop.since(units::Instant::ZERO).to_string())));
+        }
         let Application::Bulk { size, transfer } = application else {
             return Err(refused("only files (`bulk`) run for real"));
         };
@@ -76,12 +83,6 @@ impl RealFlow {
         }
         if !flow.start.spread.is_zero() {
             return Err(refused("its start is random: give it a time"));
-        }
-        if flow.stop.is_some() {
-            return Err(refused("`stop` is not applied for real: end all flows by `stop.time`"));
-        }
-        if let Some(key) = [client_tcp, server_tcp].into_iter().find_map(|config| unapplied(config)) {
-            return Err(refused(&format!("the kernel's TCP is not set by `{key}`: leave it out of its TCP settings")));
         }
         let path = network.path(flow.from, flow.to).unwrap_or_default();
         let crossed = |terminal: usize| {
@@ -102,6 +103,7 @@ impl RealFlow {
             Transfer::Upload => (Direction::Up, client_tcp, server_tcp),
             Transfer::Download { .. } => (Direction::Down, server_tcp, client_tcp),
         };
+        refuse_growth(receiver).map_err(|problem| refused(&problem))?;
         let window = (receiver.receive_buffer.size.as_u64() as f64 * receiver.receive_buffer.share) as u64;
         // A buffer that grows is left to the kernel, whose own does.
         let is_fixed = receiver.receive_buffer.size == receiver.receive_buffer.most;
@@ -119,8 +121,8 @@ impl RealFlow {
                 checksum: Checksum::Sha256,
                 family: Family::V4,
                 congestion_control: Some(kernel_control(sender, controls).map_err(|problem| refused(&problem))?),
-                // The kernel doubles this option, too, of which half is for bookkeeping.
-                send_buffer: given(sender.send_buffer).map(|size| Bytes::new(size.as_u64() / 2)),
+                // The kernel doubles this option, too (`sock_setsockopt`).
+                send_buffer: given(sender.send_buffer).map(|buffer| Bytes::new(buffer.as_u64() / 2)),
                 // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
                 // segments there is more than that, and the route sets the window.
                 receive_buffer: buffer.map(|_| {
@@ -146,26 +148,11 @@ impl RealFlow {
     }
 }
 
-/// The first setting that differs from its profile's and that is not passed to the kernel.
-fn unapplied(config: &Config) -> Option<&'static str> {
-    let usual = Config::new(config.profile);
-    let differs = [
-        ("initial_ssthresh", config.initial_ssthresh != usual.initial_ssthresh),
-        ("max_window", config.max_window != usual.max_window),
-        ("pacing", config.pacing != usual.pacing),
-        ("ecn", config.ecn != usual.ecn),
-        ("accurate_ecn", config.accurate_ecn != usual.accurate_ecn),
-        ("window_scaling", config.options.window_scaling != usual.options.window_scaling),
-        ("delayed_ack", config.acks != usual.acks),
-        ("min_rto", config.rtt.min_rto != usual.rtt.min_rto),
-        ("max_rto", config.rtt.max_rto != usual.rtt.max_rto),
-        ("initial_rto", config.rtt.initial_rto != usual.rtt.initial_rto),
-        ("limited_transmit", config.limited_transmit != usual.limited_transmit),
-        ("proportional_rate_reduction", config.proportional_rate_reduction != usual.proportional_rate_reduction),
-        ("restart_after_idle", config.restart_after_idle != usual.restart_after_idle),
-        ("resume", config.resume.is_some()),
-    ];
-    differs.into_iter().find_map(|(key, differs)| differs.then_some(key))
+/// A receive buffer that grows otherwise than the kernel's, to which one that grows is left.
+fn refuse_growth(config: &Config) -> Result<(), String> {
+    let (buffer, default) = (config.receive_buffer, Config::new(config.profile).receive_buffer);
+    let is_left = buffer.size == buffer.most || (buffer.size, buffer.most) == (default.size, default.most);
+    if is_left { Ok(()) } else { Err(problem("receive_buffer_max", &buffer.most.to_string())) }
 }
 
 /// A buffer that the scenario sets.

@@ -10,6 +10,9 @@ mod emulated;
 mod flow;
 mod measured;
 mod pair;
+mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use measured::{MeasuredCapacity, MeasuredFlow, MeasuredLink, MeasuredRun};
 

@@ -36,6 +36,12 @@ impl Plan {
         self.with(format!("tcp.sunos.receive_buffer={bytes}B"))
     }
 
+    /// By the kernel, which grows its window, delays acknowledgements and scales windows as it does.
+    pub(super) fn of_kernel(self) -> Self {
+        let own = ["growth_counts_acks=false", "delayed_ack.quick=0", "window_scaling=true"];
+        own.into_iter().fold(self, |plan, setting| plan.with(format!("tcp.sunos.{setting}")))
+    }
+
     fn with(mut self, setting: String) -> Self {
         self.settings.push(setting);
         self

@@ -24,7 +24,7 @@ pub(super) fn run(plans: &[(Plan, u64)], context: &Context<'_>) -> Result<Vec<Op
         .iter()
         .map(|(plan, kbits)| {
             let plan = plan.clone().at(*kbits);
-            let run = lab.run(&plan.name(), &plan.replica()?.scenario, 1)?;
+            let run = lab.run(&plan.name(), &plan.of_kernel().replica()?.scenario, 1)?;
             let flow = run.flows.first().ok_or_else(|| Error::failed("there was no flow"))?;
             Ok(Some(RealTransfer { bytes: flow.bytes as f64, time: flow.end_s - flow.start_s, kbits: *kbits }))
         })
@@ -52,5 +52,19 @@ impl RealTransfer {
 
     fn kbits(&self, time: f64) -> f64 {
         self.bytes * 8.0 / time / 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::scenario::RealScenario;
+
+    #[test]
+    fn the_kernel_is_given_all_that_transfers_by_it_set() {
+        for variant in ["45kB", "2MB", "bypass", "2MB-doubling"] {
+            let replica = Plan::new(variant).of_kernel().replica().expect("a variant");
+            RealScenario::new(&replica.scenario).expect("it runs for real");
+        }
     }
 }

@@ -1,0 +1,102 @@
+//! What of a scenario the kernel is given, and what is refused because it is not.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use super::RealScenario;
+use crate::Error;
+use units::Bytes;
+
+const SCENARIO: &str = r#"
+version = 1
+nodes = ["client", "server"]
+[[link]]
+name = "sat"
+between = ["client", "server"]
+rate = "10Mbit/s"
+delay = "50ms"
+queue = "200packets"
+[[flow]]
+name = "file"
+from = "client"
+to = "server"
+tcp = "host"
+bulk = { size = "1MB" }
+[tcp.host]
+profile = "linux"
+control = "reno"
+"#;
+
+fn real(setting: &str) -> Result<RealScenario, Error> {
+    let no_files = |_: &str| Err(String::new());
+    let scenario = scenario::load(SCENARIO, "lab.toml", &[setting.to_owned()], &no_files).unwrap().scenarios.remove(0);
+    RealScenario::new(&scenario)
+}
+
+#[test]
+fn what_the_kernel_is_not_given_is_refused_by_its_key_and_value() {
+    for (key, value) in [
+        ("window_scaling", "false"),
+        ("dsack", "false"),
+        ("ecn", "ect0"),
+        ("initial_ssthresh", "20segments"),
+        ("max_window", "20segments"),
+        ("slow_start_limit", "2"),
+        ("pacing", "true"),
+        ("limited_transmit", "false"),
+        ("proportional_rate_reduction", "false"),
+        ("restart_after_idle", "false"),
+        ("growth_counts_acks", "true"),
+        ("grow_when_not_limited", "true"),
+        ("delayed_ack.every", "1"),
+        ("delayed_ack.delay", "100ms"),
+        ("delayed_ack.quick", "0"),
+        ("initial_rto", "3s"),
+        ("min_rto", "1s"),
+        ("max_rto", "60s"),
+        ("max_expiries", "3"),
+        ("receive_buffer_max", "8MB"),
+        ("tuning.vegas_base_window", "10s"),
+        ("tuning.slow_start_exit", "hystart"),
+        ("tuning.westwood_tau", "1s"),
+        ("tuning.tibet_pole", "0.5"),
+        ("tuning.tibet_time", "2s"),
+        ("tuning.hybla_rtt0", "50ms"),
+        ("tuning.clock_phase", "1ms"),
+    ] {
+        assert_refused(&format!("tcp.host.{key}={value}"), &format!("flow `file`: {key} = {value}"));
+    }
+    for (setting, expected) in [
+        ("flow.file.stop=2s", "flow `file`: stop = 2s"),
+        ("tcp.host.profile=ns2", "flow `file`: profile = ns2"),
+        ("tcp.host.tuning.vegas=[1, 2, 1]", "flow `file`: tuning.vegas = [1.0, 2.0, 1.0]"),
+        (
+            "tcp.host.resume={ window = \"1MB\", rtt = \"100ms\" }",
+            "flow `file`: resume = { window = 1MB, rtt = 100ms }",
+        ),
+        ("tcp.host={ ecn = \"ect0\", accurate_ecn = true }", "flow `file`: ecn = ect0"),
+    ] {
+        assert_refused(setting, expected);
+    }
+}
+
+fn assert_refused(setting: &str, expected: &str) {
+    match real(setting) {
+        Err(Error::Input(problem)) => assert!(problem.starts_with(expected), "{setting}: {problem}"),
+        other => panic!("{setting}: {other:?}"),
+    }
+}
+
+/// A key with its default is no deviation.
+#[test]
+fn what_the_kernel_does_by_itself_is_accepted() {
+    for setting in ["tcp.host.pacing=false", "tcp.host.delayed_ack.every=2", "tcp.host.min_rto=200ms"] {
+        real(setting).unwrap();
+    }
+}
+
+/// The kernel doubles the option (`sock_setsockopt` of Linux 6.18), so that half of the scenario's buffer is set.
+#[test]
+fn the_send_buffer_is_the_scenarios() {
+    let buffer = |setting| real(setting).unwrap().flows.remove(0).workload.send_buffer;
+    assert_eq!(buffer("tcp.host.send_buffer=30kB"), Some(Bytes::new(15_000)));
+    assert_eq!(buffer("tcp.host.timestamps=true"), None, "the kernel's own grows");
+}
