@@ -1,11 +1,11 @@
 //! What changes while a gateway runs: its addresses, its peers, its settings, who holds SYNs; and its end.
 
 use crate::engine::{engine, notices, one, open, settle};
-use crate::script::{Heard, peer};
+use crate::script::{FakeHosts, FakeTransport, Heard, peer};
 use peering::ResetReason;
 use relay::classes::Conditions;
 use relay::connect::ConnectRequestError;
-use relay::engine::{ConnectReply, Notice, ReceivedRequest, Settings, StreamEvent};
+use relay::engine::{ConnectReply, Engine, Notice, ReceivedRequest, Settings, StreamEvent};
 use relay::reach::Reach;
 use relay::routes::Routes;
 use std::net::IpAddr;
@@ -82,8 +82,8 @@ fn a_peers_new_settings_hold_for_its_next_request_and_its_waiting_clients_go_on_
     assert_eq!(engine.add_peer(settings), 1, "a place of its own");
 }
 
-#[test]
-fn clients_whose_syn_is_held_are_left_to_another_process() {
+/// A client's SYN is held, and that of another is released.
+fn engine_with_held_and_released() -> Engine<FakeTransport, FakeHosts> {
     let mut engine = engine();
     engine.set_holds_syns(true);
     engine.hold(START, "held", one());
@@ -91,6 +91,12 @@ fn clients_whose_syn_is_held_are_left_to_another_process() {
     engine.transport.replies.push(ConnectReply::Connected);
     engine.on_stream_event(START, StreamEvent::Ready(1));
     settle(&mut engine, START);
+    engine
+}
+
+#[test]
+fn clients_whose_syn_is_held_are_left_to_another_process() {
+    let mut engine = engine_with_held_and_released();
     engine.leave_held_syns(START);
     assert_eq!(engine.hosts.heard, [Heard::Released("released"), Heard::Forgotten("held")]);
     assert_eq!((engine.connections().len(), engine.next_timeout()), (0, None));
@@ -104,13 +110,7 @@ fn clients_whose_syn_is_held_are_left_to_another_process() {
 
 #[test]
 fn clients_whose_syn_is_held_are_left_when_their_peer_takes_no_connections() {
-    let mut engine = engine();
-    engine.set_holds_syns(true);
-    engine.hold(START, "held", one());
-    engine.hold(START, "released", open("10.0.0.2:1", "203.0.113.5:80"));
-    engine.transport.replies.push(ConnectReply::Connected);
-    engine.on_stream_event(START, StreamEvent::Ready(1));
-    settle(&mut engine, START);
+    let mut engine = engine_with_held_and_released();
     engine.leave_unserved_syns(START);
     assert_eq!(engine.hosts.heard, [Heard::Released("released")], "the peer is up");
     engine.transport.peers[0].is_up = false;
