@@ -213,9 +213,26 @@ mod tests {
     use super::*;
     use crate::network::IpBatch;
     use crate::testing;
+    use std::time::{Duration, Instant};
 
     /// /proc/net/dev has a line of about 120 bytes for each: the last ones do not fit into a page.
     const MANY: usize = 60;
+
+    /// The interface `name` once it has sent a packet: the kernel drops what is sent for up to a second after a link is set
+    /// up, until it has taken notice of the carrier.
+    fn sent_by(interfaces: &mut Interfaces, name: &str, to: &str) -> Interface {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            // At least the question where the address is leaves.
+            socket.send_to(&[0; 1000], to).unwrap();
+            let interface = interfaces.get(name).unwrap().unwrap();
+            if interface.sent_packets > 0 || Instant::now() > until {
+                return interface;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 
     #[test]
     fn each_of_many_interfaces_is_found_with_its_counters_and_addresses() {
@@ -230,15 +247,12 @@ mod tests {
         let (all, last, addresses) = namespace
             .run(|| {
                 let mut interfaces = Interfaces::new().unwrap();
-                // At least the question where the address is.
-                let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-                socket.send_to(&[0; 1000], "198.18.59.2:9").unwrap();
-                let last = interfaces.get("wire59").unwrap();
+                let last = sent_by(&mut interfaces, "wire59", "198.18.59.2:9");
                 assert_eq!(interfaces.get("wire60").unwrap(), None);
-                let of_last = interfaces.addresses_of(last.as_ref().unwrap().index).unwrap();
+                let of_last = interfaces.addresses_of(last.index).unwrap();
                 assert!(of_last.contains(&"198.18.59.1".parse().unwrap()), "{of_last:?}");
                 assert!(of_last.iter().all(|address| address.is_ipv6() || address.to_string() == "198.18.59.1"));
-                (interfaces.all().unwrap(), last.unwrap(), interfaces.addresses().unwrap())
+                (interfaces.all().unwrap(), last, interfaces.addresses().unwrap())
             })
             .unwrap();
         assert_eq!(all.len(), 2 * MANY + 1);
