@@ -17,6 +17,8 @@ struct Record {
     span: u32,
     state: SegmentState,
     is_retransmitted: bool,
+    /// Detection by time has found its latest transmission lost.
+    was_overdue: bool,
     is_app_limited: bool,
     /// The number of its latest transmission.
     transmission: u64,
@@ -337,6 +339,7 @@ impl Scoreboard {
             span,
             state: SegmentState::InFlight,
             is_retransmitted: false,
+            was_overdue: false,
             is_app_limited: self.app_limited_until > 0,
             transmission: self.transmissions,
             sent_at: now,
@@ -379,6 +382,7 @@ impl Scoreboard {
         let was_counted = record.state == SegmentState::InFlight && record.is_retransmitted;
         let was_lost = std::mem::replace(&mut record.state, SegmentState::InFlight) == SegmentState::Lost;
         record.is_retransmitted = true;
+        record.was_overdue = false;
         record.is_app_limited = is_app_limited;
         record.transmission = transmission;
         record.sent_at = now;
@@ -612,7 +616,8 @@ impl Scoreboard {
         }
     }
 
-    /// What counts as lost and was not sent again yet counts as in flight again: the loss was none.
+    /// What counts as lost and was not sent again yet counts as in flight again: the loss was none. Detection by time does not look
+    /// again at what it found lost (Linux: `tcp_undo_cwnd_reduction` leaves `tsorted_sent_queue` alone).
     pub fn unmark_lost(&mut self) {
         while let Some(lost) = self.lost.ranges.pop_first() {
             let mut index = self.locate(lost.start);
@@ -628,10 +633,11 @@ impl Scoreboard {
         self.restore_times();
     }
 
-    /// Detection by time has passed what it found lost: it starts again.
+    /// Detection by time has passed what was found lost otherwise: it starts again.
     fn restore_times(&mut self) {
         let Some(by_time) = &mut self.by_time else { return };
-        let in_flight = self.records.iter().filter(|record| record.state == SegmentState::InFlight);
+        let is_looked_at = |record: &&Record| record.state == SegmentState::InFlight && !record.was_overdue;
+        let in_flight = self.records.iter().filter(is_looked_at);
         let mut times: Vec<(u64, u64)> = in_flight.map(|record| (record.seq, record.transmission)).collect();
         times.sort_unstable_by_key(|(_, transmission)| *transmission);
         *by_time = times.into();
@@ -647,7 +653,7 @@ impl Scoreboard {
     /// Forgets what SACK said: after a timeout, where the receiver has dropped what it reported.
     pub fn forget_sacks(&mut self) {
         for record in self.records.iter_mut().filter(|record| record.state == SegmentState::Sacked) {
-            record.state = SegmentState::InFlight;
+            (record.state, record.was_overdue) = (SegmentState::InFlight, false);
             self.retransmitted += if record.is_retransmitted { u64::from(record.span) } else { 0 };
         }
         self.sacked = RangeSet::new();
@@ -703,6 +709,7 @@ impl Scoreboard {
                     let rest_at = self.last_sent_before(newest).map(|sent_at| sent_at + wait);
                     return Overdue { rest_at, ..found };
                 }
+                record.was_overdue = true;
                 if record.is_retransmitted {
                     found.lost_again = Some(transmission);
                 }
@@ -829,6 +836,30 @@ mod tests {
         board.on_sack(at(101), 30..40, &mut Change::default());
         assert_eq!(board.mark_lost_by_time(at(101), newest, wait), due(2));
         assert_eq!(board.mark_lost_by_time(at(127), newest, wait), Overdue { lost: 30, ..Overdue::default() });
+    }
+
+    /// Linux's list of transmissions (`tsorted_sent_queue`) loses a segment that detection by time finds lost, until that is sent again:
+    /// where the loss turns out to be none, only a timeout can find it lost again.
+    #[test]
+    fn what_was_found_late_and_counts_as_in_flight_again_is_late_no_more() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let wait = Duration::from_millis(125);
+        let mut board = Scoreboard::new(0, true);
+        (0..5).for_each(|number| board.on_sent(at(number), 10));
+        let detect = |board: &mut Scoreboard, ms: u64, reported| {
+            let mut change = Change::default();
+            board.on_sack(at(ms), reported, &mut change);
+            board.mark_lost_by_time(at(ms), change.newest.expect("arrived").into(), wait).lost
+        };
+        assert_eq!(detect(&mut board, 127, 30..40), 30);
+        board.on_retransmitted(at(130), 0);
+        board.mark_all_lost();
+        board.unmark_lost();
+        assert_eq!((board.lost(), board.pipe()), (0, 40));
+        board.on_sent(at(200), 10);
+        assert_eq!(detect(&mut board, 400, 50..60), 20, "those that were sent again, or not found late");
+        assert_eq!(board.first_lost(), Some((0, 10)));
+        assert_eq!(board.mark_all_lost(), 20);
     }
 
     /// `tcp_packets_in_flight` of Linux: whatever happens to a segment, a part of one counts as one.

@@ -1,22 +1,29 @@
-//! The `linux` profile beside Linux 6.18 over links that reorder: the kernel ran the same scenarios in `bentpipe lab`.
+//! The `linux` profile beside Linux 6.18 over links that reorder or go out: the kernel ran the same scenarios in `bentpipe lab`.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use scenario::load;
 use sim::{FlowReport, Simulation};
 
-/// A link of 10 Mbit/s that delays some of the packets, and a file over it.
+/// A file over a link of 10 Mbit/s.
 struct Case {
     control: &'static str,
-    /// One way.
-    delay: &'static str,
-    /// The share of packets that come later, and by how much.
-    late: (f64, &'static str),
+    /// The link's other settings, as TOML.
+    link: String,
     file: &'static str,
 }
 
 impl Case {
+    /// A long queue, and a link that delays the share `probability` of the packets by `extra_delay`.
+    fn late(control: &'static str, delay: &str, (probability, extra_delay): (f64, &str), file: &'static str) -> Self {
+        let link = format!(
+            "delay = '{delay}'\nqueue = '1000packets'\n\
+             forward.reorder = {{ probability = {probability}, extra_delay = '{extra_delay}' }}"
+        );
+        Self { control, link, file }
+    }
+
     fn run(&self, seed: u64) -> FlowReport {
-        let Self { control, delay, late: (probability, extra_delay), file } = self;
+        let Self { control, link, file } = self;
         let text = format!(
             r#"
 version = 1
@@ -25,9 +32,7 @@ nodes = ["client", "server"]
 name = "sat"
 between = ["client", "server"]
 rate = "10Mbit/s"
-delay = "{delay}"
-queue = "1000packets"
-forward = {{ reorder = {{ probability = {probability}, extra_delay = "{extra_delay}" }} }}
+{link}
 [[flow]]
 name = "file"
 from = "client"
@@ -41,7 +46,7 @@ control = "{control}"
 time = "100s"
 "#
         );
-        let scenario = load(&text, "reordering.toml", &[], &|_| Err(String::new())).unwrap().scenarios.remove(0);
+        let scenario = load(&text, "disturbed.toml", &[], &|_| Err(String::new())).unwrap().scenarios.remove(0);
         let mut simulation = Simulation::of(&scenario, seed, true).unwrap();
         simulation.run();
         let report = simulation.report().flows.remove(0);
@@ -56,7 +61,7 @@ time = "100s"
         let mut times: Vec<_> = reports.iter().map(|report| report.end_s.unwrap() - report.start_s.unwrap()).collect();
         again.sort_unstable();
         times.sort_unstable_by(f64::total_cmp);
-        println!("{} {} {:?}: {again:?} again, {times:.2?} s", self.control, self.delay, self.late);
+        println!("{} {}: {again:?} again, {times:.2?} s", self.control, self.link);
         (again[4], times[4])
     }
 }
@@ -65,15 +70,15 @@ time = "100s"
 /// (`tcp_try_undo_partial`).
 #[test]
 fn reordering_that_was_taken_for_loss_is_waited_for() {
-    let short = Case { control: "cubic", delay: "20ms", late: (0.02, "5ms"), file: "6MB" };
-    let satellite = Case { control: "cubic", delay: "275ms", late: (0.01, "20ms"), file: "3MB" };
+    let short = Case::late("cubic", "20ms", (0.02, "5ms"), "6MB");
+    let satellite = Case::late("cubic", "275ms", (0.01, "20ms"), "3MB");
     // The kernel sent 1 and 1 again.
     for case in [short, satellite] {
         let (again, _) = case.medians();
         assert!(again <= 3, "{again}");
     }
     // And here 8.
-    let long = Case { control: "cubic", delay: "20ms", late: (0.02, "40ms"), file: "6MB" };
+    let long = Case::late("cubic", "20ms", (0.02, "40ms"), "6MB");
     let (again, _) = long.medians();
     assert!((3..=20).contains(&again), "{again}");
 }
@@ -83,7 +88,19 @@ fn reordering_that_was_taken_for_loss_is_waited_for() {
 #[test]
 fn duplicates_reported_after_the_end_of_a_recovery_restore_the_window() {
     for (control, kernel) in [("cubic", 4.9), ("reno", 3.9)] {
-        let (_, time) = Case { control, delay: "30ms", late: (0.02, "80ms"), file: "4MB" }.medians();
+        let (_, time) = Case::late(control, "30ms", (0.02, "80ms"), "4MB").medians();
         assert!(time < 1.3 * kernel, "{control}: {time} s, the kernel's {kernel} s");
+    }
+}
+
+/// An outage of two seconds that begins in a recovery. What detection by time had found lost counts as in flight again once the first timeout
+/// turns out to be needless, and only another one repairs it (`tcp_undo_cwnd_reduction`): the kernel stood still for six seconds.
+#[test]
+fn an_outage_during_a_recovery_costs_a_second_timeout() {
+    let link = "delay = '30ms'\nqueue = '200packets'\nrate_steps.steps = [['1s', '0bit/s'], ['3s', '10Mbit/s']]";
+    for (control, (kernel_s, kernel_again)) in [("reno", (11.7, 256)), ("cubic", (5.51, 2))] {
+        let (again, time) = Case { control, link: link.to_owned(), file: "4MB" }.medians();
+        assert_eq!(again, kernel_again, "{control}");
+        assert!((time / kernel_s - 1.0).abs() < 0.03, "{control}: {time} s, the kernel's {kernel_s} s");
     }
 }
