@@ -189,27 +189,32 @@ impl Rack {
         self.is_due = false;
     }
 
-    /// The response to a loss was needless: all is as before.
-    fn undo_if_spurious(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) {
-        let Some(undo) = &mut self.undo else { return };
+    /// The response to a loss was needless: all is as before. Returns whether it seems so and repairs under way are to tell first: until then
+    /// nothing else counts as lost (`tcp_try_undo_partial` of Linux).
+    fn undo_if_spurious(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
+        let Some(undo) = &mut self.undo else { return false };
         let is_reported = undo.completes_reports(change);
         let undo = *undo;
         if self.state == LossState::Open {
-            return self.undo_after_the_end(undo, is_reported, ack, out);
+            self.undo_after_the_end(undo, is_reported, ack, out);
+            return false;
         }
-        let is_delayed = undo.answers_original(change);
-        // The hole was filled by the segment that was late, and no repair (`tcp_try_undo_partial`).
-        self.reordering.was_seen |= self.rules.reads_reordering
-            && is_delayed
-            && self.state == LossState::Recovery
-            && ack.una < self.recovery_point;
-        if is_delayed || is_reported || self.shows_timeout_needless(ack, change, out) {
+        let answers_original = undo.answers_original(change);
+        if answers_original && self.state == LossState::Recovery && ack.una < self.recovery_point {
+            // The hole was filled by the segment that was late, and no repair.
+            self.reordering.was_seen |= self.rules.reads_reordering;
+            if out.board.retransmitted() > 0 {
+                return true;
+            }
+        }
+        if answers_original || is_reported || self.shows_timeout_needless(ack, change, out) {
             undo.apply(ack.now, out);
             self.state = LossState::Open;
             self.proportional = None;
             self.is_due = false;
             self.undo = None;
         }
+        false
     }
 
     /// A repair's duplicate may be reported when the recovery has ended (`tcp_try_undo_dsack`). A window that was lowered for marks since is
@@ -242,12 +247,14 @@ impl Rack {
         self.rules.waits_behind_queue && change.oldest_rtt.zip(out.board.una_sent_at()).is_some_and(is_older)
     }
 
-    /// The segment that begins with the byte `first` arrived twice: the window was too short.
-    fn on_duplicate(&mut self, first: u64, ack: &Ack, out: &Outstanding) {
+    /// The segment from `first` to `end` arrived twice: the window was too short.
+    fn on_duplicate(&mut self, (first, end): (u64, u64), ack: &Ack, out: &Outstanding) {
         if self.rules.reads_reordering {
             // The original came after the repair (`tcp_sacktag_one`).
             self.reordering.was_seen |= out.board.is_sacked_again(first);
-            if !self.reordering.was_seen {
+            // A probe of the tail is no response to reordering.
+            let is_probe = self.probe.outstanding.is_some_and(|(probed, _)| probed == end);
+            if !self.reordering.was_seen || is_probe {
                 return;
             }
         }
@@ -293,17 +300,17 @@ impl Recovery for Rack {
     fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
         self.update(ack, change);
         self.reordering.was_seen |= change.is_reordered;
-        if let Some((first, _)) = change.duplicate {
-            self.on_duplicate(first, ack, out);
+        if let Some(duplicate) = change.duplicate {
+            self.on_duplicate(duplicate, ack, out);
         }
         self.judge_probe(ack, change, out);
-        self.undo_if_spurious(ack, change, out);
+        let waits_for_repairs = self.undo_if_spurious(ack, change, out);
         let was_recovering = self.state == LossState::Recovery;
         if self.state != LossState::Open && ack.una >= self.recovery_point {
             self.end(ack, out);
         }
         let retransmitted = out.board.retransmitted();
-        let found = self.detect(ack.now, out);
+        let found = if waits_for_repairs { 0 } else { self.detect(ack.now, out) };
         let has_lost_again = out.board.retransmitted() < retransmitted;
         if has_lost_again {
             self.lower_again(ack.now, found, out);
