@@ -104,3 +104,16 @@ fn an_outage_during_a_recovery_costs_a_second_timeout() {
         assert!((time / kernel_s - 1.0).abs() < 0.03, "{control}: {time} s, the kernel's {kernel_s} s");
     }
 }
+
+/// Segments that come later than the next recovery: what was undone too soon, or forgotten of the last maximum, would be faster by half.
+#[test]
+fn segments_that_are_late_by_three_round_trips_slow_the_transfer_as_much() {
+    let link = "delay = '30ms'\nqueue = '200packets'\n\
+                forward.reorder = { probability = 0.02, extra_delay = '200ms' }";
+    for (control, kernel_s) in [("cubic", 21.4), ("reno", 15.4)] {
+        let report = Case { control, link: link.to_owned(), file: "4MB" }.run(1);
+        let time = report.end_s.unwrap() - report.start_s.unwrap();
+        assert_eq!(report.retransmissions, 61, "{control}: the kernel's");
+        assert!((time / kernel_s - 1.0).abs() < 0.1, "{control}: {time} s, the kernel's {kernel_s} s");
+    }
+}

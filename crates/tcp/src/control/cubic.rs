@@ -19,6 +19,8 @@ struct Rules {
     exit: SlowStartExit,
     /// The window moves in whole segments, and a loss reduces it rather than what is in flight.
     moves_whole_segments: bool,
+    /// A response that turns out to be needless leaves no trace in what is known of the last loss.
+    restores_state: bool,
 }
 
 impl Rules {
@@ -37,6 +39,7 @@ impl Rules {
             friendly_gain: 3.0 * (1.0 - beta) / (1.0 + beta),
             exit: SlowStartExit::HyStartPlusPlus,
             moves_whole_segments: false,
+            restores_state: true,
         }
     }
 
@@ -48,6 +51,7 @@ impl Rules {
             friendly_gain: 8.0 / 15.0,
             exit: SlowStartExit::LinuxHyStart,
             moves_whole_segments: true,
+            restores_state: false,
         }
     }
 }
@@ -245,8 +249,9 @@ impl Control for Cubic {
         window.cwnd = 1.0;
     }
 
+    /// RFC 9438, section 4.9.2. Linux restores the window alone.
     fn on_spurious(&mut self, _now: Instant, _window: &mut Window) {
-        if let Some(state) = self.before_loss.take() {
+        if let Some(state) = self.before_loss.take().filter(|_| self.rules.restores_state) {
             self.state = state;
         }
     }
@@ -328,6 +333,16 @@ mod tests {
         window.cwnd = 80.0;
         control.on_loss(&ack(1).loss(80), &mut window);
         assert_eq!((window.ssthresh, control.state.w_max), (56.0, 68.0));
+        control.on_spurious(Instant::ZERO, &mut window);
+        assert_eq!(control.state.w_max, 100.0);
+    }
+
+    /// `tcp_reno_undo_cwnd`, which Linux's CUBIC has for a needless response, knows nothing of the last maximum.
+    #[test]
+    fn linux_keeps_the_maximum_of_a_loss_that_was_none() {
+        let mut control = Cubic::new(&Config::new(Profile::Linux));
+        let mut window = Window { cwnd: 100.0, ssthresh: 50.0 };
+        control.on_loss(&ack(1).loss(100), &mut window);
         control.on_spurious(Instant::ZERO, &mut window);
         assert_eq!(control.state.w_max, 100.0);
     }
