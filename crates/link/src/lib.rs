@@ -12,7 +12,7 @@
 //!   has left the queue. Pure acknowledgements may be filtered or thinned out (RFC 3449). Drop-tail queues decide on arrival: what finds room is as good as on its way, and costs no
 //!   further event.
 //! - **Rate**: none, constant, in steps, drawn at each handover, or recorded delivery opportunities (mahimahi's format).
-//!   A rate that changes while a packet is being sent holds for the rest of the packet.
+//!   A rate that changes while a packet is being sent holds for what is left of the packet.
 //! - **A carrier on demand** instead of a rate: packets leave in the bursts that a [`dama::Carrier`] gives its terminals.
 //! - **Delay**: constant, from the [`geometry`] of satellites and stations, in steps, or drawn at each handover. Where it
 //!   falls, packets keep their order or overtake, as configured.

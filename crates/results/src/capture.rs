@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use tcp::{Config, Flags, Segment};
+use tcp::{Config, EcnBytes, Flags, Segment};
 
 /// A capture that is being written.
 pub struct Capture<W: Write> {
@@ -222,8 +222,26 @@ fn tcp_header(segment: &Segment, ends: [SynOptions; 2], from: usize, ports: [u16
     header.cwr = segment.has(Flags::CWR);
     header.ns = segment.has(Flags::AE);
     header.acknowledgment_number = if header.ack { segment.ack as u32 } else { 0 };
-    header.set_options(&tcp_options(segment, ends[from])).map_err(text)?;
+    let options = tcp_options(segment, ends[from]);
+    header.set_options(&options).map_err(text)?;
+    if let Some(option) = accurate_ecn_option(segment) {
+        let mut bytes = header.options.as_slice().to_vec();
+        // The padding must not end the options.
+        bytes[options.iter().map(length).sum()..].fill(NO_OPERATION);
+        header.set_options_raw(&[bytes, option].concat()).map_err(text)?;
+    }
     Ok(header)
+}
+
+/// The option that fills room between others (RFC 9293, section 3.1).
+const NO_OPERATION: u8 = 1;
+
+/// The AccECN option, which `etherparse` does not know: its kind says which codepoint the first counter is of.
+fn accurate_ecn_option(segment: &Segment) -> Option<Vec<u8>> {
+    let kind = if segment.has(Flags::ACCECN0) { 172 } else { 174 };
+    let EcnBytes { capable, marked } = segment.accurate_ecn()?;
+    let counters = [capable, marked].into_iter().flat_map(|counter| counter.to_be_bytes().into_iter().skip(1));
+    Some([kind, 8].into_iter().chain(counters).collect())
 }
 
 /// The options that a segment's header has room for: ns-2's agents have none on the wire.

@@ -273,6 +273,31 @@ fn a_capture_is_a_valid_tcp_conversation() {
     assert!(next.values().all(|end| *end == 300_002), "{next:?}");
 }
 
+/// Kind, length 8, and two counters of three bytes.
+#[test]
+fn a_capture_has_the_accurate_ecn_option() {
+    let tcp_table = "[tcp.l4s]\npreset = \"prague\"\naccurate_ecn_option = true\n[stop]";
+    let text = LOSSY.replace("tcp = \"sack\"", "tcp = \"l4s\"").replace("[stop]", tcp_table);
+    let text = text.replacen("queue = \"1BDP\"", "queue = \"1BDP\"\ndiscipline = { dual_pi2 = {} }", 1);
+    let (_, capture) = run(&text, 3);
+    let (mut answers, mut acknowledgements, mut marked) = (0, 0, 0);
+    for (_, _, length, data) in packets(&capture) {
+        let Some((ip, tcp)) = tcp(&data) else { continue };
+        assert_eq!(u32::from(ip.total_len), length);
+        let options = tcp.options.as_slice();
+        let Some(at) = (0..options.len()).find(|at| options[*at..].starts_with(&[174, 8])) else {
+            assert!(!tcp.ack || length > 1_400, "only full segments have none: {tcp:?}");
+            continue;
+        };
+        let counter = |from: usize| options[from..from + 3].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+        let (capable, ce) = (counter(at + 2), counter(at + 5));
+        answers += u32::from(tcp.syn && (capable, ce) == (1, 0));
+        acknowledgements += u32::from(!tcp.syn);
+        marked = marked.max(ce);
+    }
+    assert!(answers >= 2 && acknowledgements > 100 && marked > 0, "{answers} {acknowledgements} {marked}");
+}
+
 #[test]
 fn equal_runs_give_equal_bytes_and_other_seeds_others() {
     let (one, again, other) = (run(LOSSY, 4), run(LOSSY, 4), run(LOSSY, 5));

@@ -32,6 +32,7 @@ fn wrong(fault: &tcp::Fault) -> Wrong {
         tcp::Fault::NeedsCapacity { .. } => "control",
         tcp::Fault::ResumeGoverned { .. } => "resume",
         tcp::Fault::Ecn { .. } | tcp::Fault::NeedsEcn { .. } | tcp::Fault::NeedsL4s { .. } => "ecn",
+        tcp::Fault::OptionWithoutCounts => "accurate_ecn_option",
         tcp::Fault::PacedNs2 => "pacing",
         tcp::Fault::Range { key, range, value } => {
             // A part of a setting is named behind it.
@@ -181,6 +182,7 @@ impl format::Tcp {
         set(&mut config.options.sack, self.sack);
         set(&mut config.ecn, self.ecn.map(Ecn::from));
         set(&mut config.accurate_ecn, self.accurate_ecn);
+        set(&mut config.accurate_ecn_option, self.accurate_ecn_option);
         set(&mut config.pacing, self.pacing);
         set(&mut config.options.dsack, self.dsack);
         set(&mut config.limited_transmit, self.limited_transmit);

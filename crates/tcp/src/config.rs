@@ -42,10 +42,12 @@ pub struct Config {
     pub ecn: Ecn,
     /// With ECN, receivers count marked packets and report the count (AccECN, RFC 9768) rather than that there were some.
     pub accurate_ecn: bool,
+    /// With the counts, receivers report marked bytes in the AccECN option (RFC 9768, section 3.2.3).
+    pub accurate_ecn_option: bool,
     /// Data leave at a rate that follows the window, as by Linux's `fq` and TCP's internal pacing, unless the control sets one.
     pub pacing: bool,
     /// Ranges that a SACK option reports at most: 4, or 3 beside timestamps (RFC 2018, section 3).
-    pub sack_blocks: usize,
+    pub sack_blocks: u8,
     /// When data are acknowledged.
     pub acks: AckPolicy,
     /// Round-trip times and the retransmission timer.
@@ -273,6 +275,7 @@ impl Config {
             options: Options { timestamps: true, window_scaling: true, sack: true, dsack: true },
             ecn: Ecn::NotCapable,
             accurate_ecn: false,
+            accurate_ecn_option: false,
             pacing: false,
             sack_blocks: 4,
             acks: AckPolicy { every: 2, delay: Duration::from_millis(200), quick: 0 },

@@ -6,7 +6,9 @@ use crate::handshake::{First, Handshake, Opening};
 use crate::marks::{ASKS_FOR_COUNT, Agreement, Count, agreement, feedback_flags, handshake_code};
 use crate::metrics::Metrics;
 use crate::receiver::Receiver;
-use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
+use crate::segment::{
+    ACCURATE_ECN_OPTION, BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option,
+};
 use crate::sender::{DataKind, Outgoing};
 use crate::sending::Sending;
 use crate::timestamp::ms;
@@ -229,7 +231,9 @@ impl Connection {
             }
             Agreement::Count => {
                 self.agreed.answer = handshake_code(syn.ecn);
-                self.receiver.use_counts(Count::new(syn.has(Flags::ACK).then_some(syn.ecn)));
+                let count = Count::new(syn.has(Flags::ACK).then_some(syn.ecn));
+                let count = if self.config.accurate_ecn_option { count.with_bytes(self.config.ecn) } else { count };
+                self.receiver.use_counts(count, self.agreed.timestamps);
                 self.sender.use_counts();
             }
         }
@@ -456,6 +460,8 @@ impl Connection {
             let asks = if self.config.accurate_ecn { ASKS_FOR_COUNT } else { Flags::ECE.with(Flags::CWR) };
             flags.with_if(self.config.ecn.is_capable(), asks)
         };
+        let counters = if is_answer { self.receiver.accurate_ecn() } else { None };
+        let (ecn_bytes, order) = counters.unwrap_or_default();
         let ack = self.receiver.rcv_nxt();
         self.receiver.on_acknowledged();
         Segment {
@@ -465,13 +471,14 @@ impl Connection {
             window: self.receiver.window(0),
             timestamps: self.timestamps(now),
             sack: SackBlocks::default(),
-            flags,
+            flags: flags.with(order),
             header: match self.sender.data_header() {
                 Some(header) if len > 0 => header,
                 _ if self.config.bare => BARE_HEADER,
-                _ => BARE_HEADER + syn_options(timestamps, sack, scale),
+                _ => BARE_HEADER + syn_options(timestamps, sack, scale, counters.is_some()),
             },
             ecn: Ecn::NotCapable,
+            ecn_bytes,
         }
     }
 
@@ -495,6 +502,10 @@ impl Connection {
             header += TIMESTAMPS_OPTION;
         }
         header += if self.config.bare { 8 * sack.len() as u8 } else { sack_option(sack.len()) };
+        // Full segments have no room for it.
+        let is_full = len + u32::from(ACCURATE_ECN_OPTION) > self.config.mss;
+        let (ecn_bytes, order) = self.receiver.accurate_ecn().filter(|_| !is_full).unwrap_or_default();
+        header += if order == Flags::default() { 0 } else { ACCURATE_ECN_OPTION };
         self.receiver.on_acknowledged();
         Segment {
             seq,
@@ -503,9 +514,10 @@ impl Connection {
             window: self.receiver.window(self.agreed.shift),
             timestamps: if self.agreed.timestamps { self.timestamps(now) } else { Timestamps::default() },
             sack,
-            flags: flags.with(self.receiver.report_marks(len > 0)),
+            flags: flags.with(order).with(self.receiver.report_marks(len > 0)),
             header: headers.unwrap_or(header),
             ecn,
+            ecn_bytes,
         }
     }
 
@@ -609,9 +621,10 @@ impl Connection {
 }
 
 /// Bytes of a SYN's options: MSS, and those that are there, padded as a whole.
-fn syn_options(timestamps: bool, sack: bool, scale: bool) -> u8 {
-    let bytes = 4 + if timestamps { 10 } else { 0 } + if sack { 2 } else { 0 } + if scale { 3 } else { 0 };
-    (bytes as u8).div_ceil(4) * 4
+fn syn_options(timestamps: bool, sack: bool, scale: bool, counters: bool) -> u8 {
+    let there = [(timestamps, 10), (sack, 2), (scale, 3), (counters, ACCURATE_ECN_OPTION)];
+    let bytes = 4 + there.iter().filter(|(is_there, _)| *is_there).map(|(_, bytes)| bytes).sum::<u8>();
+    bytes.div_ceil(4) * 4
 }
 
 #[cfg(test)]

@@ -88,6 +88,6 @@ pub use outstanding::Outstanding;
 pub use profile::Profile;
 pub use rtt::{MinRto, RttEstimator, RttRules, Sampling};
 pub use scoreboard::{Change, Delivered, Newest, Overdue, Scoreboard};
-pub use segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps};
+pub use segment::{BARE_HEADER, EcnBytes, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps};
 pub use sender::Counters;
 pub use validate::{ConfigError, ControlError, Fault};

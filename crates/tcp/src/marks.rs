@@ -1,7 +1,7 @@
 //! Explicit congestion notification between the two ends: who has been told of which marks (RFC 3168, section 6.1; RFC 8257, section 3.2;
 //! RFC 9768).
 
-use crate::segment::{Flags, Segment};
+use crate::segment::{EcnBytes, Flags, Segment};
 use units::Ecn;
 
 /// How many marked packets there were before the first (RFC 9768, section 3.2.1).
@@ -10,9 +10,13 @@ const FIRST_COUNT: u8 = 5;
 const COUNT_MASK: u8 = 7;
 /// Marked packets after which an acknowledgement leaves (RFC 9768, section 3.2.2.5.1).
 const MARKS_PER_ACK: u8 = 2;
+/// Bytes with a codepoint of ECT before the first (RFC 9768, section 3.2.1).
+const FIRST_BYTES: u32 = 1;
+/// Counters of bytes have 24 bits.
+const BYTES_MASK: u32 = (1 << 24) - 1;
 
 /// What the receiving half tells of the peer's marked packets.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(crate) enum Feedback {
     /// Nothing.
     #[default]
@@ -21,8 +25,8 @@ pub(crate) enum Feedback {
     Echo(Echo),
     /// Whether what arrived last was marked.
     ExactEcho(Echo),
-    /// How many there were.
-    Count(Count),
+    /// How many there were. Most connections have no counters, and stay small.
+    Count(Box<Count>),
 }
 
 /// One bit: congestion was experienced.
@@ -56,21 +60,41 @@ pub(crate) struct Count {
     was_marked: bool,
     /// What the IP header of the peer's answer to the SYN said, until the handshake's last segment has told it.
     answer: Option<Ecn>,
+    /// What the AccECN option says, and which of the two orders it has; `None` sends none.
+    option: Option<(EcnBytes, Flags)>,
 }
 
 impl Count {
     /// None so far. The end that opened the connection repeats what the IP header of the `answer` to its SYN said.
     pub(crate) fn new(answer: Option<Ecn>) -> Self {
-        Self { packets: FIRST_COUNT, unreported: 0, was_marked: false, answer }
+        Self { packets: FIRST_COUNT, unreported: 0, was_marked: false, answer, option: None }
     }
 
-    /// A data segment arrives; returns whether it is to be acknowledged at once: the first that is marked after one that is not, and each
-    /// second marked one.
-    pub(crate) fn on_data(&mut self, is_marked: bool) -> bool {
+    /// The same, and bytes are counted beside packets, of a peer that sends with the codepoint `capable`.
+    pub(crate) fn with_bytes(self, capable: Ecn) -> Self {
+        let order = if capable == Ecn::Ect0 { Flags::ACCECN0 } else { Flags::ACCECN1 };
+        Self { option: Some((EcnBytes { capable: FIRST_BYTES, marked: 0 }, order)), ..self }
+    }
+
+    /// The AccECN option, for a segment with room for it.
+    pub(crate) fn option(&self) -> Option<(EcnBytes, Flags)> {
+        self.option
+    }
+
+    /// A segment with `len` bytes of data arrives; returns whether it is to be acknowledged at once: the first that is marked after one that
+    /// is not, and each second marked one; with bytes counted, the first that is not marked, too (RFC 9768, section 3.2.3.3).
+    pub(crate) fn on_data(&mut self, ecn: Ecn, len: u32) -> bool {
+        let is_marked = ecn.is_marked();
         let was_marked = std::mem::replace(&mut self.was_marked, is_marked);
         self.packets = self.packets.wrapping_add(u8::from(is_marked)) & COUNT_MASK;
         self.unreported += u8::from(is_marked);
-        is_marked && !was_marked || self.unreported >= MARKS_PER_ACK
+        let mut counts_other = is_marked && !was_marked;
+        if let Some((bytes, _)) = &mut self.option {
+            let counter = if is_marked { &mut bytes.marked } else { &mut bytes.capable };
+            *counter = counter.wrapping_add(if ecn.is_capable() || is_marked { len } else { 0 }) & BYTES_MASK;
+            counts_other |= is_marked != was_marked;
+        }
+        counts_other || self.unreported >= MARKS_PER_ACK
     }
 
     /// An acknowledgement leaves, with payload or without; returns its bits.
@@ -139,6 +163,8 @@ pub(crate) struct Answer {
     pub(crate) owes_cwr: bool,
     /// The peer's counter of marked packets as last seen, where it has one.
     counted: Option<u8>,
+    /// The peer's counter of marked bytes, as far as it was taken.
+    counted_bytes: u32,
 }
 
 impl Answer {
@@ -160,7 +186,13 @@ impl Answer {
                 let count = count_of(segment);
                 let increase = u64::from(count.wrapping_sub(*counted) & COUNT_MASK);
                 *counted = count;
-                (wrapped(increase, delivered.div_ceil(mss)) * mss).min(delivered)
+                let marked = match segment.accurate_ecn() {
+                    Some(bytes) => ahead(bytes.marked, self.counted_bytes),
+                    None => wrapped(increase, delivered.div_ceil(mss)) * mss,
+                };
+                let taken = marked.min(delivered);
+                self.counted_bytes = (self.counted_bytes + (taken as u32 & BYTES_MASK)) & BYTES_MASK;
+                taken
             }
         }
     }
@@ -180,6 +212,13 @@ impl Answer {
     pub(crate) fn take_cwr(&mut self) -> bool {
         std::mem::take(&mut self.owes_cwr)
     }
+}
+
+/// How far a counter of bytes is ahead of what was `taken`; not at all where it is behind, in an old segment or beside marks that were
+/// guessed from the counter of packets.
+fn ahead(counter: u32, taken: u32) -> u64 {
+    let difference = counter.wrapping_sub(taken) & BYTES_MASK;
+    if difference <= BYTES_MASK / 2 { difference.into() } else { 0 }
 }
 
 /// The most marked packets of `packets` newly delivered that raise a counter of three bits by `increase`: it may have gone round while
@@ -219,7 +258,7 @@ mod tests {
         let mut count = Count::new(None);
         let bits: Vec<u16> = (0..9)
             .map(|_| {
-                count.on_data(true);
+                count.on_data(Ecn::CongestionExperienced, 1);
                 count.report(true).0
             })
             .collect();
@@ -252,11 +291,28 @@ mod tests {
     }
 
     #[test]
+    fn a_counter_of_24_bits_goes_round_and_is_not_taken_back() {
+        for (counter, taken, expected) in
+            [(0, 0, 0), (1_448, 0, 1_448), (100, BYTES_MASK - 99, 200), (1_000, 2_448, 0), (0, BYTES_MASK, 1)]
+        {
+            assert_eq!(ahead(counter, taken), expected, "{counter} after {taken}");
+        }
+        let mut count = Count::new(None).with_bytes(Ecn::Ect0);
+        for ecn in [Ecn::Ect0, Ecn::CongestionExperienced, Ecn::NotCapable, Ecn::Ect0] {
+            count.on_data(ecn, BYTES_MASK);
+        }
+        // Of 24 bits, adding the largest number takes away one.
+        let bytes = EcnBytes { capable: BYTES_MASK, marked: BYTES_MASK };
+        assert_eq!(count.option(), Some((bytes, Flags::ACCECN0)));
+    }
+
+    #[test]
     fn the_first_mark_after_none_and_each_second_are_acknowledged_at_once() {
         let mut count = Count::new(None);
         let mut at_once = Vec::new();
-        for is_marked in [false, true, true, true, false, true] {
-            let now = count.on_data(is_marked);
+        let [ect, ce] = [Ecn::Ect1, Ecn::CongestionExperienced];
+        for ecn in [ect, ce, ce, ce, ect, ce] {
+            let now = count.on_data(ecn, 1);
             at_once.push(now);
             if now {
                 count.report(false);

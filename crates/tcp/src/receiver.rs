@@ -4,7 +4,9 @@ use crate::autotune::Autotune;
 use crate::compression::{Due, SackCompression};
 use crate::config::Config;
 use crate::marks::{Count, Echo, Feedback};
-use crate::segment::{Flags, SackBlocks, Segment};
+use crate::segment::{
+    ACCURATE_ECN_OPTION, EcnBytes, Flags, MAX_OPTIONS, SackBlocks, Segment, TIMESTAMPS_OPTION, sack_option,
+};
 use crate::timestamp::is_older;
 use std::ops::Range;
 use units::{Duration, Instant, RangeSet};
@@ -12,7 +14,7 @@ use units::{Duration, Instant, RangeSet};
 /// Ranges that a SACK option reports beside the newest one.
 const REMEMBERED: usize = 4;
 /// Payload that counts as a full segment until a larger one has come: that of the default MSS (RFC 9293, 3.7.1).
-const MIN_FULL_SEGMENT: u64 = 536;
+const MIN_FULL_SEGMENT: u32 = 536;
 /// By so much two times that should be equal may differ, each a sum of times rounded to nanoseconds.
 const ROUNDING: Duration = Duration::from_nanos(5);
 
@@ -39,8 +41,8 @@ pub(crate) struct Receiver {
     /// Bytes not acknowledged yet.
     unacknowledged: u64,
     /// Payload of the peer's full segments, as far as they have been seen.
-    full_segment: u64,
-    mss: u64,
+    full_segment: u32,
+    mss: u32,
     quick: u32,
     /// Acknowledgements of data out of order may wait for one another (Linux).
     compression: SackCompression,
@@ -52,7 +54,7 @@ pub(crate) struct Receiver {
     /// Bytes that arrived twice.
     duplicate_bytes: u64,
     has_sack: bool,
-    blocks: usize,
+    blocks: u8,
     /// The window is advertised in whole units of its scale, rounded up or down.
     rounds_up: bool,
     /// Acknowledgements are delayed by the rule of ns-2's `DelAckSink` (tcp-sink.cc, 2.35).
@@ -90,7 +92,7 @@ impl Receiver {
             buffer,
             unacknowledged: 0,
             full_segment: MIN_FULL_SEGMENT,
-            mss: u64::from(config.mss),
+            mss: config.mss,
             quick: config.acks.quick,
             ack_due: false,
             ack_at: None,
@@ -140,9 +142,23 @@ impl Receiver {
         self.feedback = if is_exact { Feedback::ExactEcho(echo) } else { Feedback::Echo(echo) };
     }
 
-    /// Both ends use ECN with counters.
-    pub(crate) fn use_counts(&mut self, count: Count) {
-        self.feedback = Feedback::Count(count);
+    /// Both ends use ECN with counters. The AccECN option takes the place of a SACK block.
+    pub(crate) fn use_counts(&mut self, count: Count, has_timestamps: bool) {
+        if count.option().is_some() {
+            let timestamps = if has_timestamps { TIMESTAMPS_OPTION } else { 0 };
+            let room = MAX_OPTIONS - timestamps - ACCURATE_ECN_OPTION;
+            self.blocks = self.blocks.min((room - sack_option(1)) / 8 + 1);
+        }
+        self.feedback = Feedback::Count(Box::new(count));
+    }
+
+    /// The AccECN option, where the peer's marked bytes are counted.
+    #[inline]
+    pub(crate) fn accurate_ecn(&self) -> Option<(EcnBytes, Flags)> {
+        match &self.feedback {
+            Feedback::Count(count) => count.option(),
+            _ => None,
+        }
     }
 
     /// What a segment that leaves, with payload or without, says of marks.
@@ -223,7 +239,7 @@ impl Receiver {
     /// crumbs is filled with crumbs (RFC 9293, 3.8.6.2.2).
     fn open_window(&mut self) {
         let edge = self.data_end() + self.buffer.window(self.readable());
-        if edge > self.edge && edge >= self.edge + self.mss.min(self.buffer.window(0) / 2) {
+        if edge > self.edge && edge >= self.edge + u64::from(self.mss).min(self.buffer.window(0) / 2) {
             self.edge = edge;
         }
     }
@@ -261,7 +277,9 @@ impl Receiver {
     pub(crate) fn has_window_update(&self) -> bool {
         let gain = (self.rcv_nxt + self.open()).saturating_sub(self.advertised_edge);
         let known = self.advertised_edge.saturating_sub(self.rcv_nxt);
-        self.advertised_edge > 0 && gain > known && gain >= (2 * self.mss).min(self.buffer.window(0) / 2).max(1)
+        self.advertised_edge > 0
+            && gain > known
+            && gain >= (2 * u64::from(self.mss)).min(self.buffer.window(0) / 2).max(1)
     }
 
     /// RFC 7323, section 4.3: the echo is the timestamp of what moves the left edge of the window, and with delayed
@@ -291,13 +309,13 @@ impl Receiver {
             Feedback::None => {}
             Feedback::ExactEcho(echo) => echo.on_data_exactly(segment.ecn.is_marked()),
             Feedback::Echo(echo) => echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR)),
-            Feedback::Count(count) => self.ack_due |= count.on_data(segment.ecn.is_marked()),
+            Feedback::Count(count) => self.ack_due |= count.on_data(segment.ecn, segment.len),
         }
         let Some(range) = self.acceptable(segment, span) else {
             self.repeated(now, segment, config);
             return;
         };
-        self.full_segment = self.full_segment.max(u64::from(segment.len)).min(self.mss);
+        self.full_segment = self.full_segment.max(segment.len).min(self.mss);
         let in_order = if range.start <= self.rcv_nxt { range.end - range.start } else { 0 };
         if self.buffer.on_arrival(segment.len, self.readable() + in_order) && config.acks.quick > 0 {
             self.quick |= 1;
@@ -337,7 +355,7 @@ impl Receiver {
     fn repeated(&mut self, now: Instant, segment: &Segment, config: &Config) {
         let is_latest = segment.seq + u64::from(segment.len) == self.rcv_nxt && self.out_of_order.is_empty();
         if self.delays_as_ns2 && is_latest && self.ack_at.is_none() {
-            self.unacknowledged = self.full_segment;
+            self.unacknowledged = self.full_segment.into();
             self.ack_at = Some(now + config.acks.delay);
         } else {
             self.ack_due = true;
@@ -354,8 +372,8 @@ impl Receiver {
             self.buffer.on_filled(first.end - first.start);
         }
         self.buffer.on_data(now, self.rcv_nxt - before, segment, self.edge - before);
-        self.unacknowledged += if self.delays_as_ns2 { self.full_segment } else { range.end - range.start };
-        let is_full = self.unacknowledged > u64::from(config.acks.every - 1) * self.full_segment;
+        self.unacknowledged += if self.delays_as_ns2 { self.full_segment.into() } else { range.end - range.start };
+        let is_full = self.unacknowledged > u64::from(config.acks.every - 1) * u64::from(self.full_segment);
         let is_quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
         if had_holes || is_full || is_quick || segment.has(Flags::FIN) || self.is_pushed(segment, config) {
@@ -367,7 +385,7 @@ impl Receiver {
 
     /// Whether a segment is acknowledged because it is full and pushed.
     fn is_pushed(&self, segment: &Segment, config: &Config) -> bool {
-        let is_full = u64::from(segment.len) >= self.full_segment;
+        let is_full = segment.len >= self.full_segment;
         config.rules().receiving.acknowledges_pushed && config.acks.quick > 0 && is_full && segment.has(Flags::PSH)
     }
 
@@ -445,7 +463,7 @@ impl Receiver {
         }
         for at in self.recent.into_iter().filter(|at| *at > self.rcv_nxt) {
             let Some(range) = self.out_of_order.range_of(at) else { continue };
-            if blocks.len() < self.blocks {
+            if blocks.len() < usize::from(self.blocks) {
                 blocks.push(self.rcv_nxt, range);
             }
         }

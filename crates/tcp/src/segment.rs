@@ -25,6 +25,18 @@ pub struct Segment {
     pub header: u8,
     /// The ECN field of its IP packet.
     pub ecn: Ecn,
+    /// The AccECN option, where [`Flags::ACCECN0`] or [`Flags::ACCECN1`] is set.
+    pub ecn_bytes: EcnBytes,
+}
+
+/// The counters of the AccECN option: bytes of payload that the receiver has had, modulo 2^24 (RFC 9768, section 3.2.3). A sender has one
+/// ECT codepoint, so that the third counter never changes and is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EcnBytes {
+    /// With the sender's codepoint: ECT(0) for [`Flags::ACCECN0`], ECT(1) for [`Flags::ACCECN1`].
+    pub capable: u32,
+    /// Marked: congestion experienced.
+    pub marked: u32,
 }
 
 /// The timestamps option.
@@ -50,6 +62,11 @@ impl Segment {
     /// Whether all bits of `flags` are set.
     pub fn has(&self, flags: Flags) -> bool {
         self.flags.0 & flags.0 == flags.0
+    }
+
+    /// The counters of its AccECN option.
+    pub fn accurate_ecn(&self) -> Option<EcnBytes> {
+        (self.has(Flags::ACCECN0) || self.has(Flags::ACCECN1)).then_some(self.ecn_bytes)
     }
 
     /// The blocks of its SACK option as ranges, in the order in which they stand.
@@ -89,6 +106,10 @@ impl Flags {
     pub const WINDOW_SCALE: Flags = Flags(0x1000);
     /// A timestamps option is there.
     pub const TIMESTAMPS: Flags = Flags(0x400);
+    /// An AccECN option is there whose first counter is of ECT(0) (kind 172, RFC 9768).
+    pub const ACCECN0: Flags = Flags(0x4000);
+    /// An AccECN option is there whose first counter is of ECT(1) (kind 174, RFC 9768).
+    pub const ACCECN1: Flags = Flags(0x8000);
 
     /// These, and `other` if `condition` holds.
     #[inline]
@@ -143,6 +164,11 @@ impl SackBlocks {
 pub const BARE_HEADER: u8 = 40;
 /// Bytes of the timestamps option with its padding.
 pub const TIMESTAMPS_OPTION: u8 = 12;
+
+/// Bytes of an AccECN option with two counters (RFC 9768, section 3.2.3).
+pub(crate) const ACCURATE_ECN_OPTION: u8 = 8;
+/// Bytes of all options at most (RFC 9293, section 3.1).
+pub(crate) const MAX_OPTIONS: u8 = 40;
 
 /// Bytes of a SACK option of `blocks` ranges with its padding.
 pub(crate) fn sack_option(blocks: usize) -> u8 {

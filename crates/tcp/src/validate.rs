@@ -87,6 +87,9 @@ pub enum Fault {
         /// The control's name.
         control: &'static str,
     },
+    /// Bytes are counted beside packets.
+    #[error("`accurate_ecn_option` is part of `accurate_ecn`: give that, too, and `ecn`")]
+    OptionWithoutCounts,
     /// ns-2's agents send when their windows let them.
     #[error("the agents of ns-2 have no `pacing`: take the profile `rfc` or `linux`")]
     PacedNs2,
@@ -149,6 +152,9 @@ impl Config {
         }
         if self.control.needs_l4s() && !(self.ecn == Ecn::Ect1 && self.accurate_ecn) {
             faults.push(Fault::NeedsL4s { control });
+        }
+        if self.accurate_ecn_option && !(self.accurate_ecn && self.ecn.is_capable()) {
+            faults.push(Fault::OptionWithoutCounts);
         }
         if self.pacing && self.ns2_agent().is_some() {
             faults.push(Fault::PacedNs2);

@@ -3,7 +3,7 @@
 use crate::conformance::lone::{Lone, MSS, bare, config, seg};
 use crate::path::Path;
 use link::{Discipline, DualPi2, LinkConfig, QueueLimit};
-use tcp::{AckPolicy, Config, ControlKind, Fault, Flags, Profile, RecoveryKind, Segment};
+use tcp::{AckPolicy, Config, ControlKind, EcnBytes, Fault, Flags, Profile, RecoveryKind, Segment};
 use units::{Duration, Ecn, Instant, Rate};
 
 const SYN: Flags = Flags::SYN;
@@ -141,6 +141,104 @@ fn an_old_acknowledgement_changes_no_count() {
     assert_eq!(client.end.window().cwnd, before + 1.0);
 }
 
+fn with_option() -> Config {
+    let options = tcp::Options { timestamps: true, ..accurate().options };
+    Config { accurate_ecn_option: true, options, recovery: RecoveryKind::by_name("rack").expect("known"), ..accurate() }
+}
+
+/// RFC 9768, section 3.2.3: from the answer to the SYN on, in the order of the sender's codepoint, beside two SACK blocks.
+#[test]
+fn the_receiver_counts_bytes_in_the_option() {
+    let delayed = AckPolicy { every: 2, delay: Duration::from_millis(200), quick: 0 };
+    let mut server = Lone::listening(Config { acks: delayed, ..with_option() });
+    let asks = SYN.with(flags(0b111)).with(Flags::TIMESTAMPS).with(Flags::SACK_PERMITTED);
+    server.give(bare(asks, 0, 0));
+    let answer = server.take().remove(0);
+    assert_eq!(answer.accurate_ecn(), Some(EcnBytes { capable: 1, marked: 0 }));
+    assert!(answer.has(Flags::ACCECN1) && !answer.has(Flags::ACCECN0));
+    // MSS, SACK, timestamps, and eight bytes.
+    assert_eq!(answer.header, 40 + 24);
+    server.give(bare(Flags::ACK.with(flags(0b010)), 1, 1));
+    let [ect, ce, none] = [Ecn::Ect1, Ecn::CongestionExperienced, Ecn::NotCapable];
+    let arrivals = [(0, ect), (1, ce), (2, ect), (4, ect), (6, ect), (8, none)];
+    let mut reports = Vec::new();
+    for (number, ecn) in arrivals {
+        server.give(data(number, ecn));
+        for ack in server.take() {
+            let EcnBytes { capable, marked } = ack.accurate_ecn().expect("in each");
+            reports.push((capable, marked, ack.sack.len(), ack.header - 40));
+        }
+    }
+    // The first that is marked and the first that is not, at once; then out of order. What is not capable counts as nothing.
+    let expected = [
+        (1_001, 1_000, 0, 20),
+        (2_001, 1_000, 0, 20),
+        (3_001, 1_000, 1, 32),
+        (4_001, 1_000, 2, 40),
+        (4_001, 1_000, 2, 40),
+    ];
+    assert_eq!(reports, expected);
+}
+
+#[test]
+fn the_option_has_the_order_of_the_codepoint_and_gives_way_to_data() {
+    let mut server = server(Config { ecn: Ecn::Ect0, ..with_option() });
+    server.give(data(0, Ecn::Ect0));
+    let ack = server.take().remove(0);
+    assert!(ack.has(Flags::ACCECN0) && !ack.has(Flags::ACCECN1));
+    server.end.write(u64::from(MSS) + 100);
+    server.at(10);
+    let sent = server.take();
+    let options: Vec<_> = sent.iter().map(|segment| (segment.len, segment.accurate_ecn().is_some())).collect();
+    assert_eq!(options, [(MSS, false), (100, true)]);
+    assert_eq!(sent[0].header + 8, sent[1].header);
+}
+
+/// A counter of bytes is right however much an acknowledgement covers, and one that was lost is made up for.
+#[test]
+fn the_sender_takes_marked_bytes_as_they_are_counted() {
+    let mut client = client(0b010);
+    client.take();
+    client.end.write(200 * u64::from(MSS));
+    client.at(101);
+    client.take();
+    let report = |number, count: u8, marked| {
+        let ecn_bytes = EcnBytes { capable: 1, marked };
+        Segment { ecn_bytes, ..bare(Flags::ACK.with(flags(count & 7)).with(Flags::ACCECN1), 1, seg(number)) }
+    };
+    client.at(200);
+    // Ten are acknowledged: the counter of packets may have gone round, that of bytes says that none was marked.
+    client.give(report(10, 5, 0));
+    let grown = client.end.window().cwnd;
+    assert!(grown > 10.0, "{grown}");
+    client.take();
+    client.give(report(11, 6, 1_000));
+    let lowered = client.end.window().cwnd;
+    assert!(lowered < 0.7 * grown, "{lowered} after {grown}");
+    // The same count once more is no news.
+    client.give(report(12, 6, 1_000));
+    assert!(client.end.window().cwnd >= lowered);
+}
+
+#[test]
+fn few_acknowledgements_tell_prague_as_much_with_the_option() {
+    let acks = AckPolicy { every: 32, delay: Duration::from_millis(40), quick: 0 };
+    let goodput = |accurate_ecn_option| {
+        let config = Config { acks, accurate_ecn_option, ..l4s("prague") };
+        over_dual_pi2(config, 20).0
+    };
+    let (guessed, counted) = (goodput(false), goodput(true));
+    assert!(counted > 0.6 && counted > 2.0 * guessed, "{counted} with it, {guessed} without");
+}
+
+#[test]
+fn the_option_without_counters_is_refused() {
+    let config = Config { accurate_ecn: false, ..with_option() };
+    let error = config.validate().expect_err("refused");
+    assert_eq!(error.faults, [Fault::OptionWithoutCounts]);
+    assert!(error.to_string().contains("`accurate_ecn`"), "{error}");
+}
+
 #[test]
 fn what_prague_needs_is_said() {
     let prague = Config { control: ControlKind::by_name("prague").expect("known"), ..accurate() };
@@ -156,8 +254,18 @@ fn what_prague_needs_is_said() {
     }
 }
 
+fn l4s(control: &str) -> Config {
+    Config {
+        ecn: Ecn::Ect1,
+        accurate_ecn: true,
+        control: ControlKind::by_name(control).expect("known"),
+        recovery: RecoveryKind::by_name("rack").expect("known"),
+        ..Config::new(Profile::Rfc)
+    }
+}
+
 /// The part of 50 Mbit/s that 100 MB fill, and the smoothed queueing delay at the end in ms, over a round-trip time of `rtt` ms.
-fn over_dual_pi2(control: &str, rtt: u64) -> (f64, f64, u64) {
+fn over_dual_pi2(config: Config, rtt: u64) -> (f64, f64, u64) {
     let rate = Rate::from_bps(50_000_000);
     let forward = LinkConfig {
         discipline: Discipline::DualPi2(DualPi2::default()),
@@ -165,13 +273,6 @@ fn over_dual_pi2(control: &str, rtt: u64) -> (f64, f64, u64) {
         ..LinkConfig::new(rate, Duration::from_millis(rtt) / 2)
     };
     let backward = LinkConfig { discipline: Discipline::DropTail, ..forward.clone() };
-    let config = Config {
-        ecn: Ecn::Ect1,
-        accurate_ecn: true,
-        control: ControlKind::by_name(control).expect("known"),
-        recovery: RecoveryKind::by_name("rack").expect("known"),
-        ..Config::new(Profile::Rfc)
-    };
     let mut path = Path::new(config, vec![forward], vec![backward]);
     let bytes = 100_000_000;
     let end = path.transfer(bytes).expect("it arrives");
@@ -183,7 +284,7 @@ fn over_dual_pi2(control: &str, rtt: u64) -> (f64, f64, u64) {
 #[test]
 fn prague_fills_the_link_behind_a_queue_of_two_milliseconds() {
     for rtt in [10, 20, 50] {
-        let (goodput, queueing, again) = over_dual_pi2("prague", rtt);
+        let (goodput, queueing, again) = over_dual_pi2(l4s("prague"), rtt);
         // Behind the first mark a window grows as over 25 ms.
         assert!(goodput > 0.7, "{rtt} ms: {goodput}");
         assert!(queueing < 2.0, "{rtt} ms: {queueing} ms");
@@ -193,6 +294,6 @@ fn prague_fills_the_link_behind_a_queue_of_two_milliseconds() {
 
 #[test]
 fn dctcp_counts_as_well() {
-    let (goodput, queueing, again) = over_dual_pi2("dctcp", 20);
+    let (goodput, queueing, again) = over_dual_pi2(l4s("dctcp"), 20);
     assert!(goodput > 0.7 && queueing < 3.0 && again == 0, "{goodput} {queueing} ms {again}");
 }

@@ -50,6 +50,7 @@ fn options(config: &Config) -> Vec<(&'static str, String)> {
         ("dsack", config.options.dsack.to_string()),
         ("ecn", ecn.to_owned()),
         ("accurate_ecn", config.accurate_ecn.to_string()),
+        ("accurate_ecn_option", config.accurate_ecn_option.to_string()),
         ("bare", config.bare.to_string()),
     ]
 }

@@ -58,6 +58,10 @@ pub(crate) struct Tcp {
     /// With `ecn`, receivers count marked packets (AccECN, RFC 9768); a peer that does not falls back to RFC 3168. By default off, for prague
     /// on.
     pub(crate) accurate_ecn: Option<bool>,
+    /// With `accurate_ecn`, receivers report marked bytes, too, in the AccECN option, so that acknowledgements may be few (RFC 9768, section
+    /// 3.2.3). It takes the place of a SACK block.
+    #[schemars(extend("default" = false))]
+    pub(crate) accurate_ecn_option: Option<bool>,
     /// Data leave paced, at twice the window in a round trip of slow start and 1.2 times in congestion avoidance, as by Linux's fq. Controls that
     /// pace by themselves do so in any case. Not for the agents of ns2.
     #[schemars(extend("default" = false))]

@@ -1,7 +1,7 @@
 //! One connection, and a test that plays its peer.
 
 use std::sync::Arc;
-use tcp::{Config, Connection, Event, Flags, Profile, SackBlocks, Segment, Timestamps};
+use tcp::{Config, Connection, EcnBytes, Event, Flags, Profile, SackBlocks, Segment, Timestamps};
 use units::{Duration, Ecn, Instant};
 
 /// Payload of a full segment.
@@ -46,6 +46,7 @@ pub fn bare(flags: Flags, seq: u64, ack: u64) -> Segment {
         flags,
         header: 40,
         ecn: Ecn::NotCapable,
+        ecn_bytes: EcnBytes::default(),
     }
 }
 
