@@ -2,6 +2,7 @@
 
 use crate::output::Failure;
 use kernel::text_file::{self, RECORDED, WRITTEN};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The text of `file`.
@@ -16,4 +17,16 @@ pub fn read(file: &Path) -> Result<String, Failure> {
 pub fn beside(file: &Path) -> impl Fn(&str) -> Result<String, String> {
     let folder = file.parent().unwrap_or(Path::new(""));
     move |name| text_file::read(&folder.join(name), RECORDED).map_err(|error| error.to_string())
+}
+
+/// Makes the directory `path`, which `option` names, if it is not there.
+///
+/// # Errors
+/// If it cannot be made: wrong usage, or a failure of the disk, as with files ([`Failure::unwritable`]).
+pub fn make_directory(option: &str, path: &Path) -> Result<(), Failure> {
+    let name = format!("{option} {}", path.display());
+    std::fs::create_dir_all(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::usage(format!("{name}: this is a file, and a directory is needed")),
+        _ => Failure::unwritable(name, &error),
+    })
 }

@@ -277,6 +277,37 @@ fn an_interrupt_keeps_what_is_finished() {
 }
 
 #[test]
+fn an_interrupt_before_the_first_result_leaves_no_empty_tables() {
+    let endless = SCENARIO.replace("200kB", "100GB");
+    let folder = folder(endless.split("[variants]").next().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(["simulate", "test.toml", "--set", "stop.time=87600h", "--out", "out", "--format", "parquet"]);
+    let mut child = command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !folder.path().join("out/flows.parquet").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("interrupted: 0 of ") && !said.contains("kept") && !said.contains("wrote"), "{said}");
+    assert!(!files(&folder.path().join("out")).keys().any(|name| name.ends_with(".parquet")));
+}
+
+#[test]
+fn an_output_that_is_a_file_is_named_as_such() {
+    let folder = folder(SCENARIO);
+    for args in [&["--out", "test.toml"][..], &["--out", "test.toml", "--sweep", "link.sat.loss=0,1e-3"]] {
+        let output = simulate(folder.path(), &[&["test.toml"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = stderr(&output);
+        assert!(said.contains("--out test.toml: this is a file, and a directory is needed"), "{said}");
+    }
+}
+
+#[test]
 fn the_schema_is_printed_and_a_check_runs_nothing() {
     let folder = folder(SCENARIO);
     let schema = json(&simulate(folder.path(), &["--schema"]));

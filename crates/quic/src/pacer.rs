@@ -4,10 +4,15 @@ use units::{Bytes, Duration, Instant, Rate};
 
 /// Packets that may leave together: as many as the initial window has.
 const BURST: u64 = 10;
+/// How long what leaves together may take at the pace where queues mark early: what comes at once waits for one another there (RFC 9331,
+/// section 4.3; 250 us in draft-briscoe-iccrg-prague-congestion-control).
+const L4S_BURST: Duration = Duration::from_micros(250);
 
 /// A leaky bucket, by the time at which it would be empty.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pacer {
+    /// Bursts are short.
+    is_l4s: bool,
     empty_at: Instant,
     /// The rate at which it leaks, once that is known.
     rate: Option<Rate>,
@@ -16,8 +21,9 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub(crate) fn new() -> Self {
-        Self { empty_at: Instant::ZERO, rate: None, burst: Duration::ZERO }
+    /// For a control that lets packets leave at the pace of its window, with no more at once than [`L4S_BURST`], or for any other.
+    pub(crate) fn new(is_l4s: bool) -> Self {
+        Self { is_l4s, empty_at: Instant::ZERO, rate: None, burst: Duration::ZERO }
     }
 
     /// When the next packet may leave.
@@ -31,7 +37,8 @@ impl Pacer {
             let left = before.bytes_in(self.empty_at.since(now));
             self.empty_at = now + rate.time_to_send(left);
         }
-        self.burst = rate.time_to_send(Bytes::new((BURST - 1) * full));
+        let burst = rate.time_to_send(Bytes::new((BURST - 1) * full));
+        self.burst = if self.is_l4s { burst.min(L4S_BURST) } else { burst };
     }
 
     /// A packet of `bytes` leaves, full ones having `full`.
@@ -47,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_burst_of_ten_leaves_at_once_and_the_rest_at_the_rate() {
-        let mut pacer = Pacer::new();
+        let mut pacer = Pacer::new(false);
         let mut now = Instant::ZERO + Duration::from_secs(1);
         let mut times = Vec::new();
         for _ in 0..13 {
@@ -61,8 +68,24 @@ mod tests {
     }
 
     #[test]
+    fn where_queues_mark_early_only_what_takes_250_us_leaves_at_once() {
+        let leave_at_once = |rate| {
+            let mut pacer = Pacer::new(true);
+            let now = Instant::ZERO + Duration::from_secs(1);
+            let mut count = 0;
+            while pacer.next_at() <= now {
+                pacer.on_sent(now, 1000, 1000, rate);
+                count += 1;
+            }
+            count
+        };
+        // 8, 80 and 400 us for each.
+        assert_eq!([1_000_000_000, 100_000_000, 20_000_000].map(|bps| leave_at_once(Rate::from_bps(bps))), [10, 4, 1]);
+    }
+
+    #[test]
     fn what_was_booked_at_a_low_rate_does_not_hold_up_a_high_one() {
-        let mut pacer = Pacer::new();
+        let mut pacer = Pacer::new(false);
         let now = Instant::ZERO + Duration::from_secs(1);
         // Ten packets of 100 ms each, before the round-trip time is known.
         (0..10).for_each(|_| pacer.on_sent(now, 1000, 1000, Rate::from_bps(80_000)));

@@ -51,7 +51,7 @@ impl Sender {
             ledger: Ledger::new(),
             rtt: Rtt::new(),
             congestion: Congestion::new(config),
-            pacer: Pacer::new(),
+            pacer: Pacer::new(config.control.needs_l4s()),
             pto_count: 0,
             probes: 0,
             loss_at: None,

@@ -272,6 +272,7 @@ impl<'a> Resolver<'a> {
             .map(|way| crate::link::delay(crate::link::setting(node, way, "delay")).unwrap_or_default());
         let stream = network.directions().len() as u64;
         let mut configs = Vec::new();
+        let mut problems: Vec<(&Node, String, Option<&str>)> = Vec::new();
         for (way, stream) in [("forward", stream), ("reverse", stream + 1)] {
             match crate::link::resolve(
                 crate::link::settings(node, way),
@@ -282,9 +283,17 @@ impl<'a> Resolver<'a> {
                 Ok(config) => configs.push(LinkConfig { stream, ..config }),
                 Err(problem) => {
                     let at = problem.key.and_then(|key| crate::link::setting(node, way, key)).unwrap_or(node);
-                    self.fault(at, format!("link.{name} ({way}): {}", problem.text));
+                    // What both directions have is one problem.
+                    match problems.iter_mut().find(|(of, text, _)| std::ptr::eq(*of, at) && *text == problem.text) {
+                        Some((.., way)) => *way = None,
+                        None => problems.push((at, problem.text, Some(way))),
+                    }
                 }
             }
+        }
+        for (at, text, way) in problems {
+            let way = way.map(|way| format!(" ({way})")).unwrap_or_default();
+            self.fault(at, format!("link.{name}{way}: {text}"));
         }
         let ([Some(a), Some(b)], [forward, reverse]) = (&ends[..], &configs[..]) else { return None };
         let up = match node.get("up") {

@@ -138,6 +138,28 @@ fn a_control_that_answers_to_marks_keeps_a_queue_short_over_quic() {
     assert!(report.flows[0].retransmissions < 50, "{:?}", report.flows[0]);
 }
 
+/// Bursts would be marked where single packets are not: each has its share, and both fill the link.
+#[test]
+fn prague_has_the_same_share_over_quic_and_tcp() {
+    let other = file("tcp = \"prague\"\nbulk = {}").replace("\"file\"", "\"tcp\"");
+    let flows = format!("{}{other}", file("quic = \"prague\"\nbulk = {}"));
+    let sets = ["link.sat.delay=20ms", "link.sat.discipline={ dual_pi2 = {} }", "link.sat.queue=2000packets"];
+    let rates = |rate: &str| {
+        let over = |time: &str| {
+            let [rate, time] = [format!("link.sat.rate={rate}"), format!("stop.time={time}")];
+            let sets = [&sets[..], &[&rate, &time]].concat();
+            run(&flows, &sets, 1).0.flows.iter().map(|flow| flow.bytes).collect::<Vec<_>>()
+        };
+        let (half, all) = (over("60s"), over("120s"));
+        [0, 1].map(|flow| (all[flow] - half[flow]) as f64 * 8.0 / 60.0 / 1e6)
+    };
+    for mbps in [10.0, 20.0, 50.0] {
+        let [quic, tcp] = rates(&format!("{mbps}Mbit/s"));
+        assert!((0.6..=1.7).contains(&(quic / tcp)), "{quic:.1} and {tcp:.1} of {mbps} Mbit/s");
+        assert!(quic + tcp > 0.8 * mbps, "{quic:.1} and {tcp:.1} of {mbps} Mbit/s");
+    }
+}
+
 #[test]
 fn a_flow_that_is_stopped_ends_with_a_close_and_one_without_answer_fails() {
     let (report, packets) =

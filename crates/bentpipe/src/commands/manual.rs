@@ -29,7 +29,7 @@ struct Written {
 
 pub fn run(args: &Args, command: clap::Command, output: &Output) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::unwritable(format!("--out {}", args.out.display()), &error);
-    std::fs::create_dir_all(&args.out).map_err(failed)?;
+    crate::named_files::make_directory("--out", &args.out)?;
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let written = write(&command, "bentpipe", &args.out).map_err(failed)?;

@@ -171,7 +171,8 @@ impl Subject {
         let figures = setup.seeds(setup.repeats).map(|seed| real::run(setup, case, *direction, seed));
         let figures = figures.collect::<Result<Vec<_>, _>>()?;
         let medians = Figures::over(&figures, median);
-        tracing::info!(case = case.name, figures = ?medians, "measured");
+        let [share, overhead] = [medians.share, medians.overhead].map(|figure| format!("{figure:.3}"));
+        tracing::info!(case = case.name, share, overhead, "measured");
         Ok(Some(medians))
     }
 }

@@ -67,13 +67,19 @@ fn measure(setup: &Setup, runs: &Runs, case: &Case) -> Result<Row, Error> {
         let figures = seeds.map(|seed| simulated::run(case, &experiment, runs.without, seed));
         let figures = figures.collect::<Result<Vec<_>, _>>()?;
         row.simulated = Some(Figures::over(&figures, |values| values.iter().sum::<f64>() / values.len() as f64));
-        tracing::info!(row = case.name, figures = ?row.simulated, "simulated");
+        log(case.name, row.simulated.as_ref(), "simulated");
     }
     if runs.real {
         let figures = setup.seeds(setup.repeats).map(|seed| real::run(case, &experiment, seed));
         let figures = figures.collect::<Result<Vec<_>, _>>()?;
         row.real = Some(Figures::over(&figures, median));
-        tracing::info!(row = case.name, figures = ?row.real, "measured");
+        log(case.name, row.real.as_ref(), "measured");
     }
     Ok(row)
+}
+
+fn log(row: &str, figures: Option<&Figures>, how: &str) {
+    if let Some(Figures { share, overhead, .. }) = figures {
+        tracing::info!(row, share = format!("{share:.3}"), overhead = format!("{overhead:.3}"), "{how}");
+    }
 }

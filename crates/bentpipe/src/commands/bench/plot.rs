@@ -5,7 +5,6 @@ use experiments::capacity::{Trace, TracePoint};
 use lab::Direction;
 use results::PictureFormat;
 use results::chart::{self, Axis, Chart, Series, Style};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// More points than these do not fit on a line of a picture.
@@ -18,8 +17,7 @@ const HIGHEST: f64 = 2.2;
 /// # Errors
 /// If a picture cannot be drawn or written.
 pub(super) fn write(directory: &Path, traces: &[Trace], format: PictureFormat) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |error: std::io::Error| Failure::usage(format!("--plot {}: {error}", directory.display()));
-    fs::create_dir_all(directory).map_err(failed)?;
+    crate::named_files::make_directory("--plot", directory)?;
     let one = |trace: &Trace| {
         let file = directory.join(format!("{}.{}", file_stem(trace), format.extension()));
         format.write(draw(trace)?, &file).map_err(Failure::failed)?;

@@ -278,7 +278,7 @@ fn shown(names: &BTreeSet<&str>) -> String {
 
 /// What to say of an interrupt after `finished` of `runs` runs.
 fn interrupted(finished: usize, runs: usize, are_kept: bool) -> Failure {
-    let kept = if are_kept { " and are kept" } else { "" };
+    let kept = if are_kept && finished > 0 { " and are kept" } else { "" };
     Failure::failed(format!("interrupted: {finished} of {runs} runs were finished{kept}"))
 }
 

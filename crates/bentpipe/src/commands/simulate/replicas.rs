@@ -32,21 +32,24 @@ pub struct Traces {
     comparison: Comparison,
     /// What was written beside the tables.
     written: Vec<PathBuf>,
+    /// No run has ended yet.
+    is_empty: bool,
 }
 
 impl Traces {
     /// In `directory`, which is made if it is not there, and from which results of an earlier command are removed.
     pub fn create(directory: &Path, format: Format, pictures: PictureFormat) -> Result<Self, Failure> {
-        fs::create_dir_all(directory)
-            .map_err(|error| Failure::unwritable(format!("--out {}", directory.display()), &error))?;
+        crate::named_files::make_directory("--out", directory)?;
         remove_results(directory)?;
         let tables = Tables::create(directory, format).map_err(|error| Failure::usage(format!("--out {error}")))?;
         let written = TABLES.map(|table| directory.join(format!("{table}.{}", format.extension()))).to_vec();
-        Ok(Self { directory: directory.to_owned(), tables, pictures, comparison: Comparison::default(), written })
+        let comparison = Comparison::default();
+        Ok(Self { directory: directory.to_owned(), tables, pictures, comparison, written, is_empty: true })
     }
 
     fn take(&mut self, run: &Run, is_first: bool) -> Result<(), Failure> {
         self.tables.append(run).map_err(Failure::failed)?;
+        self.is_empty = false;
         self.comparison.take(run);
         if !is_first {
             return Ok(());
@@ -63,6 +66,11 @@ impl Traces {
     }
 
     fn finish(mut self, output: &Output) -> Result<(), Failure> {
+        if self.is_empty {
+            // A table without a row has no columns either.
+            drop(self.tables);
+            return self.written.iter().try_for_each(|path| remove_if_there(path));
+        }
         for (name, picture) in self.comparison.pictures().map_err(Failure::failed)? {
             self.draw(name, picture)?;
         }

@@ -70,7 +70,10 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
         return output.result(&checked, |_| format!("{} is sound: {} runs", file.display(), planned.len()));
     }
     let mut sink = match &args.out {
-        Some(out) => Sink::Folder(Store::open(&out.join("shards")).map_err(Failure::failed)?),
+        Some(out) => {
+            crate::named_files::make_directory("--out", out)?;
+            Sink::Folder(Store::open(&out.join("shards")).map_err(Failure::failed)?)
+        }
         None => Sink::Memory(Vec::new()),
     };
     let missing: Vec<&Planned> = planned.iter().filter(|run| !sink.has(run.name())).collect();
