@@ -138,7 +138,8 @@ fn a_control_that_answers_to_marks_keeps_a_queue_short_over_quic() {
     assert!(report.flows[0].retransmissions < 50, "{:?}", report.flows[0]);
 }
 
-/// Bursts would be marked where single packets are not: each has its share, and both fill the link.
+/// Bursts would be marked where single packets are not: each has its share, and both fill the link. A packet takes less than the millisecond
+/// of delay from which packets are marked: at lower rates any two flows of Prague have unequal shares.
 #[test]
 fn prague_has_the_same_share_over_quic_and_tcp() {
     let other = file("tcp = \"prague\"\nbulk = {}").replace("\"file\"", "\"tcp\"");
@@ -153,7 +154,7 @@ fn prague_has_the_same_share_over_quic_and_tcp() {
         let (half, all) = (over("60s"), over("120s"));
         [0, 1].map(|flow| (all[flow] - half[flow]) as f64 * 8.0 / 60.0 / 1e6)
     };
-    for mbps in [10.0, 20.0, 50.0] {
+    for mbps in [20.0, 50.0] {
         let [quic, tcp] = rates(&format!("{mbps}Mbit/s"));
         assert!((0.6..=1.7).contains(&(quic / tcp)), "{quic:.1} and {tcp:.1} of {mbps} Mbit/s");
         assert!(quic + tcp > 0.8 * mbps, "{quic:.1} and {tcp:.1} of {mbps} Mbit/s");
