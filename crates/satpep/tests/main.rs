@@ -7,6 +7,7 @@ mod claims;
 mod classes;
 mod congestion;
 mod elided;
+mod frozen;
 mod hostile;
 mod hub;
 mod idle;

@@ -9,8 +9,8 @@ struct Reading {
     now: Instant,
     /// Nanoseconds by which the system clock is ahead.
     ahead: i128,
-    /// Whether the system clock may have been set since the reading before, so that older times of it mean nothing.
-    was_set: bool,
+    /// The system clock may have been set before: older times of it mean nothing.
+    valid_from: Instant,
 }
 
 /// Translates times of the system clock.
@@ -23,25 +23,31 @@ impl ArrivalClock {
     /// The two clocks are read one after the other, and NTP lets them drift apart by 500 ppm.
     const JITTER: i128 = 1_000_000;
     const DRIFT: i128 = 1000;
-    /// Nothing waits for longer in a socket that is read.
-    const LONGEST_WAIT: Duration = Duration::from_millis(1000);
+    /// Nothing has waited for longer in the socket of a process that has just begun to read.
+    const FIRST_WAIT: Duration = Duration::from_millis(1000);
 
-    /// Takes what both clocks show, before times are translated.
+    /// Takes what both clocks show, before times are translated. What waited for a process that stood still, for seconds perhaps, has
+    /// its times as long as the clocks agree: all at once would look like a link without limit.
     pub(super) fn read(&mut self, now: Instant, unix_time: u64) {
         let ahead = i128::from(unix_time) - i128::from(now.as_nanos());
-        let was_set = self.reading.is_some_and(|before| {
+        let was_set = |before: &Reading| {
             let elapsed = i128::from(now.since(before.now).as_nanos());
             (ahead - before.ahead).abs() > Self::JITTER + elapsed / Self::DRIFT
-        });
-        self.reading = Some(Reading { now, ahead, was_set });
+        };
+        let valid_from = match &self.reading {
+            None => now.before(Self::FIRST_WAIT),
+            Some(before) if was_set(before) => now,
+            Some(before) => before.valid_from,
+        };
+        self.reading = Some(Reading { now, ahead, valid_from });
     }
 
     /// When a datagram arrived that the kernel received at `received` (since 1970), as far as that can be told.
     pub(super) fn arrival(&self, received: Option<StdDuration>) -> Instant {
-        let Some(Reading { now, ahead, was_set }) = self.reading else { return Instant::ZERO };
-        let Some(received) = received.filter(|_| !was_set) else { return now };
+        let Some(Reading { now, ahead, valid_from }) = self.reading else { return Instant::ZERO };
+        let Some(received) = received else { return now };
         let at = u64::try_from(received.as_nanos() as i128 - ahead).map_or(Instant::ZERO, Instant::from_nanos);
-        if at > now || now.since(at) > Self::LONGEST_WAIT { now } else { at }
+        if (valid_from..=now).contains(&at) { at } else { now }
     }
 }
 
@@ -52,7 +58,7 @@ mod tests {
     const UNIX: u64 = 1_700_000_000_000_000_000;
 
     fn at(micros: u64) -> Instant {
-        Instant::from_nanos(1_000_000_000 + micros * 1000)
+        Instant::from_nanos(10_000_000_000 + micros * 1000)
     }
 
     fn received(unix: u64) -> Option<StdDuration> {
@@ -71,12 +77,26 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_while_the_process_stands_still_keeps_its_times() {
+        let mut clock = ArrivalClock::default();
+        clock.read(at(0), UNIX);
+        let minute = 60_000_000;
+        clock.read(at(minute), UNIX + minute * 1000);
+        for waited in [1, 1_000_000, 2_000_000, 59_000_000] {
+            let came = minute - waited;
+            assert_eq!(clock.arrival(received(UNIX + came * 1000)), at(came), "waited for {waited} us");
+        }
+        assert_eq!(clock.arrival(received(UNIX - 5_000_000_000)), at(minute), "before the process began");
+    }
+
+    #[test]
     fn a_system_clock_that_is_set_spoils_one_reading_only() {
         let mut clock = ArrivalClock::default();
         clock.read(at(0), UNIX);
         let step = 80_000_000;
         clock.read(at(1000), UNIX + 1_000_000 + step);
         assert_eq!(clock.arrival(received(UNIX + 900_000)), at(1000));
+        assert_eq!(clock.arrival(received(UNIX + 900_000 + step)), at(1000), "nobody knows whether that was before");
         clock.read(at(2000), UNIX + 2_000_000 + step);
         assert_eq!(clock.arrival(received(UNIX + 1_900_000 + step)), at(1900));
         let never = clock.arrival(received(0));

@@ -129,6 +129,9 @@ pub struct World {
     pub outage: bool,
     /// Gateways that are cut off.
     pub unreachable: Vec<usize>,
+    /// A gateway whose process does not run: what comes waits in its socket, up to so many bytes.
+    pub frozen: Option<(usize, usize)>,
+    waiting: Vec<(Instant, Datagram)>,
     /// What an attacker on the path does.
     pub tamper: Option<Tamper>,
     /// Every datagram that passed, kept if asked for.
@@ -191,6 +194,8 @@ impl World {
             hop,
             outage: false,
             unreachable: Vec::new(),
+            frozen: None,
+            waiting: Vec::new(),
             tamper: None,
             capture: None,
             refuses: false,
@@ -335,7 +340,7 @@ impl World {
             self.due.iter().take_while(|(at, _)| *at <= self.time.now()).map(|(_, index)| *index).collect();
         self.touched.extend(due);
         for index in std::mem::take(&mut self.touched) {
-            if !self.gateways[index].is_dead {
+            if !self.gateways[index].is_dead && !self.is_frozen(index) {
                 self.drive(index);
             }
             self.set_due(index);
@@ -358,7 +363,8 @@ impl World {
     /// Looks when gateway `index` is to be driven next.
     fn set_due(&mut self, index: usize) {
         let gateway = &self.gateways[index];
-        let due = if gateway.is_dead { None } else { gateway.endpoint.next_timeout() };
+        let rests = gateway.is_dead || self.is_frozen(index);
+        let due = if rests { None } else { gateway.endpoint.next_timeout() };
         if let Some(before) = std::mem::replace(&mut self.due_at[index], due) {
             self.due.remove(&(before, index));
         }
@@ -428,6 +434,13 @@ impl World {
             let Some(index) = self.process_of(&datagram) else {
                 continue;
             };
+            if let Some((_, room)) = self.frozen.filter(|(frozen, _)| *frozen == index) {
+                let held: usize = self.waiting.iter().map(|(_, datagram)| datagram.bytes.len()).sum();
+                if held + datagram.bytes.len() <= room {
+                    self.waiting.push((now, datagram));
+                }
+                continue;
+            }
             let gateway = &mut self.gateways[index];
             if !self.outage && !self.unreachable.contains(&index) {
                 let mark = if datagram.marked { Mark::Ce } else { Mark::NotCe };
@@ -437,6 +450,22 @@ impl World {
                 self.set_due(index);
             }
         }
+    }
+
+    fn is_frozen(&self, index: usize) -> bool {
+        self.frozen.is_some_and(|(frozen, _)| frozen == index)
+    }
+
+    /// The frozen gateway goes on, and takes in what waits: `noted` says when that came, as far as its host knows.
+    pub fn thaw(&mut self, noted: impl Fn(Instant) -> Instant) {
+        let Some((index, _)) = self.frozen.take() else { return };
+        let now = self.time.now();
+        let gateway = &mut self.gateways[index];
+        for (came, mut datagram) in std::mem::take(&mut self.waiting) {
+            gateway.take_in(now, &mut datagram, &Arrival { at: noted(came), mark: Mark::NotCe });
+            gateway.users(now);
+        }
+        self.touched.insert(index);
     }
 
     /// The process that a datagram is for: of several at one address, as [`satpep::routing`] has it.
