@@ -10,6 +10,7 @@ use crate::takeover::offer::TransportOffer;
 use crate::tcp_socket::Tcp;
 use crate::transport::SatelliteTransport;
 use crate::watch::Watch;
+use ipnet::IpNet;
 use kernel::nfqueue::Held;
 use kernel::transparent::Accepted;
 use relay::connect::ConnectRequest;
@@ -19,7 +20,6 @@ use relay::engine::{self, DEFAULT_CLASS, Engine, PeerSettings};
 use relay::routes::Routes;
 use slab::Slab;
 use std::io;
-use std::net::IpAddr;
 use units::Instant;
 
 /// All relayed connections, and the transport that carries them.
@@ -33,7 +33,7 @@ pub(crate) struct Relays<T: SatelliteTransport> {
 
 impl<T: SatelliteTransport> Relays<T> {
     /// No connections yet. `own` are the gateway's own addresses; `descriptors` the process may have.
-    pub(crate) fn new(transport: T, settings: &Settings, own: &[IpAddr], watch: Watch, descriptors: u64) -> Self {
+    pub(crate) fn new(transport: T, settings: &Settings, own: &[IpNet], watch: Watch, descriptors: u64) -> Self {
         let hosts = HostSockets::new(settings, watch, descriptors);
         let peers = settings.peers.iter().map(of_engine);
         let mut engine = Engine::new(transport, hosts, engine_settings(settings, settings.routes.clone()), peers, own);

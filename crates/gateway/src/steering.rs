@@ -9,7 +9,6 @@ use kernel::interfaces::Interfaces;
 use kernel::{Error, routes};
 use relay::engine::Intercepted;
 use status::MissingInterface;
-use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,7 +30,7 @@ pub(crate) struct Steering {
 #[derive(Debug)]
 pub(crate) enum News {
     /// The addresses of the host.
-    OwnAddresses(Vec<IpAddr>),
+    OwnAddresses(Vec<IpNet>),
     /// The configured interfaces that the host does not have.
     MissingInterfaces(Vec<MissingInterface>),
     /// How many connections have gone end to end, by the reason.
@@ -151,7 +150,7 @@ impl Drop for Steering {
 /// What is known of the host's interfaces.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) addresses: Vec<IpNet>,
     pub(crate) interfaces: MissingInterfaces,
     pub(crate) bridges: FilteredBridges,
 }

@@ -2,7 +2,8 @@
 //! question costs microseconds, however many interfaces there are.
 
 use crate::Error;
-use crate::netlink::{self, ADDRESS_HEADER, LINK_HEADER, Message, NetlinkSocket};
+use crate::netlink::{self, ADDRESS_HEADER, LINK_HEADER, Message, NetlinkSocket, ROUTE_HEADER};
+use ipnet::IpNet;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -12,6 +13,10 @@ const INDEX_AT: usize = 4;
 const FLAGS_AT: usize = 8;
 /// Where `ifaddrmsg` has the number of its interface.
 const ADDRESS_INDEX_AT: usize = 4;
+/// Where `rtmsg` has the length of the destination's prefix, its table and its type.
+const ROUTE_LENGTH_AT: usize = 1;
+const ROUTE_TABLE_AT: usize = 4;
+const ROUTE_TYPE_AT: usize = 7;
 /// Where `rtnl_link_stats64` has what was transmitted.
 const SENT_PACKETS_AT: usize = 8;
 const SENT_BYTES_AT: usize = 24;
@@ -103,6 +108,28 @@ impl Interfaces {
         Ok(found)
     }
 
+    /// What the host itself is reached by, sorted: the addresses of all interfaces, and the prefixes that its table of local routes has
+    /// beside them (`ip route add local`, an address with its prefix on `lo`, anycast addresses of routers).
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn local_prefixes(&mut self) -> io::Result<Vec<IpNet>> {
+        let mut found: Vec<IpNet> = self.addresses()?.into_iter().map(IpNet::from).collect();
+        self.0.filter_dumps();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut request = [0; ROUTE_HEADER];
+            (request[0], request[ROUTE_TABLE_AT]) = (family as u8, libc::RT_TABLE_LOCAL);
+            match self.0.ask(libc::RTM_GETROUTE, true, &request, |message| found.extend(local_prefix(message))) {
+                // A kernel without the family has no addresses of it either.
+                Err(error) if family == libc::AF_INET => return Err(error),
+                _ => {}
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
     /// The addresses of the interface with this number.
     ///
     /// # Errors
@@ -187,6 +214,19 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
     Some(interface)
 }
 
+/// The prefix of a route to the host itself.
+fn local_prefix((kind, payload): Message<'_>) -> Option<IpNet> {
+    let [length, table, of] = [ROUTE_LENGTH_AT, ROUTE_TABLE_AT, ROUTE_TYPE_AT].map(|at| payload.get(at).copied());
+    let is_local = of.is_some_and(|of| of == libc::RTN_LOCAL || of == libc::RTN_ANYCAST);
+    if kind != libc::RTM_NEWROUTE || table != Some(libc::RT_TABLE_LOCAL) || !is_local {
+        return None;
+    }
+    let destination = netlink::attributes(payload, ROUTE_HEADER).find(|(kind, _)| *kind == libc::RTA_DST)?.1;
+    let v4 = <[u8; 4]>::try_from(&destination[..]).map(IpAddr::from);
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(&destination[..]).map(IpAddr::from)).ok()?;
+    IpNet::new(address, length?).ok()
+}
+
 /// The address of a message: the host's own end (`IFA_LOCAL`) where the interface leads to one other host.
 fn address((kind, payload): Message<'_>) -> Option<(u32, IpAddr)> {
     if kind != libc::RTM_NEWADDR {
@@ -261,6 +301,35 @@ mod tests {
         assert!(!all.iter().find(|one| one.name == "wire7").unwrap().is_up);
         for address in ["127.0.0.1", "198.18.0.1", "198.18.59.1"] {
             assert!(addresses.contains(&address.parse().unwrap()), "{address}: {addresses:?}");
+        }
+    }
+
+    #[test]
+    fn the_host_is_reached_by_what_its_local_routes_say() {
+        let Some(namespace) = testing::namespace() else { return };
+        let mut batch = IpBatch::new(&namespace);
+        for command in [
+            "link set lo up",
+            "link add wire type veth peer name far",
+            "addr add 198.18.1.1/24 dev wire",
+            "addr add 198.18.7.1/24 dev lo",
+            "route add local 198.18.5.0/24 dev lo",
+            "-6 route add local 2001:db8:77::/48 dev lo",
+            "route add local 198.18.9.0/24 dev lo table 100",
+            "link set wire up",
+            "route add 198.18.10.0/24 dev wire",
+        ] {
+            batch.add(command);
+        }
+        batch.run().unwrap();
+        let found = namespace.run(|| Interfaces::new().unwrap().local_prefixes().unwrap()).unwrap();
+        let has = |prefix: &str| found.contains(&prefix.parse().unwrap());
+        for prefix in ["127.0.0.1/32", "198.18.1.1/32", "198.18.7.0/24", "198.18.5.0/24", "2001:db8:77::/48", "::1/128"]
+        {
+            assert!(has(prefix), "{prefix}: {found:?}");
+        }
+        for prefix in ["198.18.1.0/24", "198.18.9.0/24", "198.18.10.0/24", "198.18.1.255/32"] {
+            assert!(!has(prefix), "{prefix}: {found:?}");
         }
     }
 

@@ -14,6 +14,8 @@ const HEADER: usize = 16;
 pub(crate) const LINK_HEADER: usize = 16;
 /// Bytes of the header of a message about an address (`ifaddrmsg`).
 pub(crate) const ADDRESS_HEADER: usize = 8;
+/// Bytes of the header of a message about a route (`rtmsg`).
+pub(crate) const ROUTE_HEADER: usize = 12;
 /// The kernel fills at most 32 KiB at once (NLMSG_GOODSIZE and what `recvmsg` offers).
 const ANSWER: usize = 65_536;
 
@@ -46,6 +48,11 @@ impl NetlinkSocket {
         // An answer is there when `send` returns: waiting would mean that none comes.
         socket.set_non_blocking(true)?;
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(ANSWER) })
+    }
+
+    /// Dumps are filtered by what the request says, so that of a million routes few are read. Kernels before 4.20 do not know this.
+    pub(crate) fn filter_dumps(&self) {
+        let _ = self.socket.set_netlink_get_strict_chk(true);
     }
 
     pub(crate) fn socket(&self) -> &Socket {

@@ -34,11 +34,12 @@ pub fn has_ipv6_loopback() -> bool {
     std::fs::read_to_string(IPV6_ADDRESSES).is_ok_and(|text| text.lines().any(|line| line.starts_with(&loopback)))
 }
 
-/// The addresses of all interfaces in the network namespace of the calling thread, sorted.
+/// What the host itself is reached by in the network namespace of the calling thread, sorted
+/// ([`crate::interfaces::Interfaces::local_prefixes`]).
 ///
 /// # Errors
 /// If the kernel does not answer.
-pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, Error> {
-    let addresses = crate::interfaces::Interfaces::new()?.addresses();
+pub fn own_addresses() -> Result<Vec<ipnet::IpNet>, Error> {
+    let addresses = crate::interfaces::Interfaces::new()?.local_prefixes();
     addresses.map_err(Error::while_doing("reading this host's addresses"))
 }

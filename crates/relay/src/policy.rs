@@ -104,14 +104,14 @@ pub enum Denial {
 }
 
 impl Policy {
-    /// The policy of a peer that may use `sources` and reach `destinations`, at a gateway whose own addresses are `own`.
-    pub fn new(sources: &[IpNet], destinations: &[IpNet], own: &[IpAddr]) -> Self {
+    /// The policy of a peer that may use `sources` and reach `destinations`, at a gateway that is itself reached by `own`.
+    pub fn new(sources: &[IpNet], destinations: &[IpNet], own: &[IpNet]) -> Self {
         let table = |table: &[(&str, &'static str)]| -> Vec<Special> {
             let parsed = |prefix: &str| prefix.parse::<IpNet>().expect("the table holds valid prefixes");
             table.iter().map(|(prefix, name)| (parsed(prefix), Some(*name))).collect()
         };
         let mut special_sources = table(SPECIAL);
-        special_sources.extend(own.iter().map(|address| (IpNet::from(*address), Some("this gateway's own address"))));
+        special_sources.extend(own.iter().map(|prefix| (*prefix, Some("this gateway's own address"))));
         let mut special_destinations = [special_sources.clone(), table(NOT_PUBLIC)].concat();
         let translated: Vec<_> =
             special_destinations.iter().filter_map(|(prefix, name)| Some((translated(prefix)?, *name))).collect();
@@ -186,11 +186,18 @@ mod tests {
     }
 
     fn check(destinations: &[&str], destination: &str) -> Result<(), Denial> {
-        let own = ["192.0.2.1".parse().unwrap(), "2001:db8:1::1".parse().unwrap()];
+        let own = nets(&["192.0.2.1", "2001:db8:1::1", "198.51.100.64/26"]);
         let ip: IpAddr = destination.parse().unwrap();
         let source = if ip.is_ipv4() { "10.0.0.1:5" } else { "[2001:db8::1]:5" };
         Policy::new(&nets(&["10.0.0.0/8", "2001:db8::/48"]), &nets(destinations), &own)
             .check(&ConnectRequest::new(source.parse().unwrap(), (ip, 80).into()))
+    }
+
+    #[test]
+    fn a_prefix_that_leads_to_the_gateway_itself_is_denied_unless_named_within() {
+        assert!(check(&["198.51.100.0/24"], "198.51.100.77").is_err());
+        assert_eq!(check(&["198.51.100.77/32"], "198.51.100.77"), Ok(()));
+        assert_eq!(check(&["198.51.100.0/24"], "198.51.100.128"), Ok(()));
     }
 
     #[test]
@@ -293,7 +300,7 @@ mod tests {
             "::1",
         ];
         for list in lists {
-            let policy = Policy::new(&nets(&["0.0.0.0/0", "::/0"]), &nets(list), &["192.0.2.1".parse().unwrap()]);
+            let policy = Policy::new(&nets(&["0.0.0.0/0", "::/0"]), &nets(list), &nets(&["192.0.2.1"]));
             let reach = policy.reach();
             for probe in probes {
                 let ip: IpAddr = probe.parse().unwrap();
@@ -312,9 +319,9 @@ mod tests {
 
     #[test]
     fn a_client_may_not_pose_as_the_gateway_or_as_loopback() {
-        let own = ["10.0.0.254".parse().unwrap()];
+        let own = nets(&["10.0.0.254", "10.1.0.0/24"]);
         let policy = Policy::new(&nets(&["0.0.0.0/0"]), &nets(&["0.0.0.0/0"]), &own);
-        for source in ["127.0.0.1:1", "10.0.0.254:1", "224.0.0.1:1"] {
+        for source in ["127.0.0.1:1", "10.0.0.254:1", "10.1.0.9:1", "224.0.0.1:1"] {
             let request = ConnectRequest::new(source.parse().unwrap(), "1.1.1.1:1".parse().unwrap());
             assert!(policy.check(&request).is_err(), "{source}");
         }

@@ -51,7 +51,7 @@ fn an_address_that_the_gateway_gains_is_denied_to_its_peers_from_then_on() {
     let before = engine.transport.peers[0].told.clone().unwrap();
     let own: IpAddr = "203.0.113.5".parse().unwrap();
     assert!(before.destinations.permit(own));
-    engine.set_own_addresses(START, &[own]);
+    engine.set_own_addresses(START, &[own.into()]);
     let after = engine.transport.peers[0].told.clone().unwrap();
     assert!(!after.destinations.permit(own) && after.destinations.permit("203.0.113.6".parse().unwrap()));
     engine.transport.requests.insert(4, ReceivedRequest::Complete(one()));

@@ -53,9 +53,10 @@ use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
 use crate::routes::Routes;
 use accounts::{Accounts, Direction};
+use ipnet::IpNet;
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use units::{Duration, Instant};
 
 /// How long the far gateway waits for the rest of a connect request. Its bytes leave together, so a lost part is soon repaired.
@@ -91,7 +92,7 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     accounts: Accounts,
     settings: Settings,
     /// The gateway's own addresses.
-    own: Vec<IpAddr>,
+    own: Vec<IpNet>,
     peers: Slab<Peer<H::Connection>>,
     connections: Slab<Relayed<T::Stream, H>>,
     by_stream: HashMap<T::Stream, usize>,
@@ -134,7 +135,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         hosts: H,
         settings: Settings,
         peers: impl IntoIterator<Item = PeerSettings>,
-        own: &[IpAddr],
+        own: &[IpNet],
     ) -> Self {
         Self {
             transport,

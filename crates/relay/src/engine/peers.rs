@@ -8,7 +8,6 @@ use crate::reach::Reach;
 use ipnet::IpNet;
 use slab::Slab;
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use units::Instant;
 
 /// What the operator says of a peer.
@@ -55,7 +54,7 @@ pub(super) struct WaitingClient<C> {
 }
 
 impl<C> Peer<C> {
-    pub(super) fn new(settings: PeerSettings, own: &[IpAddr]) -> Self {
+    pub(super) fn new(settings: PeerSettings, own: &[IpNet]) -> Self {
         Self {
             policy: Self::policy(&settings, own),
             settings,
@@ -68,7 +67,7 @@ impl<C> Peer<C> {
         }
     }
 
-    fn policy(settings: &PeerSettings, own: &[IpAddr]) -> Policy {
+    fn policy(settings: &PeerSettings, own: &[IpNet]) -> Policy {
         Policy::new(&settings.allow_sources, &settings.allow_destinations, own)
     }
 
@@ -90,7 +89,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     }
 
     /// The gateway's own addresses have become `own`: no peer may use those.
-    pub fn set_own_addresses(&mut self, now: Instant, own: &[IpAddr]) {
+    pub fn set_own_addresses(&mut self, now: Instant, own: &[IpNet]) {
         self.own = own.to_vec();
         for (_, peer) in &mut self.peers {
             peer.policy = Peer::<H::Connection>::policy(&peer.settings, own);
