@@ -314,7 +314,7 @@ mod tests {
             "addr add 198.18.1.1/24 dev wire",
             "addr add 198.18.7.1/24 dev lo",
             "route add local 198.18.5.0/24 dev lo",
-            "-6 route add local 2001:db8:77::/48 dev lo",
+            "route add local 2001:db8:77::/48 dev lo",
             "route add local 198.18.9.0/24 dev lo table 100",
             "link set wire up",
             "route add 198.18.10.0/24 dev wire",
