@@ -12,8 +12,8 @@
 //! - **Time is measured.** The report says how much later than the model packets were really sent.
 //! - **A run can be repeated**: the log of arrivals, replayed through the links and carriers in virtual time, gives
 //!   every packet the same outcome ([`ArrivalLog`]).
-//! - **Terminals may share a carrier on demand** ([`SharedCarrier`], [`link::dama`]): each has a queue of its own, told
-//!   apart by where packets come from, and what each is given follows what it asks for.
+//! - **Terminals may share a carrier on demand** ([`SharedCarrier`], [`link::dama`]): each has a queue of its own, chosen
+//!   by where packets come from, and what each is given follows what it asks for.
 //! - **Memory is bounded**, whatever the queue limit allows; every packet is accounted for by outcome and reason.
 //!
 //! VLAN tags that the network card has taken off a frame do not come back.

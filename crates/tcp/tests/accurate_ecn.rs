@@ -33,6 +33,17 @@ fn client(answer: u8) -> Lone {
     client
 }
 
+/// A client whose first ten segments have left, a tenth of a second later.
+fn sending_client() -> Lone {
+    let mut client = client(0b010);
+    client.take();
+    client.end.write(200 * u64::from(MSS));
+    client.at(101);
+    assert_eq!(client.take().len(), 10);
+    client.at(200);
+    client
+}
+
 fn server(config: Config) -> Lone {
     let mut server = Lone::listening(config);
     server.give(bare(SYN.with(flags(0b111)), 0, 0));
@@ -104,12 +115,7 @@ fn the_receiver_counts_marked_packets_and_acknowledges_the_first_and_each_second
 
 #[test]
 fn a_count_lowers_the_window_once_for_each_window_of_data_without_cwr() {
-    let mut client = client(0b010);
-    client.take();
-    client.end.write(100 * u64::from(MSS));
-    client.at(101);
-    assert_eq!(client.take().len(), 10);
-    client.at(200);
+    let mut client = sending_client();
     let ack = |number, count: u8| bare(Flags::ACK.with(flags(count & 7)), 1, seg(number));
     client.give(ack(1, 5));
     assert_eq!(client.end.window().cwnd, 11.0, "no mark");
@@ -127,12 +133,7 @@ fn a_count_lowers_the_window_once_for_each_window_of_data_without_cwr() {
 
 #[test]
 fn an_old_acknowledgement_changes_no_count() {
-    let mut client = client(0b010);
-    client.take();
-    client.end.write(100 * u64::from(MSS));
-    client.at(101);
-    client.take();
-    client.at(200);
+    let mut client = sending_client();
     client.give(bare(Flags::ACK.with(flags(0b101)), 1, seg(2)));
     let before = client.end.window().cwnd;
     // What was sent first arrives last.
@@ -197,16 +198,11 @@ fn the_option_has_the_order_of_the_codepoint_and_gives_way_to_data() {
 /// A counter of bytes is right however much an acknowledgement covers, and one that was lost is made up for.
 #[test]
 fn the_sender_takes_marked_bytes_as_they_are_counted() {
-    let mut client = client(0b010);
-    client.take();
-    client.end.write(200 * u64::from(MSS));
-    client.at(101);
-    client.take();
+    let mut client = sending_client();
     let report = |number, count: u8, marked| {
         let ecn_bytes = EcnBytes { capable: 1, marked };
         Segment { ecn_bytes, ..bare(Flags::ACK.with(flags(count & 7)).with(Flags::ACCECN1), 1, seg(number)) }
     };
-    client.at(200);
     // Ten are acknowledged: the counter of packets may have gone round, that of bytes says that none was marked.
     client.give(report(10, 5, 0));
     let grown = client.end.window().cwnd;

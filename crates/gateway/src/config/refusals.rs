@@ -1,4 +1,4 @@
-//! What a configuration file may not say: bounds, names, addresses, secrets, and that all of it is told at once.
+//! What a configuration file may not say: bounds, names, addresses, secrets, and that all of it is reported at once.
 
 use super::tests::{faults, minimal};
 use super::{ConfigError, Settings, load, load_again, parse};
@@ -341,7 +341,7 @@ fn the_systems_routing_tables_are_not_the_gateways() {
 }
 
 #[test]
-fn faults_of_all_kinds_are_told_at_once_in_the_order_of_the_file() {
+fn faults_of_all_kinds_are_reported_at_once_in_the_order_of_the_file() {
     let text = with("gateway", "private_key_file = \"/nowhere\"")
         .replace("[link]", "secured_externally = true\n[link]\nmin_rate = \"2Mbit/s\"\nmax_rate = \"1Mbit/s\"")
         + "far_gateway = true\n[updates]\nhttp = \"192.0.2.1:80\"\n[connection_log]\nmax_files = 3\n[debug]\nqlog_size = \"1MiB\"\n\
@@ -395,8 +395,8 @@ fn buffers_towards_hosts_follow_the_faster_direction_within_bounds() {
             with("link", &line("rate", rate)).replace("[link]", &format!("[link]\nreceive_rate = \"{receive_rate}\""));
         assert_eq!(parse(&text, "x").unwrap().host_buffer, Bytes::new(expected), "{rate} {receive_rate}");
     }
-    let told = parse(&with("gateway", "host_buffer = \"64KiB\""), "x").unwrap();
-    assert_eq!(told.host_backlog(), 64 << 10, "what is set counts, however fast the link is");
+    let configured = parse(&with("gateway", "host_buffer = \"64KiB\""), "x").unwrap();
+    assert_eq!(configured.host_backlog(), 64 << 10, "what is set counts, however fast the link is");
 }
 
 #[test]

@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn buffers_hold_three_bandwidth_delay_products_unless_told() {
+    fn buffers_hold_three_bandwidth_delay_products_unless_configured() {
         let tcp = settings("transport = \"tcp\"", "").tcp.expect("the transport is tcp");
         assert_eq!(tcp.send_buffer.as_u64(), 6_000_000 * 3 / 8 * 550 / 1000);
         assert_eq!((tcp.fast_open, tcp.warm_connections, tcp.congestion_control), (true, 8, None));
-        let told = "[tcp]\ncongestion_control = \"hybla\"\nreceive_buffer = \"1MB\"\nwarm_connections = 0\nfast_open = false\n";
-        let tcp = settings("transport = \"tcp\"", told).tcp.expect("the transport is tcp");
+        let configured = "[tcp]\ncongestion_control = \"hybla\"\nreceive_buffer = \"1MB\"\nwarm_connections = 0\nfast_open = false\n";
+        let tcp = settings("transport = \"tcp\"", configured).tcp.expect("the transport is tcp");
         assert_eq!((tcp.receive_buffer.as_u64(), tcp.warm_connections, tcp.fast_open), (1_000_000, 0, false));
         assert_eq!(tcp.congestion_control.as_deref(), Some("hybla"));
         assert_eq!(settings("transport = \"satpep\"", "").tcp, None);
