@@ -268,7 +268,12 @@ fn one_line(error: &clap::Error) -> String {
 
 /// Whether the user wants no colours anywhere (no-color.org).
 fn is_colour_unwanted() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+    is_terminal_dumb() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Whether the terminal shows escape sequences instead of following them.
+pub fn is_terminal_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
 /// Starts logging to stderr at the level that the user asked for.

@@ -530,3 +530,55 @@ fn stalled_readers_and_new_clients_survive_an_outage_of_many_retransmissions() {
     assert!(received == pattern(3, BYTES), "what a reader gets that stalled during the outage");
     assert!(mended.elapsed() < Duration::from_secs(15), "{:?}", mended.elapsed());
 }
+
+/// A stateful firewall at the hub that forgets what was quiet for five seconds, and takes nothing up again that it has forgotten.
+fn behind_a_forgetful_firewall(answer: &str) -> Option<Pair> {
+    let mut pair = Pair::with_tcp_transport(CLEAR)?;
+    pair.terminal_link = "keepalive = \"2s\"";
+    let timeouts = [("netfilter/nf_conntrack_tcp_timeout_established", "5"), ("netfilter/nf_conntrack_tcp_loose", "0")];
+    let rule = format!("iifname sat tcp dport 4500 ct state invalid {answer}");
+    let chain = format!("add table ip path {{ chain in {{ type filter hook input priority 0; {rule}; }}; }}");
+    pair.nft(End::Hub, &chain);
+    kernel::network::set_sysctls(&pair.server().gateway, &timeouts).unwrap();
+    Some(pair.start_both(""))
+}
+
+#[test]
+fn warm_and_idle_connections_survive_a_firewall_that_forgets_what_is_quiet_for_longer_than_keepalive() {
+    let Some(pair) = behind_a_forgetful_firewall("drop") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut idle = pair.connect(server);
+    echoes(&mut idle, b"before");
+    std::thread::sleep(Duration::from_secs(12));
+    echoes(&mut idle, b"after");
+    let before = pair.opened("warm");
+    (0..6).for_each(|seed| echoes(&mut pair.connect(server), &pattern(seed, 10_000)));
+    assert!(pair.opened("warm") > before, "{}", pair.status(End::Terminal));
+}
+
+/// Where a firewall has forgotten a connection, nothing of it gets through, and what is sent beside it does.
+#[test]
+fn a_connection_that_the_path_has_forgotten_is_reset_long_before_the_limit_of_outages() {
+    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
+    pair.outage_limit = "600s";
+    pair.sections = "[tcp]\nwarm_connections = 0";
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, |stream| {
+        // It waits for longer than the gateways.
+        stream.set_read_timeout(None).unwrap();
+        echo_all(stream);
+    });
+    let others = ports_to_hub(&pair);
+    let mut forgotten = pair.connect(server);
+    echoes(&mut forgotten, b"before");
+    let carriers: Vec<_> = ports_to_hub(&pair).into_iter().filter(|port| !others.contains(port)).collect();
+    let hook = "type filter hook input priority 0";
+    let drops = format!("iifname sat tcp dport 4500 tcp sport {{ {} }} counter drop", carriers.join(", "));
+    pair.nft(End::Hub, &format!("add table ip path {{ chain in {{ {hook}; {drops}; }}; }}"));
+    forgotten.write_all(b"lost").unwrap();
+    let begun = Instant::now();
+    forgotten.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
+    assert_reset(&mut forgotten);
+    assert!(begun.elapsed() > Duration::from_secs(15), "a fade of some seconds is not yet that");
+    echoes(&mut pair.connect(server), b"beside it");
+}

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 const BENTPIPE: &str = env!("CARGO_BIN_EXE_bentpipe");
 
-/// `bentpipe top` on a new terminal, which is returned: what is read from it has been drawn.
-fn top() -> (Child, File) {
+/// `bentpipe top` on a new terminal of the kind `name`, which is returned: what is read from it has been drawn.
+fn top_on(name: &str) -> (Child, File) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -20,12 +20,17 @@ fn top() -> (Child, File) {
     let side = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let child = Command::new(BENTPIPE)
         .args(["top", "--socket", "/nonexistent/bentpipe.sock"])
+        .env("TERM", name)
         .stdin(side.try_clone().unwrap())
         .stdout(side.try_clone().unwrap())
         .stderr(side)
         .spawn()
         .unwrap();
     (child, File::from(terminal))
+}
+
+fn top() -> (Child, File) {
+    top_on("xterm")
 }
 
 /// Waits for the end of `child`, which is killed if it takes too long.
@@ -49,6 +54,16 @@ fn it_ends_when_its_terminal_is_gone() {
     drop(terminal);
     let status = end_of(child).expect("it ends by itself");
     assert!(!status.success());
+}
+
+#[test]
+fn a_terminal_that_cannot_be_drawn_on_is_a_wrong_one() {
+    let (child, mut terminal) = top_on("dumb");
+    assert_eq!(end_of(child).unwrap().code(), Some(2));
+    let mut written = [0; 4096];
+    let length = terminal.read(&mut written).unwrap();
+    let text = String::from_utf8_lossy(&written[..length]);
+    assert!(text.contains("TERM=dumb") && !text.contains('\u{1b}'), "{text:?}");
 }
 
 #[test]

@@ -37,6 +37,7 @@ use crate::watch::{Owner, Watch};
 use bypassed::Bypassed;
 use kernel::interfaces::Changes;
 use kernel::timer::Timer;
+use kernel::transparent::Accepted;
 use kernel::{clock, process, routes, transparent};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -242,7 +243,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         // What follows starts threads and programs, and has to do without.
         let control = control::listen(&settings.control, &plan, predecessor.is_some())?;
         // The token's file need not be readable for the user as whom the gateway goes on.
-        let page = settings.web.as_ref().map(page::listen).transpose()?;
+        let is_heir = predecessor.is_some();
+        let page = settings.web.as_ref().map(|web| page::listen(web, is_heir));
+        let page = page.and_then(|page| served(page, is_heir).transpose()).transpose()?;
         let privileges = plan.reduce(&settings)?;
         // As the user who appends to it, and renames it.
         let log = settings.connection_log.as_ref().map(|log| ConnectionLog::open(&log.file, log.rotation));
@@ -255,7 +258,8 @@ impl<T: SatelliteTransport> Daemon<T> {
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
         let control = Some(control::serve(control, handle.clone())?);
         if let Some(address) = settings.metrics {
-            services.push(Box::new(metrics::serve(address, settings.build, handle.clone())?));
+            let server = metrics::serve(address, is_heir, settings.build, handle.clone());
+            services.extend(served(server, is_heir)?.map(|server| Box::new(server) as _));
         }
         if let Some(page) = page {
             services.push(Box::new(page.serve(handle.clone())?));
@@ -431,7 +435,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.relays.transport_mut().send_out(now);
         // What the relays did may have ended streams.
         self.take_events(now);
-        self.relays.log();
+        self.relays.log(now);
     }
 
     fn tick(&mut self, now: Instant) {
@@ -507,6 +511,10 @@ impl<T: SatelliteTransport> Daemon<T> {
                     return;
                 }
                 match transparent::accept(listener) {
+                    // A program of this host has connected to the listener itself, for which there is no server.
+                    Ok(Some(Accepted { called, client, .. })) if called.ip().is_loopback() => {
+                        tracing::debug!(%client, %called, "a connection that was not intercepted is reset");
+                    }
                     Ok(Some(accepted)) => self.relays.accept(now, accepted),
                     Ok(None) => break,
                     Err(error) if is_out_of_descriptors(&error) => {
@@ -693,12 +701,23 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         let now = clock::now();
         self.relays.engine.shut_down(now);
-        self.relays.log();
+        self.relays.log(now);
         self.relays.connection_log = None;
         self.relays.transport_mut().leave(now + FAREWELL);
         self.listeners.clear();
         self.steering = None;
         tracing::info!("stopped");
+    }
+}
+
+/// What serves something beside the relays. A process that `is_heir` does without if it fails: the one before has let go.
+fn served<T>(outcome: Result<T, StartError>, is_heir: bool) -> Result<Option<T>, StartError> {
+    match outcome {
+        Err(error) if is_heir => {
+            tracing::error!(%error, "not served; restart the gateway once the cause is mended");
+            Ok(None)
+        }
+        outcome => outcome.map(Some),
     }
 }
 

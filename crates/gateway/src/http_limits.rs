@@ -52,7 +52,7 @@ fn half_requests_lose_their_places() {
     let key = |byte: u8| satpep::PrivateKey::from_random([byte; 32]);
     let (scraped, updated) = (free(), free());
     let (handle, _) = Handle::of_no_gateway();
-    let _metrics = metrics::serve(scraped, Build::default(), handle).unwrap();
+    let _metrics = metrics::serve(scraped, false, Build::default(), handle).unwrap();
     let text = format!(
         "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"600ms\"\n[updates]\nhttp = \"{updated}\"\n\
          [[peer]]\nname = \"one\"\npublic_key = \"{}\"\nroutes = [\"10.1.0.0/16\"]\n",

@@ -22,6 +22,7 @@ mod hold;
 mod host_sockets;
 #[cfg(test)]
 mod http_limits;
+mod late_listener;
 pub mod link_state;
 mod measured;
 mod metrics;

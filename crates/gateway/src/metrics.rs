@@ -16,6 +16,7 @@ mod tests;
 use crate::build::Build;
 use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
+use crate::late_listener;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -28,10 +29,11 @@ pub(crate) struct Server {
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
-/// Serves the metrics of `handle`'s gateway, which is of `build`, at `address`.
-pub(crate) fn serve(address: SocketAddr, build: Build, handle: Handle) -> Result<Server, StartError> {
+/// Serves the metrics of `handle`'s gateway, which is of `build`, at `address`, which a process before this one may have left
+/// (`has_left`).
+pub(crate) fn serve(address: SocketAddr, has_left: bool, build: Build, handle: Handle) -> Result<Server, StartError> {
     let doing = || format!("[metrics] listen {address}");
-    let listener = std::net::TcpListener::bind(address).map_err(while_doing(doing()))?;
+    let listener = late_listener::listen(address, has_left).map_err(while_doing(doing()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(while_doing(doing()))?;
     let program = Program { build, started: SystemTime::now() };
     let (stop, stopped) = tokio::sync::oneshot::channel();

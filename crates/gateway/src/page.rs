@@ -3,6 +3,7 @@
 use crate::config::WebSettings;
 use crate::error::{StartError, while_doing};
 use crate::handle::{Extent, Handle};
+use crate::late_listener;
 use kernel::text_file;
 use std::io;
 use std::net::TcpListener;
@@ -16,8 +17,8 @@ pub(crate) struct Page {
     tls: Option<Tls>,
 }
 
-/// Reads the token and the certificate and listens, as `settings` say.
-pub(crate) fn listen(settings: &WebSettings) -> Result<Page, StartError> {
+/// Reads the token and the certificate and listens, as `settings` say, where a process before this one may have left (`has_left`).
+pub(crate) fn listen(settings: &WebSettings, has_left: bool) -> Result<Page, StartError> {
     let access = match &settings.token_file {
         Some(file) => {
             let doing = || format!("[web] token_file {}", file.display());
@@ -32,7 +33,8 @@ pub(crate) fn listen(settings: &WebSettings) -> Result<Page, StartError> {
     let files = settings.tls.as_ref();
     let tls = files.map(|(certificate, key)| Tls::read(certificate, key)).transpose().map_err(while_doing("[web]"))?;
     let doing = format!("[web] listen {}", settings.listen);
-    Ok(Page { listener: TcpListener::bind(settings.listen).map_err(while_doing(doing))?, access, tls })
+    let listener = late_listener::listen(settings.listen, has_left).map_err(while_doing(doing))?;
+    Ok(Page { listener, access, tls })
 }
 
 impl Page {
@@ -54,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_page_is_open_to_all_only_where_that_is_asked_for() {
-        let access = |settings: &WebSettings| listen(settings).unwrap().access;
+        let access = |settings: &WebSettings| listen(settings, false).unwrap().access;
         assert!(matches!(access(&settings(None)), Access::Local));
         assert!(matches!(access(&WebSettings { allow_unauthenticated: true, ..settings(None) }), Access::Open));
         let directory = tempfile::tempdir().unwrap();
@@ -70,7 +72,7 @@ mod tests {
     fn a_token_that_cannot_be_read_or_guessed_easily_opens_nothing_and_is_not_shown() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("token");
-        let refused = || listen(&settings(Some(file.clone()))).unwrap_err().to_string();
+        let refused = || listen(&settings(Some(file.clone())), false).unwrap_err().to_string();
         assert!(refused().starts_with(&format!("[web] token_file {}: ", file.display())), "{}", refused());
         for token in [&b""[..], b"\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", b"0123456789abcde", b"\xff0123456789abcdef"] {
             std::fs::write(&file, token).unwrap();
@@ -86,12 +88,13 @@ mod tests {
     fn what_keeps_the_page_from_being_served_is_named_by_key_and_file() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        let error = listen(&WebSettings { listen: address, ..settings(None) }).unwrap_err().to_string();
+        let error = listen(&WebSettings { listen: address, ..settings(None) }, false).unwrap_err().to_string();
         assert!(error.starts_with(&format!("[web] listen {address}: ")), "{error}");
         let directory = tempfile::tempdir().unwrap();
         let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| directory.path().join(name));
         std::fs::write(&certificate, "-----BEGIN CERTIFICATE-----\nnone\n").unwrap();
-        let error = listen(&WebSettings { tls: Some((certificate, key)), ..settings(None) }).unwrap_err().to_string();
+        let error =
+            listen(&WebSettings { tls: Some((certificate, key)), ..settings(None) }, false).unwrap_err().to_string();
         assert!(error.starts_with("[web]") && error.contains(".pem"), "{error}");
     }
 }

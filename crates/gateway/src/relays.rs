@@ -1,5 +1,6 @@
 //! The relayed connections of the daemon: the relay engine between its sockets and its transport, and what it logs of them.
 
+mod log_limit;
 mod notices;
 
 use crate::config::{Peer, Settings};
@@ -13,12 +14,14 @@ use crate::watch::Watch;
 use ipnet::IpNet;
 use kernel::nfqueue::Held;
 use kernel::transparent::Accepted;
+use notices::RequestLimits;
 use relay::connect::ConnectRequest;
 use relay::connection::State;
 use relay::dscp::Dscp;
 use relay::engine::{self, DEFAULT_CLASS, Engine, PeerSettings};
 use relay::routes::Routes;
 use slab::Slab;
+use std::collections::HashMap;
 use std::io;
 use units::Instant;
 
@@ -29,6 +32,8 @@ pub(crate) struct Relays<T: SatelliteTransport> {
     peers: Slab<Peer>,
     /// Where connections that have ended are logged.
     pub(crate) connection_log: Option<ConnectionLog>,
+    /// By place of the peer.
+    request_limits: HashMap<usize, RequestLimits>,
 }
 
 impl<T: SatelliteTransport> Relays<T> {
@@ -40,7 +45,8 @@ impl<T: SatelliteTransport> Relays<T> {
         if tracing::enabled!(tracing::Level::TRACE) {
             engine.report_transitions();
         }
-        Self { engine, peers: settings.peers.iter().cloned().enumerate().collect(), connection_log: None }
+        let peers = settings.peers.iter().cloned().enumerate().collect();
+        Self { engine, peers, connection_log: None, request_limits: HashMap::new() }
     }
 
     /// How the bytes cross the satellite.

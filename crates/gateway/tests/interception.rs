@@ -7,7 +7,7 @@ use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::set_md5_key;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
@@ -69,6 +69,20 @@ fn a_host_on_a_second_network_is_reached_past_the_satellite() {
         echoes(&mut pair.connect(pair.serve(family, 7, echo_all)), b"across the satellite");
     }
     assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+}
+
+/// The transparent listeners are there for what the firewall hands to them.
+#[test]
+fn a_program_of_the_gateways_host_that_connects_to_the_listener_is_reset() {
+    let Some(pair) = Pair::up("") else { return };
+    for listener in ["127.0.0.1:4501", "[::1]:4501"] {
+        let address: SocketAddr = listener.parse().unwrap();
+        let mut client = patient(pair.client().gateway.run(|| TcpStream::connect(address)).unwrap().unwrap());
+        let read = client.read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(read, Err(ErrorKind::ConnectionReset), "{listener}");
+    }
+    assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "denied")), (0, 0));
+    echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"what is intercepted is relayed");
 }
 
 #[test]

@@ -107,13 +107,15 @@ pub fn restart_congestion_control(socket: &socket2::Socket) -> io::Result<()> {
     socket.set_tcp_congestion(name.as_bytes())
 }
 
-/// Has the kernel ask whether the other end is there when nothing has come from it for `idle`, and every 15 s from then on;
-/// unless the socket's user timeout says otherwise, the connection fails after four of them.
+/// Has the kernel ask whether the other end is there when nothing has come from it for `idle`, and from then on every 15 s, or every
+/// `idle` if that is less; unless the socket's user timeout says otherwise, the connection fails after four of them.
 ///
 /// # Errors
 /// If it is not a TCP socket.
 pub fn set_keepalive(socket: &socket2::Socket, idle: Duration) -> io::Result<()> {
-    let keepalive = socket2::TcpKeepalive::new().with_time(idle).with_interval(Duration::from_secs(15)).with_retries(4);
+    // The kernel waits for the interval after an answered probe, too.
+    let interval = idle.min(Duration::from_secs(15));
+    let keepalive = socket2::TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(4);
     socket.set_tcp_keepalive(&keepalive)
 }
 

@@ -19,7 +19,7 @@ mod tests;
 mod view;
 
 use crate::commands::gateway::Running;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, is_terminal_dumb};
 use history::History;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -69,6 +69,11 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::usage("top needs a terminal; without one: bentpipe gateway status"));
+    }
+    if is_terminal_dumb() {
+        return Err(Failure::usage(
+            "top cannot draw on this terminal (TERM=dumb); without drawing: bentpipe gateway status",
+        ));
     }
     let socket = args.gateway.socket()?;
     let ended = Arc::new(AtomicBool::new(false));

@@ -112,12 +112,21 @@ pub(super) fn routes(document: &mut Document<'_>, peers: &[Peer]) -> Option<Rout
             Some(routes)
         }
         Err(duplicate) => {
-            let claims = |peer: &&Peer| peer.routes.iter().any(|prefix| prefix.trunc() == duplicate.prefix);
-            let last = peers.iter().rfind(claims).map_or("", |peer| &peer.name);
-            document.fault(&["peer", last, "routes"], &format!(": {duplicate}; each prefix leads to one peer"));
+            refuse_duplicate(document, peers, duplicate.prefix);
             None
         }
     }
+}
+
+/// Two peers that claim the same prefix, as all do that have no `routes`.
+fn refuse_duplicate(document: &mut Document<'_>, peers: &[Peer], prefix: IpNet) {
+    let claims = |peer: &&Peer| peer.routes.iter().any(|claimed| claimed.trunc() == prefix);
+    let names: Vec<&str> = peers.iter().filter(claims).map(|peer| &*peer.name).collect();
+    let default =
+        if prefix.prefix_len() == 0 { ", and a peer without routes has all of them: give each its own" } else { "" };
+    let (last, by) = (names.last().copied().unwrap_or_default(), names.join(" and by "));
+    let problem = format!(": {prefix} is claimed twice, by {by}; each prefix leads to one peer{default}");
+    document.fault(&["peer", last, "routes"], &problem);
 }
 
 /// Of peers whose routes overlap, one has to say that it is meant: by default the routes are also the addresses that the peer's

@@ -1,16 +1,49 @@
 //! What the log says of relayed connections.
 
 use super::Relays;
+use super::log_limit::LogLimit;
 use crate::connection_log::{ConnectionEntry, Entry, Names};
 use crate::transport::SatelliteTransport;
 use relay::engine::{Ended, Notice};
 use std::time::SystemTime;
+use units::Instant;
+
+/// Limits of what each request of a peer may put in the log.
+#[derive(Debug, Default)]
+pub(super) struct RequestLimits {
+    denied: LogLimit,
+    bad: LogLimit,
+}
 
 impl<T: SatelliteTransport> Relays<T> {
-    /// Logs what has happened.
-    pub(crate) fn log(&mut self) {
+    /// Logs what has happened by `now`.
+    pub(crate) fn log(&mut self, now: Instant) {
         while let Some(notice) = self.engine.poll_notice() {
-            self.log_one(notice);
+            match notice {
+                Notice::BadRequest { .. } | Notice::Denied { .. } => self.log_request(now, notice),
+                _ => self.log_one(notice),
+            }
+        }
+    }
+
+    /// Logs a request that is refused, but not each of a peer that sends many.
+    fn log_request(&mut self, now: Instant, notice: Notice) {
+        let name = |at: usize| self.peers.get(at).map_or("removed", |peer| &*peer.name);
+        match notice {
+            Notice::BadRequest { peer, error } => match self.request_limits.entry(peer).or_default().bad.admit(now) {
+                Some(not_logged) => tracing::warn!(peer = name(peer), %error, not_logged, "not a connect request"),
+                None => tracing::debug!(peer = name(peer), %error, "not a connect request"),
+            },
+            Notice::Denied { peer, request, denial } => {
+                let (peer, admitted) = (name(peer), self.request_limits.entry(peer).or_default().denied.admit(now));
+                let (client, destination) = (request.source, request.destination);
+                match admitted {
+                    Some(not_logged) => tracing::warn!(peer, %client, %destination, %denial, not_logged, "denied"),
+                    None => tracing::debug!(peer, %client, %destination, %denial, "denied"),
+                }
+            }
+            // The others are no refusals.
+            _ => {}
         }
     }
 
@@ -45,10 +78,6 @@ impl<T: SatelliteTransport> Relays<T> {
             Notice::NotConnected(request, reason) => tracing::debug!(?request, %reason, "no connection to the server"),
             Notice::HostVanished(request) => tracing::debug!(?request, "the host has vanished"),
             Notice::Defect(unexpected) => tracing::error!(%unexpected, "a defect: the connection is reset"),
-            Notice::BadRequest { peer, error } => tracing::warn!(peer = name(peer), %error, "not a connect request"),
-            Notice::Denied { peer, request, denial } => {
-                tracing::warn!(peer = name(peer), client = %request.source, destination = %request.destination, %denial, "denied");
-            }
             shortage => self.log_shortage(shortage),
         }
     }

@@ -388,23 +388,36 @@ impl TcpTransport {
             }
         }
         let (mut gone, longest_rto) = (Vec::new(), self.sockets.longest_rto);
+        let limits: Vec<Duration> = self.peers.iter().map(|peer| self.outage_limit_beside(now, peer)).collect();
         for (at, tunnel) in
             self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving))
         {
             tunnel.free_from_slow_pacing();
             tunnel.outlast_outage(longest_rto);
+            let limit = match tunnel.role {
+                Role::Stream(peer) if !tunnel.is_direct => limits[peer],
+                _ => self.outage_limit,
+            };
+            let is_gone = tunnel.tcp.is_gone(now, period, limit);
             if matches!(tunnel.role, Role::Leaving) {
-                gone.extend(tunnel.tcp.is_gone(now, period, self.outage_limit).then_some(at));
-            } else if !tunnel.awaits_reply
-                && tunnel.failed.is_none()
-                && tunnel.tcp.is_gone(now, period, self.outage_limit)
-            {
+                gone.extend(is_gone.then_some(at));
+            } else if is_gone && !tunnel.awaits_reply && tunnel.failed.is_none() {
                 tunnel.failed = Some(ResetReason::Outage);
                 self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, ResetReason::Outage));
             }
         }
         gone.into_iter().for_each(|at| drop(self.remove(at)));
         self.search_where_stuck(now);
+    }
+
+    /// After how long without an acknowledgement a connection to `peer` is given up: sooner than after an outage while the peer answers
+    /// on another one.
+    fn outage_limit_beside(&self, now: Instant, peer: &TcpPeer) -> Duration {
+        let up_for = peer.initiator.as_ref().and_then(|initiator| initiator.up_for(now));
+        match self.sockets.lost_after {
+            Some(lost_after) if up_for.is_some_and(|up_for| up_for > lost_after) => lost_after.min(self.outage_limit),
+            _ => self.outage_limit,
+        }
     }
 
     fn count_opened(&mut self, method: &'static str) {

@@ -209,6 +209,7 @@ impl TcpTransport {
         known.initiator = Some(Initiator::Up {
             tunnel: at,
             key,
+            since: now,
             is_confirmed: false,
             next: 0,
             reader: Reader::new(),

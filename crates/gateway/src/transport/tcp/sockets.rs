@@ -26,13 +26,20 @@ const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How often a SYN is sent again: who opens a connection knows for how long.
 const SYN_RETRIES: u8 = 127;
 
+/// The least that the kernel takes for the longest time between two retransmissions.
+const SHORTEST_RTO_LIMIT: Duration = Duration::from_secs(1);
+
 /// How many ports are tried for a connection: those that others use are few, and if so many that have been left alone for longest
 /// are taken, so are the others.
 const ATTEMPTS: usize = 16;
 
-/// How long a connection of its own may be quiet before the kernel asks whether the other end is there: its session tells
-/// much sooner, so that this is only for the mappings of NATs on the path.
-const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(600);
+/// How long a connection that the peer has made may be quiet before the kernel asks whether the other end is there. The peer's own
+/// probes keep the mappings of NATs and the states of firewalls on the path.
+const ACCEPTED_KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// So many retransmissions in a row do not get through where others do only if the path takes the packets of a connection for
+/// somebody else's: a NAT or a firewall has forgotten it.
+const LOST_RETRANSMISSIONS: u64 = 20;
 
 /// How every socket of the satellite link is set up.
 #[derive(Debug, Clone)]
@@ -46,6 +53,11 @@ pub(super) struct Sockets {
     pub(super) dscp: DscpPolicy,
     /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
     pub(super) longest_rto: Duration,
+    /// How long nothing of a connection is acknowledged until it is lost to a path that carries others. None where the kernel waits
+    /// longer between retransmissions than `longest_rto`.
+    pub(super) lost_after: Option<Duration>,
+    /// How long a connection made here may be quiet before the kernel probes it.
+    keepalive: Duration,
     ports: Ports,
     /// Whether connections may be opened with data in the SYN.
     pub(super) fast_open: bool,
@@ -71,13 +83,19 @@ impl Sockets {
                  warm; 3 lets this host send and take data with a SYN"
             );
         }
+        let longest_rto = (settings.link.rtt * 4).max(SHORTEST_RTO_LIMIT);
+        let scratch =
+            Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(while_doing("a socket".to_owned()))?;
+        let is_rto_limited = tcp::set_longest_rto(&scratch, longest_rto.into()).is_ok();
         Ok(Self {
             congestion_control,
             mark: cross.map(|_| settings.rules.crossing()),
             dscp: settings.link.dscp,
             send_buffer: tcp.send_buffer,
             receive_buffer: tcp.receive_buffer,
-            longest_rto: settings.link.rtt * 4,
+            longest_rto,
+            lost_after: is_rto_limited.then_some(longest_rto * LOST_RETRANSMISSIONS),
+            keepalive: settings.link.keepalive,
             ports: Ports::new(
                 &sysctl::read("net.ipv4.ip_local_port_range").unwrap_or_default(),
                 super::random_number()?,
@@ -88,7 +106,7 @@ impl Sockets {
 
     /// The listener for the peers' connections.
     pub(super) fn listen(&self, address: SocketAddr, takes_fast_open: bool) -> io::Result<Socket> {
-        let socket = self.socket(address)?;
+        let socket = self.socket(address, ACCEPTED_KEEPALIVE)?;
         socket.set_reuse_address(true)?;
         if address.is_ipv6() {
             socket.set_only_v6(!address.ip().is_unspecified())?;
@@ -139,7 +157,7 @@ impl Sockets {
         fast_open: bool,
         segment: Option<u16>,
     ) -> io::Result<Socket> {
-        let socket = self.socket(address)?;
+        let socket = self.socket(address, self.keepalive.into())?;
         socket.set_reuse_address(true)?;
         let own: IpAddr = match address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -161,13 +179,13 @@ impl Sockets {
         }
     }
 
-    fn socket(&self, address: SocketAddr) -> io::Result<Socket> {
+    fn socket(&self, address: SocketAddr, keepalive: std::time::Duration) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
         if let Some(mark) = self.mark {
             socket.set_mark(mark)?;
         }
         self.prepare(&socket)?;
-        tcp::set_keepalive(&socket, KEEPALIVE)?;
+        tcp::set_keepalive(&socket, keepalive)?;
         Ok(socket)
     }
 

@@ -335,7 +335,9 @@ impl Tunnel {
         if let Some(socket) = &self.tcp.socket {
             // If TCP has failed meanwhile, its next event says so.
             let _ = socket.shutdown(std::net::Shutdown::Write);
-            let _ = kernel::tcp::set_keepalive(socket, HALF_CLOSED_KEEPALIVE);
+            if socket.tcp_keepalive_time().is_ok_and(|keepalive| keepalive > HALF_CLOSED_KEEPALIVE) {
+                let _ = kernel::tcp::set_keepalive(socket, HALF_CLOSED_KEEPALIVE);
+            }
         }
     }
 
