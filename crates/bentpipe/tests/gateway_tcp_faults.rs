@@ -582,3 +582,55 @@ fn a_connection_that_the_path_has_forgotten_is_reset_long_before_the_limit_of_ou
     assert!(begun.elapsed() > Duration::from_secs(15), "a fade of some seconds is not yet that");
     echoes(&mut pair.connect(server), b"beside it");
 }
+
+/// TCP has nothing in flight then.
+#[test]
+fn a_peer_to_which_there_is_no_route_any_more_is_noticed_by_what_waits() {
+    let Some(pair) = Pair::with_tcp_transport(CLEAR) else { return };
+    let pair = pair.start_both("");
+    let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut client, b"before");
+    // What is quiet is not looked at.
+    std::thread::sleep(Duration::from_secs(3));
+    let arguments = ["route", "add", "unreachable", "198.18.0.1/32"];
+    assert!(pair.client().gateway.command("ip").args(arguments).status().unwrap().success());
+    client.write_all(b"waits").unwrap();
+    pair.wait_until(End::Terminal, false);
+}
+
+#[test]
+fn a_path_that_carries_smaller_packets_from_now_on_slows_few_connections() {
+    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
+    pair.outage_limit = "60s";
+    pair.sections = "[tcp]\nwarm_connections = 0";
+    for end in [End::Hub, End::Terminal] {
+        let arguments = ["link", "set", "sat", "gso_max_segs", "1"];
+        assert!(pair.site(end).gateway.command("ip").args(arguments).status().unwrap().success());
+    }
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, echo_all);
+    echoes(&mut pair.connect(server), &pattern(0, 20_000));
+    for end in [End::Hub, End::Terminal] {
+        let hook = "type filter hook prerouting priority -300";
+        let rule = "iifname sat meta length > 1280 drop";
+        pair.nft(end, &format!("add table inet path {{ chain in {{ {hook}; {rule}; }}; }}"));
+    }
+    // The kernel needs some timeouts to find out by itself, for each connection anew. One of those that begin now and then is seen stuck.
+    let echo_time = || {
+        let begun = Instant::now();
+        echoes(&mut pair.connect(server), &pattern(1, 20_000));
+        begun.elapsed()
+    };
+    std::thread::scope(|scope| {
+        let begun = Instant::now();
+        for place in 0..16 {
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(700) * place);
+                echo_time();
+            });
+        }
+        while echo_time() > Duration::from_secs(1) {
+            assert!(begun.elapsed() < Duration::from_secs(45), "a connection still takes {:?}", echo_time());
+        }
+    });
+}

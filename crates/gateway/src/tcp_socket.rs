@@ -18,6 +18,7 @@ pub(crate) struct Tcp {
     pub(crate) read_closed: bool,
     /// Since when it has been found again and again that something waits for an acknowledgement and none comes.
     unacknowledged_since: Option<Instant>,
+    unacknowledged_for: Duration,
 }
 
 impl Tcp {
@@ -39,6 +40,7 @@ impl Tcp {
             urgent: false,
             read_closed: false,
             unacknowledged_since: None,
+            unacknowledged_for: Duration::ZERO,
         }
     }
 
@@ -69,20 +71,18 @@ impl Tcp {
     /// An end that keeps its window closed acknowledges probes.
     pub(crate) fn is_gone(&mut self, now: Instant, period: Duration, limit: Duration) -> bool {
         let info = self.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        let is_unacknowledged = info.is_some_and(|info| {
-            (info.unacknowledged_segments > 0 || info.unanswered_probes > 0)
-                && Duration::from(info.since_last_ack) >= period
-        });
-        if !is_unacknowledged {
+        let waiting = info.filter(|info| info.unacknowledged_segments > 0 || info.unanswered_probes > 0);
+        self.unacknowledged_for = waiting.map_or(Duration::ZERO, |info| info.since_last_ack.into());
+        if self.unacknowledged_for < period {
             self.unacknowledged_since = None;
             return false;
         }
         now.since(*self.unacknowledged_since.get_or_insert(now)) > limit
     }
 
-    /// Whether [`Tcp::is_gone`] has found last that something waits for an acknowledgement.
-    pub(crate) fn is_unacknowledged(&self) -> bool {
-        self.unacknowledged_since.is_some()
+    /// For how long, by what [`Tcp::is_gone`] has found last, something had waited for an acknowledgement, and nothing was acknowledged.
+    pub(crate) fn unacknowledged_for(&self) -> Duration {
+        self.unacknowledged_for
     }
 
     /// Whether the socket has failed; a failure is reported once.

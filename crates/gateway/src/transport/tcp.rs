@@ -65,7 +65,7 @@ use tcp_tunnel::control::Message;
 use tcp_tunnel::waiting::Waiting;
 use tls::Configs;
 pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
-use tunnel::{Role, Tunnel, reason_of};
+use tunnel::{Data, Role, Tunnel, reason_of};
 use units::{Duration, Instant, Rate};
 
 /// How long a tunnel request waits for the client's first bytes, which follow its handshake at once if it is the one to speak
@@ -505,7 +505,9 @@ impl SatelliteTransport for TcpTransport {
             self.events.push_back(StreamEvent::PeersChanged);
         }
         if let Some(cross) = &mut self.cross {
-            let sessions = self.tunnels.iter().filter(|(_, tunnel)| tunnel.has_data_under_way()).count();
+            let longest_rto = self.sockets.longest_rto;
+            let is_active = |tunnel: &Tunnel| tunnel.data(longest_rto) == Data::UnderWay;
+            let sessions = self.tunnels.iter().filter(|(_, tunnel)| is_active(tunnel)).count();
             cross.count(u32::try_from(sessions).unwrap_or(u32::MAX));
             cross.say(now, self.capacity);
         }

@@ -2,7 +2,7 @@
 //! ended, and whether there is room.
 
 use super::session::Initiator;
-use super::tunnel::{Role, Tunnel};
+use super::tunnel::{Data, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId};
 use crate::transport::StreamEvent;
 use relay::reach::Reach;
@@ -68,10 +68,12 @@ impl TcpTransport {
         if known.streams == 0 {
             return is_busy;
         }
+        let longest_rto = self.sockets.longest_rto;
         let streams = self.tunnels.iter_mut().map(|(_, tunnel)| tunnel);
         for tunnel in streams.filter(|tunnel| matches!(tunnel.role, Role::Stream(of) if of == peer)) {
-            tunnel.has_sent = tunnel.has_sent && tunnel.has_data_under_way();
-            is_busy |= tunnel.has_sent || tunnel.awaits_reply;
+            let data = if tunnel.has_sent { tunnel.data(longest_rto) } else { Data::None };
+            tunnel.has_sent = data != Data::None;
+            is_busy |= data == Data::UnderWay || tunnel.awaits_reply;
             if is_busy {
                 break;
             }

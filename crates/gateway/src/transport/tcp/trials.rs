@@ -49,10 +49,11 @@ impl TcpTransport {
     /// Where nothing is acknowledged of what a stream sends, and the peer answers all the same, the path may carry smaller
     /// packets than it did.
     pub(super) fn search_where_stuck(&mut self, now: Instant) {
+        // Less than the kernel takes until it sends smaller segments by itself, which each connection has to find out anew.
+        let stuck = self.sockets.longest_rto * 3 / 2;
         for (_, tunnel) in &self.tunnels {
-            let (Role::Stream(peer), true) = (&tunnel.role, tunnel.tcp.is_unacknowledged() && !tunnel.is_direct) else {
-                continue;
-            };
+            let is_stuck = tunnel.tcp.unacknowledged_for() >= stuck && !tunnel.is_direct;
+            let (Role::Stream(peer), true) = (&tunnel.role, is_stuck) else { continue };
             let known = &mut self.peers[*peer];
             if now >= known.next_search && now.since(known.heard_at) < self.probe_timers.unresponsive_after {
                 known.next_search = now + SEARCH_PERIOD;

@@ -39,6 +39,17 @@ pub(super) enum Role {
     Leaving,
 }
 
+/// Where data are that are to go to the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Data {
+    /// All are acknowledged.
+    None,
+    /// They wait for the other end's window, which answers when it is probed.
+    Unsent,
+    /// Some are on their way, or have waited for longer than the other end takes to answer a probe.
+    UnderWay,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Tunnel {
@@ -356,12 +367,19 @@ impl Tunnel {
         self.pending.len()
     }
 
-    /// Whether a relayed connection has data on their way to the peer.
-    pub(super) fn has_data_under_way(&self) -> bool {
+    /// Where the data are that a relayed connection sends to the peer.
+    pub(super) fn data(&self, longest_rto: Duration) -> Data {
         let Some(socket) = self.tcp.socket.as_ref().filter(|_| matches!(self.role, Role::Stream(_))) else {
-            return false;
+            return Data::None;
         };
-        kernel::tcp::tcp_info(socket).is_ok_and(|info| info.unacknowledged_segments > 0)
+        let held_up = std::time::Duration::from(longest_rto) * 2;
+        match kernel::tcp::tcp_info(socket) {
+            Ok(info) if info.unacknowledged_segments > 0 => Data::UnderWay,
+            // Where there is no route, none leave.
+            Ok(info) if info.unsent_bytes > 0 && info.since_last_ack > held_up => Data::UnderWay,
+            Ok(info) if info.unsent_bytes > 0 => Data::Unsent,
+            _ => Data::None,
+        }
     }
 
     /// Whether the other end's host has acknowledged everything that was said.
