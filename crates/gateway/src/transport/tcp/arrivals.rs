@@ -38,6 +38,7 @@ impl TcpTransport {
                     if !self.peers.iter().any(|peer| peer.accepts_from(from)) {
                         // Dropping the socket resets the connection.
                         self.count_rejected("address");
+                        self.say_address(now, from);
                         continue;
                     }
                     let Ok(at) = self.insert(Role::Unknown(Parser::new()), socket, from) else { continue };

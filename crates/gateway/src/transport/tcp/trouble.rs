@@ -91,6 +91,13 @@ impl TcpTransport {
         }
     }
 
+    /// Someone connects from an address that no peer may have: said, though not often.
+    pub(super) fn say_address(&mut self, now: Instant, from: IpAddr) {
+        if self.rarely.is_due(now, &format!("{from}")) {
+            tracing::warn!(%from, "connection from outside all accept_from: if it is a gateway of yours, add its address to its [[peer]]");
+        }
+    }
+
     /// What someone said is no greeting of this version and mode: said, though not often.
     pub(super) fn say_malformed(&mut self, now: Instant, from: IpAddr, error: &dyn std::fmt::Display) {
         if self.rarely.is_due(now, &format!("{from}")) {
@@ -125,7 +132,7 @@ fn no_answer() -> Trouble {
 }
 
 fn not_accepted() -> Trouble {
-    let says = "it ends the connection before it is up: check that its [[peer]] has this gateway's public_key (and from, if it \
-                is set, this one's address), and that mode and version are the same on both sides";
+    let says = "it ends the connection before it is up: check that its [[peer]] has this gateway's public_key (and that its \
+                accept_from, if it is set, contains this one's address), and that mode and version are the same on both sides";
     Trouble::new("not_accepted", says)
 }
