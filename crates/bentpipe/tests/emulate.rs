@@ -270,6 +270,36 @@ fn packets_longer_than_the_mtu_are_counted_by_name_and_logged_once() {
     assert!(warnings.len() == 1 && warnings[0].contains("port2"), "{log}");
 }
 
+/// What waits meanwhile has arrived when it did, however many batches it takes to receive it.
+#[test]
+fn an_emulator_that_was_held_up_makes_no_burst_of_what_has_waited() {
+    let Some([left, middle, right]) = hosts() else { return };
+    let options = ["--rate", "100Mbit/s", "--rtt", "2ms", "--queue", "20packets"];
+    let emulator = emulate(&middle, &options);
+    let talk = Talk::new(&left, &right);
+    talk.await_link();
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &*emulator.id().to_string()]).status().unwrap().success());
+    };
+    for _ in 0..4 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..600 {
+                    talk.near.send_to(&[0; 500], "198.18.0.2:7").unwrap();
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            signal("-STOP");
+            std::thread::sleep(Duration::from_millis(120));
+            signal("-CONT");
+        });
+    }
+    let (report, _) = interrupt(emulator);
+    assert!(report["up"]["offered"]["packets"].as_u64().unwrap() >= 2400, "{report}");
+    assert_eq!(report["up"]["dropped"]["queue_full"]["packets"], 0, "{report}");
+}
+
 #[test]
 fn every_preset_is_the_link_that_its_help_says() {
     let Some([_left, middle, _right]) = hosts() else { return };

@@ -43,6 +43,8 @@ pub(crate) struct Direction {
     /// The latest time that the link has seen.
     now: Instant,
     emptied: Emptied,
+    /// When the last frame arrived that was received, while others may wait: those have not arrived before.
+    received_to: Option<Instant>,
     /// How many packets came.
     arrivals: u64,
     /// The outcome of packets since the log took it; `None` without a log.
@@ -93,6 +95,7 @@ impl Direction {
             start,
             now: start,
             emptied: Emptied(start),
+            received_to: None,
             arrivals: 0,
             records: None,
             facts: Facts::new(),
@@ -102,6 +105,7 @@ impl Direction {
     /// At `now` no more frames waited to be received.
     pub(crate) fn on_emptied(&mut self, now: Instant) {
         self.emptied = Emptied(now);
+        self.received_to = None;
     }
 
     /// Takes one frame, received at `now`, which the batch could not hold if it is `None`.
@@ -112,6 +116,7 @@ impl Direction {
             return;
         };
         let arrival = self.emptied.arrival(now, waited);
+        self.received_to = Some(arrival);
         let is_exempt = headers::is_address_resolution(frame, layer);
         let cut = segment(offload, frame, layer, pool, |pool, frame| {
             if is_exempt {
@@ -208,9 +213,10 @@ impl Direction {
         self.path.take_samples(all);
     }
 
-    /// Sends what is due by `now`.
+    /// Sends what is due by `now`; where frames may still wait to be received, what is due before these have arrived: what leaves,
+    /// and what the queue has room for, does not depend on when they are received.
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
-        self.now = self.now.max(now);
+        self.now = self.now.max(self.received_to.map_or(now, |arrived| arrived.min(now)));
         while let Some(outcome) = self.path.poll(self.now) {
             if self.records.is_some() {
                 let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;

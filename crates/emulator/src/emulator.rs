@@ -75,6 +75,9 @@ const GATHER: Duration = Duration::from_micros(50);
 /// The same for a thread that spins, where lateness counts for more.
 const GATHER_SPINNING: Duration = Duration::from_micros(20);
 
+/// A thread that wakes up so late asks anew which frames have come before it sends what is due.
+const LATE: Duration = Duration::from_micros(200);
+
 /// How often the loop looks at its stop flag, and brings the monitor up to date, at least.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
@@ -257,7 +260,12 @@ impl Emulator {
         } else if timeout > spin {
             timer::sleep_until(wake.before(spin));
         }
-        self.rest.slept(start, clock::now());
+        let woken = clock::now();
+        self.rest.slept(start, woken);
+        if woken.since(wake) > LATE {
+            // Frames may have come since they were asked for.
+            return Ok([true; 2]);
+        }
         while !spin.is_zero() && clock::now() < wake && !(listens && is_readable.contains(&true)) {
             if listens {
                 is_readable = self.poll(Duration::ZERO)?;

@@ -3,7 +3,7 @@
 use super::place::Place;
 use super::session::{Accepted, Initiator, Refusal, Responder};
 use super::talk::Told;
-use super::trouble::in_words;
+use super::trouble::{in_words, is_unknown_key};
 use super::tunnel::{Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
@@ -127,6 +127,10 @@ impl TcpTransport {
                 // In clear anyone can have said it.
                 self.counters.violations += u64::from(self.tunnels[at].tls.is_some());
                 Some("malformed")
+            }
+            Err(error) if is_unknown_key(&error) => {
+                self.say_unknown_key(now, self.tunnels[at].from);
+                Some("stranger")
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 self.say_malformed(now, self.tunnels[at].from, &error);

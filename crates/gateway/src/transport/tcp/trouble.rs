@@ -43,6 +43,8 @@ impl TcpTransport {
     pub(super) fn note_failure(&mut self, peer: usize, error: &io::Error) {
         let trouble = match error.kind() {
             io::ErrorKind::TimedOut => no_answer(),
+            io::ErrorKind::InvalidData if is_unknown_key(error) => wrong_key(),
+            io::ErrorKind::InvalidData if is_denied(error) => not_accepted(),
             io::ErrorKind::InvalidData => Trouble::new(
                 "tls",
                 format!(
@@ -67,10 +69,8 @@ impl TcpTransport {
 
     /// What answers at `peer`'s address leads to no session.
     pub(super) fn note_answer(&mut self, peer: usize, error: ChallengeError) {
-        let says =
-            "who answers at its address does not hold the private key to its public_key: check public_key and address";
         self.peers[peer].trouble = Some(match error {
-            ChallengeError::NotAuthentic => Trouble::new("wrong_key", says),
+            ChallengeError::NotAuthentic => wrong_key(),
             ChallengeError::Versions(theirs) => crate::trouble::other_versions(SPOKEN, theirs, true),
         });
     }
@@ -88,6 +88,13 @@ impl TcpTransport {
                 public_key = %key,
                 "hello with an unknown key: no [[peer]] has it; if it is a gateway of yours, add it"
             );
+        }
+    }
+
+    /// Someone has shown a key in TLS that no peer has: said, though not often.
+    pub(super) fn say_unknown_key(&mut self, now: Instant, from: IpAddr) {
+        if self.rarely.is_due(now, &format!("{from}")) {
+            tracing::warn!(%from, "TLS with an unknown key: no [[peer]] has it; if it is a gateway of yours, compare its public_key");
         }
     }
 
@@ -129,6 +136,28 @@ fn no_answer() -> Trouble {
     let says = "nothing answers at its address: check address and port, firewalls on the way, and that its gateway runs with \
                 transport = \"tcp\"";
     Trouble::new("no_answer", says)
+}
+
+fn wrong_key() -> Trouble {
+    let says =
+        "who answers at its address does not hold the private key to its public_key: check public_key and address";
+    Trouble::new("wrong_key", says)
+}
+
+/// Whether TLS has failed because the other end has shown a key that is not expected of it.
+pub(super) fn is_unknown_key(error: &io::Error) -> bool {
+    use rustls::{CertificateError::ApplicationVerificationFailure, Error::InvalidCertificate};
+    matches!(of_tls(error), Some(InvalidCertificate(ApplicationVerificationFailure)))
+}
+
+/// Whether the other end has said that it does not know the key of this one.
+fn is_denied(error: &io::Error) -> bool {
+    use rustls::{AlertDescription::AccessDenied, Error::AlertReceived};
+    matches!(of_tls(error), Some(AlertReceived(AccessDenied)))
+}
+
+fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 fn not_accepted() -> Trouble {
