@@ -9,13 +9,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from bentpipe._bentpipe import CommandError, InputError, MissingError
-from bentpipe.scenarios import Scenario
+from bentpipe.scenarios import Scenario, choose_variants
 
 # The command's exit codes (bentpipe --help).
 _FAILED, _WRONG_INPUT, _MISSING = 1, 2, 3
@@ -49,12 +50,34 @@ def lab(
     scenario = Scenario.of(scenario)
     arguments = [argument for setting in scenario.overrides() for argument in ("--set", setting)]
     if variants is not None:
-        arguments += ["--variants", ",".join([variants] if isinstance(variants, str) else variants)]
-    folder = scenario._folder
-    with tempfile.NamedTemporaryFile("w", suffix=".toml", dir=folder, encoding="utf-8") as file:
+        variants = [variants] if isinstance(variants, str) else list(variants)
+        arguments += ["--variants", ",".join(variants)]
+    # Faults name the scenario, not the file that is made for the command.
+    choose_variants(scenario.check(), variants)
+    with _file_of(scenario) as path:
+        return run("lab", path, *arguments)
+
+
+@contextmanager
+def _file_of(scenario: Scenario) -> Iterator[str]:
+    """The file that `scenario` was read from; if it has none or has changed, another one in the same folder for the time being."""
+    if scenario._file is not None:
+        try:
+            is_same = Path(scenario._file).read_text(encoding="utf-8") == scenario.to_toml()
+        except (OSError, UnicodeDecodeError):
+            is_same = False
+        if is_same:
+            yield scenario._file
+            return
+    folder = scenario._folder or tempfile.gettempdir()
+    try:
+        file = tempfile.NamedTemporaryFile("w", suffix=".toml", dir=folder, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder}: the scenario cannot be written there for the command: {error.strerror}") from error
+    with file:
         file.write(scenario.to_toml())
         file.flush()
-        return run("lab", file.name, *arguments)
+        yield file.name
 
 
 def program() -> str:

@@ -37,6 +37,7 @@ class Scenario:
         self._name = "scenario"
         self._text = to_toml(json.dumps(_document({"version": 1, **sections}, "scenario")))
         self._folder: str | None = None
+        self._file: str | None = None
         self._settings: dict[str, str] = {}
 
     @classmethod
@@ -44,7 +45,9 @@ class Scenario:
         """A scenario from the text of a file. `name` is what faults call it; files that it names lie in `folder`."""
         scenario = cls.__new__(cls)
         scenario._name, scenario._text, scenario._settings = name, text, {}
-        scenario._folder = None if folder is None else os.fspath(folder)
+        # A process that runs it, or this one by then, may be in another directory.
+        scenario._folder = None if folder is None else os.path.abspath(folder)
+        scenario._file = None
         scenario.check()
         return scenario
 
@@ -56,7 +59,9 @@ class Scenario:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-        return cls.from_toml(text, name=str(path), folder=path.parent)
+        scenario = cls.from_toml(text, name=str(path), folder=path.parent)
+        scenario._file = os.path.abspath(path)
+        return scenario
 
     @classmethod
     def of(cls, scenario: Scenario | str | os.PathLike[str]) -> Scenario:
@@ -83,6 +88,9 @@ class Scenario:
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._settings[key] = _value(value, key)
+
+    def __copy__(self) -> Scenario:
+        return self.with_settings({})
 
     def with_settings(self, settings: Mapping[str, Any]) -> Scenario:
         """A copy with other settings."""

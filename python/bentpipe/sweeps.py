@@ -39,7 +39,6 @@ class _Run(NamedTuple):
     seed: int
     key: str
 
-
 class Sweep:
     """A sweep, made by `sweep`: its points, and the results of its runs that are finished."""
 
@@ -57,7 +56,7 @@ class Sweep:
         # Without a folder of the user's, results live as long as the sweep.
         if out is None:
             out = tempfile.mkdtemp(prefix="bentpipe-")
-            weakref.finalize(self, shutil.rmtree, out, ignore_errors=True)
+            weakref.finalize(self, _remove, out, os.getpid())
         self._store = _bentpipe.Store(os.fspath(out))
         self._runs: list[_Run] = []
         self._variants: list[str] = []
@@ -184,6 +183,12 @@ class Sweep:
             [scenario.overrides() for scenario in scenarios],
             [(number[run.point], run.variant, run.seed) for run in runs],
         )
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Removes `folder` where the process `owner` ends; one that was forked from it leaves it alone."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Chunks:

@@ -1,5 +1,6 @@
 """Scenarios: from text, from files, built in Python, changed."""
 
+import copy
 from datetime import timedelta
 
 import numpy as np
@@ -87,3 +88,21 @@ def test_a_file_is_read_and_one_that_is_not_there_is_named(scenarios, tmp_path):
     assert bp.Scenario.from_file(scenarios / "geo-bulk.toml").check().variants == ["newreno", "sack", "cubic", "hybla", "bbr"]
     with pytest.raises(bp.ScenarioError, match="none.toml: No such file"):
         bp.Scenario.from_file(tmp_path / "none.toml")
+
+
+def test_a_scenario_of_a_file_finds_what_that_names_from_any_directory(tmp_path, monkeypatch, scenario):
+    (tmp_path / "steps.txt").write_text("0s 6Mbit/s\n1s 3Mbit/s\n")
+    text = scenario.to_toml().replace('rate = "6Mbit/s"', 'rate = "6Mbit/s"\nrate_steps = { file = "steps.txt" }')
+    (tmp_path / "moved.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    moved = bp.Scenario.from_file("moved.toml")
+    assert moved == bp.Scenario.from_file(tmp_path / "moved.toml")
+    monkeypatch.chdir("/")
+    assert bp.simulate(moved).flows["name"] == ["file"]
+
+
+@pytest.mark.parametrize("copies", [copy.copy, copy.deepcopy])
+def test_a_copy_is_changed_alone(scenario, copies):
+    before, other = scenario.settings, copies(scenario)
+    other["link.sat.loss"] = 0.5
+    assert scenario.settings == before != other.settings

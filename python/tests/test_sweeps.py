@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -100,3 +102,16 @@ def test_a_folder_that_cannot_be_written_is_named(scenario, tmp_path):
         bp.sweep(scenario, GRID, out=tmp_path)
 
 
+
+
+def test_a_forked_process_that_ends_leaves_the_results_alone(scenario, tmp_path):
+    (tmp_path / "scenario.toml").write_text(scenario.to_toml())
+    script = (
+        "import os, sys, bentpipe as bp\n"
+        "sweep = bp.sweep(bp.Scenario.from_file(sys.argv[1]), {}, jobs=1)\n"
+        "if not (child := os.fork()): sys.exit()\n"
+        "os.waitpid(child, 0)\n"
+        "print(len(sweep.to_polars()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "scenario.toml")], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "1", done.stderr
