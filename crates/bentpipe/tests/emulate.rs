@@ -205,6 +205,12 @@ fn an_interface_with_an_address_or_another_emulator_is_refused() {
     let with_address = refused();
     assert!(with_address.contains("port2 has the address 198.18.9.1"), "{with_address}");
     IpBatch::new(&middle).add("addr flush dev port2").run().unwrap();
+    // Not every kernel has bridges.
+    if IpBatch::new(&middle).add("link add br0 type bridge").add("link set port2 master br0").run().is_ok() {
+        let of_a_bridge = refused();
+        assert!(of_a_bridge.contains("port2 belongs to br0"), "{of_a_bridge}");
+        IpBatch::new(&middle).add("link set port2 nomaster").run().unwrap();
+    }
     let output = command("100ms").output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }

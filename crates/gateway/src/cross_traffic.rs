@@ -81,6 +81,8 @@ mod tests {
             is_up: true,
             is_running: true,
             is_bridge: false,
+            is_loopback: false,
+            master: None,
             sent_bytes,
             sent_packets: 0,
         };
@@ -109,6 +111,8 @@ mod tests {
             is_up: true,
             is_running: true,
             is_bridge: false,
+            is_loopback: false,
+            master: None,
             sent_bytes,
             sent_packets,
         };

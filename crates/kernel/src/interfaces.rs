@@ -36,6 +36,10 @@ pub struct Interface {
     pub is_running: bool,
     /// Whether it is a bridge.
     pub is_bridge: bool,
+    /// Whether it leads back to this host.
+    pub is_loopback: bool,
+    /// The number of the bridge, or of what else, that it belongs to.
+    pub master: Option<u32>,
     /// Bytes that have left it, link-layer headers included.
     pub sent_bytes: u64,
     /// Packets that have left it.
@@ -189,6 +193,8 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
         is_up: flags & libc::IFF_UP != 0,
         is_running: flags & libc::IFF_RUNNING != 0,
         is_bridge: false,
+        is_loopback: flags & libc::IFF_LOOPBACK != 0,
+        master: None,
         sent_bytes: 0,
         sent_packets: 0,
     };
@@ -203,6 +209,7 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
                     |(kind, value): (u16, Vec<u8>)| kind == libc::IFLA_INFO_KIND && value.starts_with(b"bridge\0");
                 interface.is_bridge = netlink::attributes(&value, 0).any(is_bridge);
             }
+            libc::IFLA_MASTER => interface.master = Some(netlink::i32_at(&value, 0)? as u32),
             libc::IFLA_MTU => interface.mtu = netlink::i32_at(&value, 0)? as u32,
             libc::IFLA_STATS64 => {
                 interface.sent_packets = netlink::u64_at(&value, SENT_PACKETS_AT)?;

@@ -266,6 +266,8 @@ mod tests {
             is_up,
             is_running,
             is_bridge: false,
+            is_loopback: false,
+            master: None,
             sent_bytes: 0,
             sent_packets: 0,
         }

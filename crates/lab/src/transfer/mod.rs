@@ -20,6 +20,7 @@
 mod beginning;
 mod checksum;
 mod content;
+mod delivery;
 mod endpoint;
 mod receiver;
 mod refusal;

@@ -2,6 +2,7 @@
 
 use super::beginning::Beginning;
 use super::checksum::Digest;
+use super::delivery::Delivery;
 use super::wire::{Header, Message, Report, Request};
 use super::{Checksum, Content, Refusal, TransferError, broken, refuse};
 use std::io::Write;
@@ -105,7 +106,8 @@ fn transmit(
 ) -> Result<Sent, TransferError> {
     let size = content.size();
     let header = Header { checksum, begin, size };
-    let written = write_all(stream, content, header, digest, progress);
+    let mut delivery = Delivery::default();
+    let written = write_all(stream, content, header, digest, (&mut delivery, progress));
     if let Err(error @ (TransferError::File { .. } | TransferError::ContentEnded { .. })) = written {
         // The receiver must not take what it has for the whole.
         let _ = stream.shutdown(Shutdown::Both);
@@ -120,6 +122,7 @@ fn transmit(
             _ => error,
         });
     }
+    delivery.await_answer(stream);
     let report = read_report(stream, size)?;
     if !report.verified || report.bytes != size {
         return Err(TransferError::NotVerified);
@@ -133,7 +136,7 @@ fn write_all(
     content: &mut Content,
     header: Header,
     mut digest: Digest,
-    progress: &mut dyn FnMut(Bytes),
+    (delivery, progress): (&mut Delivery, &mut dyn FnMut(Bytes)),
 ) -> Result<(), TransferError> {
     let size = header.size;
     let mut buffer = Vec::with_capacity(CHUNK + 64);
@@ -152,11 +155,11 @@ fn write_all(
         digest.update(&buffer[start..]);
         if sent == size {
             buffer.extend(digest.finish());
-            stream.write_all(&buffer).map_err(broken(stream, "while sending", sent))?;
+            delivery.write_all(stream, &buffer).map_err(broken(stream, "while sending", sent))?;
             progress(sent);
             return Ok(());
         }
-        stream.write_all(&buffer).map_err(broken(stream, "while sending", sent))?;
+        delivery.write_all(stream, &buffer).map_err(broken(stream, "while sending", sent))?;
         progress(sent);
         buffer.clear();
     }
@@ -177,5 +180,66 @@ fn read(stream: &mut TcpStream, moment: &'static str, bytes: Bytes) -> Result<Me
     match Message::read(stream).map_err(broken(stream, moment, bytes))?? {
         Message::Refusal(refusal) => Err(TransferError::Refused(refusal)),
         message => Ok(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Socket, Type};
+    use std::io::Read;
+    use std::net::SocketAddr;
+    use std::time::Duration as StdDuration;
+
+    const SIZE: Bytes = Bytes::new(1_000_000);
+    const IDLE: StdDuration = StdDuration::from_millis(400);
+
+    /// What comes of sending to an end that takes a piece now and then, until it has taken `most` bytes, and confirms the whole.
+    fn send_slowly(most: usize) -> Result<Sent, TransferError> {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        listener.set_recv_buffer_size(20_000).expect("a small window");
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bind");
+        listener.listen(1).expect("listen");
+        let address = listener.local_addr().expect("an address").as_socket().expect("of IPv4");
+        let own = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        own.set_send_buffer_size(4_000_000).expect("it holds everything");
+        own.connect(&address.into()).expect("connect");
+        let mut stream = TcpStream::from(own);
+        stream.set_read_timeout(Some(IDLE)).expect("a timeout");
+        stream.set_write_timeout(Some(IDLE)).expect("a timeout");
+        let (mut other, _) = listener.accept().expect("accept");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let (mut taken, mut buffer) = (0, vec![0; 50_000]);
+                while taken < most {
+                    match other.read(&mut buffer) {
+                        Ok(count @ 1..) => taken += count,
+                        _ => break,
+                    }
+                    std::thread::sleep(StdDuration::from_millis(20));
+                }
+                if taken < SIZE.as_usize() {
+                    // It is still there, and reads no more.
+                    std::thread::sleep(IDLE * 6);
+                    return;
+                }
+                let report = Report { verified: true, bytes: SIZE, time: Duration::from_secs(1) };
+                other.write_all(&Message::Report(report).to_bytes()).expect("the confirmation");
+            });
+            send(&mut stream, &mut Content::random(SIZE, 1), Checksum::Xxh3, &mut |_| ())
+        })
+    }
+
+    #[test]
+    fn what_is_slow_to_arrive_is_waited_for_while_it_arrives() {
+        let begun = Instant::now();
+        assert_eq!(send_slowly(usize::MAX).expect("it is confirmed").bytes, SIZE);
+        assert!(begun.elapsed() > IDLE, "it took longer than nothing may move: {:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn an_end_that_takes_no_more_is_given_up() {
+        let error = send_slowly(100_000).expect_err("nothing moves");
+        assert!(matches!(error, TransferError::TimedOut { .. }), "{error}");
     }
 }

@@ -60,15 +60,30 @@ impl Port {
             }
             _ => Failure::failed(error),
         })?;
-        self.refuse_addresses()?;
+        self.refuse_hosts_own()?;
         Ok(Opened { socket, claim: self.claim()? })
     }
 
-    /// The host itself would answer for an address of the interface, and send from there past the emulated link.
-    fn refuse_addresses(&self) -> Result<(), Failure> {
+    /// The host itself would answer for an address of the interface, and send from there past the emulated link, as a bridge would that
+    /// it belongs to.
+    fn refuse_hosts_own(&self) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::failed(format!("addresses of {}: {error}", self.interface));
         let mut interfaces = Interfaces::new().map_err(Failure::failed)?;
         let Some(interface) = interfaces.get(&self.interface).map_err(failed)? else { return Ok(()) };
+        if interface.is_loopback {
+            return Err(Failure::usage(format!(
+                "--between: {} leads back to this host; expected two interfaces that lead to other hosts or namespaces",
+                self.interface
+            )));
+        }
+        if let Some(master) = interface.master {
+            let master = interfaces.name(master).ok().flatten().unwrap_or_else(|| format!("interface {master}"));
+            return Err(Failure::usage(format!(
+                "--between: {0} belongs to {master}, which takes its packets, too; expected an interface that belongs to none (ip link \
+                 set dev {0} nomaster)",
+                self.interface
+            )));
+        }
         let addresses = interfaces.addresses_of(interface.index).map_err(failed)?;
         // The kernel gives each interface a link-local one.
         let is_given = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
