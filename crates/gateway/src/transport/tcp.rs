@@ -383,7 +383,7 @@ impl TcpTransport {
                 && !known.is_direct()
                 && known.silent_since(self.probe_timers.longest_keepalive) + self.longest_silence <= now
             {
-                known.heard_at = now;
+                known.hear(now, Duration::ZERO);
                 self.reset_streams(peer, ResetReason::Outage);
             }
         }
@@ -410,12 +410,12 @@ impl TcpTransport {
         self.search_where_stuck(now);
     }
 
-    /// After how long without an acknowledgement a connection to `peer` is given up: sooner than after an outage while the peer answers
-    /// on another one.
+    /// After how long without an acknowledgement a connection to `peer` is given up: sooner than after an outage while the peer is
+    /// heard all the time.
     fn outage_limit_beside(&self, now: Instant, peer: &TcpPeer) -> Duration {
-        let up_for = peer.initiator.as_ref().and_then(|initiator| initiator.up_for(now));
+        let heard_for = peer.heard_for(now, self.probe_timers.unresponsive_after);
         match self.sockets.lost_after {
-            Some(lost_after) if up_for.is_some_and(|up_for| up_for > lost_after) => lost_after.min(self.outage_limit),
+            Some(lost_after) if heard_for > lost_after => lost_after.min(self.outage_limit),
             _ => self.outage_limit,
         }
     }

@@ -289,7 +289,7 @@ impl TcpTransport {
             known.sessions.pop_front().into_iter().for_each(|old| drop(self.sessions.remove(&old)));
         }
         known.has_been_up = true;
-        known.heard_at = now;
+        known.hear(now, self.probe_timers.unresponsive_after);
         known.is_told_full = false;
         known.told = Told::default();
         if let Some(Initiator::Up { next_look, .. }) = &mut known.initiator {

@@ -167,7 +167,7 @@ impl TcpTransport {
     /// If it may not have, or there can be no session with it.
     fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> Result<(), ChallengeError> {
         let known = &mut self.peers[peer];
-        known.heard_at = now;
+        known.hear(now, self.probe_timers.unresponsive_after);
         match &mut known.initiator {
             Some(Initiator::Up { reader, is_confirmed, .. }) => {
                 reader.push(said);
@@ -209,7 +209,6 @@ impl TcpTransport {
         known.initiator = Some(Initiator::Up {
             tunnel: at,
             key,
-            since: now,
             is_confirmed: false,
             next: 0,
             reader: Reader::new(),

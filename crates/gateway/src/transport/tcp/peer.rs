@@ -31,6 +31,8 @@ pub(super) struct TcpPeer {
     pub(super) trouble: Option<Trouble>,
     /// When it last answered or sent a probe.
     pub(super) heard_at: Instant,
+    /// Since when it has done so again and again.
+    heard_since: Instant,
     /// When the last bytes of a relayed connection came.
     pub(super) received_at: Instant,
     /// How many bytes had come when that was last looked at.
@@ -81,6 +83,7 @@ impl TcpPeer {
             has_been_up: false,
             trouble: None,
             heard_at: now,
+            heard_since: now,
             received_at: now,
             received_before: 0,
             must_ask: false,
@@ -132,6 +135,19 @@ impl TcpPeer {
     /// What connections are opened with while the process that takes over has not answered.
     pub(super) fn opener(&self) -> Option<&Opener> {
         self.former_initiators.back().and_then(|former| former.opener.as_ref())
+    }
+
+    /// It has answered or sent a probe, as it does within `pause` while something is under way.
+    pub(super) fn hear(&mut self, now: Instant, pause: Duration) {
+        if now.since(self.heard_at) > pause {
+            self.heard_since = now;
+        }
+        self.heard_at = now;
+    }
+
+    /// For how long it has been heard without a longer `pause`.
+    pub(super) fn heard_for(&self, now: Instant, pause: Duration) -> Duration {
+        if now.since(self.heard_at) > pause { Duration::ZERO } else { now.since(self.heard_since) }
     }
 
     /// Since when something should have been heard of it. While nothing is under way, it speaks each `keepalive` only; bytes that came

@@ -71,8 +71,6 @@ pub(super) enum Initiator {
     Up {
         tunnel: usize,
         key: SessionKey,
-        /// Since when.
-        since: Instant,
         /// Whether the proof has arrived: nothing is opened before, for the session may be lost with it.
         is_confirmed: bool,
         /// The number of the next tunnel request.
@@ -116,14 +114,6 @@ impl Initiator {
 
     pub(super) fn is_up(&self) -> bool {
         matches!(self, Initiator::Up { .. })
-    }
-
-    /// For how long the peer has been up, and has answered whenever it was asked.
-    pub(super) fn up_for(&self, now: Instant) -> Option<Duration> {
-        match self {
-            Initiator::Up { since, .. } => Some(now.since(*since)),
-            _ => None,
-        }
     }
 
     /// Whether connections that begin now had better go through the peer.

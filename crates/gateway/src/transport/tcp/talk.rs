@@ -147,7 +147,7 @@ impl TcpTransport {
             && responder.is_proved()
             && let Some(message) = responder.reader.poll()
         {
-            self.peers[peer].heard_at = now;
+            self.peers[peer].hear(now, self.probe_timers.unresponsive_after);
             if self.peers[peer].responder == Some(at) && !matches!(message, Message::Leaving { .. }) {
                 self.on_initiator_stays(peer);
             }

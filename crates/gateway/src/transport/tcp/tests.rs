@@ -525,3 +525,24 @@ fn nothing_of_a_peer_that_is_removed_works_any_more() {
     assert_eq!(hub.last_words(&mut back), b"");
     assert_eq!(hub.rejected("address"), 1);
 }
+
+/// An outage between two messages that are a keepalive apart is none of a peer that answers beside.
+#[test]
+fn a_peer_answers_beside_a_stuck_connection_only_if_it_is_heard_all_the_time() {
+    let mut hub = Hub::new();
+    let (begun, pause) = (hub.now, Duration::from_secs(3));
+    let lost_after = hub.transport.sockets.lost_after;
+    let outage_limit = hub.transport.outage_limit;
+    let Some(lost_after) = lost_after else { return };
+    let limit_at = |hub: &Hub, now| hub.transport.outage_limit_beside(now, &hub.transport.peers[0]);
+    let mut now = begun;
+    while now.since(begun) <= lost_after + Duration::from_secs(2) {
+        hub.transport.peers[0].hear(now, pause);
+        now = now + Duration::from_secs(1);
+    }
+    assert_eq!(limit_at(&hub, now), lost_after.min(outage_limit));
+    let long_after = now + Duration::from_secs(100);
+    assert_eq!(limit_at(&hub, long_after), outage_limit, "nothing was heard since");
+    hub.transport.peers[0].hear(long_after, pause);
+    assert_eq!(limit_at(&hub, long_after), outage_limit, "it was not heard meanwhile");
+}
