@@ -538,7 +538,7 @@ fn a_peer_answers_beside_a_stuck_connection_only_if_it_is_heard_all_the_time() {
     let mut now = begun;
     while now.since(begun) <= lost_after + Duration::from_secs(2) {
         hub.transport.peers[0].hear(now, pause);
-        now = now + Duration::from_secs(1);
+        now += Duration::from_secs(1);
     }
     assert_eq!(limit_at(&hub, now), lost_after.min(outage_limit));
     let long_after = now + Duration::from_secs(100);
