@@ -529,6 +529,8 @@ impl SatelliteTransport for TcpTransport {
 
 impl Membership for TcpTransport {
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
+        self.probe_timers = ProbeTimers::new(settings.link.rtt, settings.link.keepalive);
+        self.sockets.keep_alive(settings.link.keepalive);
         self.connect_timeout = settings.connect_timeout;
         self.outage_limit = outage_limit(settings);
         self.longest_silence = outage_limit(settings) + self.probe_timers.unresponsive_after;

@@ -104,6 +104,11 @@ impl Sockets {
         })
     }
 
+    /// From now on, connections made here are probed when they were quiet for so long.
+    pub(super) fn keep_alive(&mut self, keepalive: Duration) {
+        self.keepalive = keepalive;
+    }
+
     /// The listener for the peers' connections.
     pub(super) fn listen(&self, address: SocketAddr, takes_fast_open: bool) -> io::Result<Socket> {
         let socket = self.socket(address, ACCEPTED_KEEPALIVE)?;
