@@ -409,20 +409,30 @@ fn a_reset_that_an_outage_has_swallowed_arrives_soon_after_it() {
     }
 }
 
+/// What leaves is what a link would carry: packets, not bunches of them.
+fn send_packets_alone(pair: &Pair) {
+    for end in [End::Hub, End::Terminal] {
+        let arguments = ["link", "set", "sat", "gso_max_segs", "1"];
+        assert!(pair.site(end).gateway.command("ip").args(arguments).status().unwrap().success());
+    }
+}
+
+/// From now on the path carries packets of at most `most` bytes, and does not say so.
+fn drop_packets_above(pair: &Pair, most: u16) {
+    for end in [End::Hub, End::Terminal] {
+        let rule = format!("iifname sat meta length > {most} counter drop");
+        let hook = "type filter hook prerouting priority -300";
+        pair.nft(end, &format!("add table inet path {{ chain in {{ {hook}; {rule}; }}; }}"));
+    }
+}
+
 #[test]
 fn a_path_that_drops_large_packets_without_a_word_carries_everything_in_smaller_ones() {
     for (settings, most, family) in [(CLEAR, 1_400, Family::V4), (TLS, 1_300, Family::V6)] {
         let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
         pair.outside = family;
-        for end in [End::Hub, End::Terminal] {
-            let gateway = &pair.site(end).gateway;
-            // What leaves is what a link would carry: packets, not bunches of them.
-            let status = gateway.command("ip").args(["link", "set", "sat", "gso_max_segs", "1"]).status().unwrap();
-            assert!(status.success());
-            let rule = format!("iifname sat meta length > {most} counter drop");
-            let hook = "type filter hook prerouting priority -300";
-            pair.nft(end, &format!("add table inet path {{ chain in {{ {hook}; {rule}; }}; }}"));
-        }
+        send_packets_alone(&pair);
+        drop_packets_above(&pair, most);
         let pair = pair.start_both("");
         let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
         for seed in 0..3 {
@@ -603,19 +613,13 @@ fn a_path_that_carries_smaller_packets_from_now_on_slows_few_connections() {
     let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     pair.outage_limit = "60s";
     pair.sections = "[tcp]\nwarm_connections = 0";
-    for end in [End::Hub, End::Terminal] {
-        let arguments = ["link", "set", "sat", "gso_max_segs", "1"];
-        assert!(pair.site(end).gateway.command("ip").args(arguments).status().unwrap().success());
-    }
+    send_packets_alone(&pair);
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);
     echoes(&mut pair.connect(server), &pattern(0, 20_000));
-    for end in [End::Hub, End::Terminal] {
-        let hook = "type filter hook prerouting priority -300";
-        let rule = "iifname sat meta length > 1280 drop";
-        pair.nft(end, &format!("add table inet path {{ chain in {{ {hook}; {rule}; }}; }}"));
-    }
-    // The kernel needs some timeouts to find out by itself, for each connection anew. One of those that begin now and then is seen stuck.
+    drop_packets_above(&pair, 1280);
+    // Without the search, the kernel finds out by itself, and needs some timeouts for each connection.
+    // Of connections that begin every 700 ms, one is seen stuck.
     let echo_time = || {
         let begun = Instant::now();
         echoes(&mut pair.connect(server), &pattern(1, 20_000));

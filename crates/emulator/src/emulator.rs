@@ -75,7 +75,7 @@ const GATHER: Duration = Duration::from_micros(50);
 /// The same for a thread that spins, where lateness counts for more.
 const GATHER_SPINNING: Duration = Duration::from_micros(20);
 
-/// A thread that wakes up so late asks anew which frames have come before it sends what is due.
+/// A thread that wakes up so late receives the frames that have come meanwhile before it sends what is due.
 const LATE: Duration = Duration::from_micros(200);
 
 /// How often the loop looks at its stop flag, and brings the monitor up to date, at least.

@@ -49,7 +49,7 @@ impl TcpTransport {
     /// Where nothing is acknowledged of what a stream sends, and the peer answers all the same, the path may carry smaller
     /// packets than it did.
     pub(super) fn search_where_stuck(&mut self, now: Instant) {
-        // Less than the kernel takes until it sends smaller segments by itself, which each connection has to find out anew.
+        // Less than the kernel takes until it sends smaller segments by itself, which it does for each connection alone.
         let stuck = self.sockets.longest_rto * 3 / 2;
         for (_, tunnel) in &self.tunnels {
             let is_stuck = tunnel.tcp.unacknowledged_for() >= stuck && !tunnel.is_direct;
