@@ -110,3 +110,26 @@ fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_tr
         }
     }
 }
+
+#[test]
+fn a_scenario_whose_control_cannot_be_loaded_lacks_a_privilege() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tibet.toml");
+    let scenario = r#"
+        version = 1
+        nodes = ["client", "server"]
+        link = [{ name = "sat", between = ["client", "server"], rate = "6Mbit/s", delay = "5ms", queue = "1BDP" }]
+        flow = [{ name = "file", from = "client", to = "server", tcp = "host", bulk = { size = "1MB" } }]
+        tcp.host = { recovery = "rack", control = "tibet" }
+    "#;
+    std::fs::write(&file, scenario).unwrap();
+    for place in [WITHOUT_CAPABILITIES, USER_NAMESPACE] {
+        if !place.exists() {
+            continue;
+        }
+        let refused = place.run(&[env!("CARGO_BIN_EXE_bentpipe"), "lab", file.to_str().unwrap()]);
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!((refused.status.code(), message.lines().count()), (Some(3), 1), "{message}");
+        assert!(message.contains("flow `file`: ") && place.is_named_in(&message), "{message}");
+    }
+}

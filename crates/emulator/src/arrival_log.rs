@@ -17,7 +17,7 @@
 use crate::path::{PathModel, terminals};
 use link::{DropReason, Outcome, Packet};
 use std::io::{BufWriter, Write};
-use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::{io, mem, thread};
 use units::{Bytes, Duration, Ecn, Instant};
 
@@ -135,13 +135,12 @@ impl LogWriter {
         writeln!(out, "{columns}")?;
         let (batches, incoming) = mpsc::sync_channel::<Vec<(usize, Record)>>(WAITING_BATCHES);
         let thread = thread::Builder::new().name("arrival-log".to_owned()).spawn(move || {
-            for batch in incoming {
-                for (direction, record) in batch {
-                    write_record(&mut out, direction, &record, &names)?;
-                }
-                out.flush()?;
+            let written = write_batches(&mut out, incoming, &names);
+            if let Err(error) = &written {
+                // The emulation may go on for hours.
+                tracing::warn!("arrival log: {error}: packets from now on are missing from it");
             }
-            out.flush()
+            written
         })?;
         let batch = Vec::with_capacity(BATCH);
         Ok(Self { batches, batch, passed_on: Instant::ZERO, unwritten: 0, thread })
@@ -174,6 +173,20 @@ impl LogWriter {
             unwritten => Err(io::Error::other(format!("the disk was too slow: {unwritten} packets are missing"))),
         }
     }
+}
+
+fn write_batches(
+    out: &mut impl Write,
+    batches: Receiver<Vec<(usize, Record)>>,
+    names: &[Vec<String>; 2],
+) -> io::Result<()> {
+    for batch in batches {
+        for (direction, record) in batch {
+            write_record(out, direction, &record, names)?;
+        }
+        out.flush()?;
+    }
+    out.flush()
 }
 
 fn write_record(out: &mut impl Write, direction: usize, record: &Record, names: &[Vec<String>; 2]) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The kernel's congestion control for each of the simulator's: its own, or one that is loaded into it.
 
+use crate::Error;
 use crate::transfer::has_congestion_control;
 use congestion::{Control, LinkEntry, LoadedControl};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,11 +27,12 @@ impl Controls {
     /// The name that the control of `config` has in the kernel, into which it is loaded if it is missing there.
     ///
     /// # Errors
-    /// If the kernel neither has it nor takes it.
-    pub(crate) fn name(&mut self, config: &Config) -> Result<String, String> {
+    /// [`Error::Missing`] if the kernel neither has it nor takes it from this process.
+    pub(crate) fn name(&mut self, config: &Config) -> Result<String, Error> {
         let twin = config.control.name;
         if let Some(name) = own(twin)
-            && has_congestion_control(name).map_err(|error| format!("cannot ask the kernel for {name}: {error}"))?
+            && has_congestion_control(name)
+                .map_err(|error| Error::Failed(format!("cannot ask the kernel for {name}: {error}")))?
         {
             return Ok(name.to_owned());
         }
@@ -39,14 +41,14 @@ impl Controls {
         if let Some(loaded) = self.loaded.iter().find(|loaded| loaded.twin == twin && loaded.capacity == capacity) {
             return Ok(loaded.held.name().to_owned());
         }
-        let control = Control::by_twin(twin)
-            .ok_or_else(|| format!("the kernel of this machine has no congestion control {twin}"))?;
+        let absent = format!("the kernel of this machine has no congestion control {twin}");
+        let control = Control::by_twin(twin).ok_or_else(|| Error::Missing(absent.clone()))?;
         let name = format!("bp{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
-        let held = LoadedControl::load_as(control, &name).map_err(|error| {
-            format!("the kernel of this machine has no congestion control {twin}, and it cannot be loaded: {error}")
-        })?;
+        let held = LoadedControl::load_as(control, &name)
+            .map_err(|error| Error::from(error).preceded_by(format!("{absent}, and it cannot be loaded")))?;
         if let Some(links) = held.links() {
-            let capacity = capacity.ok_or("the cross-layer window needs the link's `capacity`")?;
+            let capacity = capacity
+                .ok_or_else(|| Error::Input("the cross-layer window needs the link's `capacity`".to_owned()))?;
             let entry = LinkEntry {
                 capacity: capacity.allocation.rate,
                 header_share: config.tuning.header_share,
@@ -54,7 +56,7 @@ impl Controls {
                 target_queue: capacity.target_queue,
                 expiry: None,
             };
-            links.set(0, entry).map_err(|error| error.to_string())?;
+            links.set(0, entry)?;
         }
         self.loaded.push(Loaded { twin, capacity, held });
         Ok(name)

@@ -19,6 +19,15 @@ impl Error {
     pub fn failed(problem: impl std::fmt::Display) -> Self {
         Self::Failed(problem.to_string())
     }
+
+    /// The same, with `text` before it.
+    pub(crate) fn preceded_by(self, text: impl std::fmt::Display) -> Self {
+        match self {
+            Self::Missing(problem) => Self::Missing(format!("{text}: {problem}")),
+            Self::Input(problem) => Self::Input(format!("{text}: {problem}")),
+            Self::Failed(problem) => Self::Failed(format!("{text}: {problem}")),
+        }
+    }
 }
 
 impl From<kernel::Error> for Error {

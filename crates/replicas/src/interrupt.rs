@@ -3,6 +3,8 @@
 use crate::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Set when the user interrupts. Clones share the interrupt.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +22,18 @@ impl Interrupt {
             signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Error::failed)?;
         }
         Ok(Self(flag))
+    }
+
+    /// Calls `say` from a thread of its own soon after the interrupt is set: what was begun may take a while to end.
+    pub fn when_set(&self, say: impl FnOnce() + Send + 'static) {
+        const LOOK: Duration = Duration::from_millis(50);
+        let interrupt = self.clone();
+        thread::spawn(move || {
+            while !interrupt.is_set() {
+                thread::sleep(LOOK);
+            }
+            say();
+        });
     }
 
     /// Sets it.

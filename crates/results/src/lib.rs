@@ -20,6 +20,7 @@ pub mod plot;
 mod run;
 mod summary;
 mod table;
+mod table_file;
 mod tables;
 mod writer;
 
@@ -34,5 +35,6 @@ pub use picture::PictureFormat;
 pub use run::{Label, Run, at_limits};
 pub use summary::{FlowSummary, LinkSummary, Statistic, Summary, jain};
 pub use table::{Column, Table, Values};
+pub use table_file::TableFile;
 pub use tables::{TABLES, flows, goodputs, links, tables};
 pub use writer::{Format, TableWriter, Tables};

@@ -4,9 +4,9 @@ use crate::error::Error;
 use crate::parquet::ParquetWriter;
 use crate::run::Run;
 use crate::table::{Cell, Table};
+use crate::table_file::TableFile;
 use crate::tables::{TABLES, tables};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 /// How tables are written.
@@ -31,26 +31,19 @@ impl Format {
     }
 }
 
-/// The four tables of a set of runs as files of one directory.
+/// The four tables of a set of runs as files of one directory, which have their names when they are whole.
 pub struct Tables {
-    writers: Vec<TableWriter<BufWriter<File>>>,
+    files: Vec<TableFile>,
 }
 
 impl Tables {
-    /// Makes `DIRECTORY/flows.csv` and so on. Files that are there are replaced.
+    /// Will make `DIRECTORY/flows.csv` and so on. Files that are there are replaced.
     ///
     /// # Errors
-    /// If a file cannot be made.
+    /// If the directory takes no files.
     pub fn create(directory: &Path, format: Format) -> Result<Self, Error> {
-        let create = |name: &str| {
-            let path = directory.join(format!("{name}.{}", format.extension()));
-            let file = path.display().to_string();
-            match File::create(&path) {
-                Ok(opened) => Ok(TableWriter::new(BufWriter::new(opened), format, file)),
-                Err(source) => Err(Error::File { file, source }),
-            }
-        };
-        Ok(Self { writers: TABLES.into_iter().map(create).collect::<Result<_, _>>()? })
+        let create = |name| TableFile::create(&directory.join(format!("{name}.{}", format.extension())), format);
+        Ok(Self { files: TABLES.into_iter().map(create).collect::<Result<_, _>>()? })
     }
 
     /// Appends a run.
@@ -58,7 +51,7 @@ impl Tables {
     /// # Errors
     /// If a file cannot be written.
     pub fn append(&mut self, run: &Run) -> Result<(), Error> {
-        self.writers.iter_mut().zip(tables(run)).try_for_each(|(writer, table)| writer.append(&table))
+        self.files.iter_mut().zip(tables(run)).try_for_each(|(file, table)| file.append(&table))
     }
 
     /// Completes the files.
@@ -66,7 +59,7 @@ impl Tables {
     /// # Errors
     /// If one cannot be written.
     pub fn finish(self) -> Result<(), Error> {
-        self.writers.into_iter().try_for_each(|writer| writer.finish().map(|_| ()))
+        self.files.into_iter().try_for_each(TableFile::finish)
     }
 }
 

@@ -108,8 +108,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let mut prepared = Vec::new();
     for scenario in scenarios {
         let real = RealScenario::new(&scenario).map_err(|error| match &scenario.variant {
-            Some(variant) => Failure::usage(format!("{name}: variant {variant}: {error}")),
-            None => Failure::usage(format!("{name}: {error}")),
+            Some(variant) => Failure::from(error).preceded_by(format!("{name}: variant {variant}")),
+            None => Failure::from(error).preceded_by(&name),
         })?;
         prepared.push((scenario, real));
     }
@@ -128,9 +128,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
 }
 
+/// What to say after the first Ctrl-C.
+const STOPPING: &str = "bentpipe: stopping when the runs under way have ended; Ctrl-C again stops at once";
+
 /// Runs one scenario after the other, until one fails or the user interrupts: that, and the runs that were finished.
 fn measure(prepared: Vec<(Scenario, RealScenario)>) -> Result<(Vec<MeasuredRun>, Result<(), Failure>), Failure> {
     let interrupt = Interrupt::on_signals()?;
+    interrupt.when_set(|| eprintln!("{STOPPING}"));
     let count: usize = prepared.iter().map(|(scenario, _)| scenario.seeds.clone().count()).sum();
     let mut runs = Vec::new();
     for (scenario, real) in prepared {

@@ -65,7 +65,8 @@ impl RealFlow {
         flow: &FlowConfig,
         controls: &mut Controls,
     ) -> Result<Self, Error> {
-        let refused = |problem: &str| Error::Input(format!("flow `{}`: {problem}", flow.name));
+        let named = |error: Error| error.preceded_by(format!("flow `{}`", flow.name));
+        let refused = |problem: &str| named(Error::Input(problem.to_owned()));
         let Traffic::Tcp { client: client_tcp, server: server_tcp, application } = &flow.traffic else {
             return Err(refused("only TCP flows run for real"));
         };
@@ -120,7 +121,7 @@ impl RealFlow {
                 size: size.unwrap_or(Bytes::ZERO),
                 checksum: Checksum::Sha256,
                 family: Family::V4,
-                congestion_control: Some(kernel_control(sender, controls).map_err(|problem| refused(&problem))?),
+                congestion_control: Some(kernel_control(sender, controls).map_err(named)?),
                 // The kernel doubles this option, too (`sock_setsockopt`).
                 send_buffer: given(sender.send_buffer).map(|buffer| Bytes::new(buffer.as_u64() / 2)),
                 // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
@@ -161,12 +162,12 @@ fn given(buffer: Bytes) -> Option<Bytes> {
 }
 
 /// The kernel's name of an endpoint's congestion control.
-pub(super) fn kernel_control(config: &Config, controls: &mut Controls) -> Result<String, String> {
+pub(super) fn kernel_control(config: &Config, controls: &mut Controls) -> Result<String, Error> {
     if !matches!(config.recovery.name, "sack" | "rack") {
-        return Err(format!(
+        return Err(Error::Input(format!(
             "recovery {}: the kernel recovers by SACK and time (`sack` or `rack`)",
             config.recovery.name
-        ));
+        )));
     }
     controls.name(config)
 }

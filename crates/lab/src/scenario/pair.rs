@@ -40,7 +40,8 @@ impl Pair {
         let splits = |gateway: &&GatewayConfig| scenario.flows.iter().any(|flow| passes(network, flow, gateway));
         let mut busy = scenario.gateways.iter().filter(splits);
         let (Some(gateway), other) = (busy.next(), busy.next()) else { return Ok(None) };
-        let refused = |problem: &str| Error::Input(format!("gateway `{}`: {problem}", gateway.name));
+        let named = |error: Error| error.preceded_by(format!("gateway `{}`", gateway.name));
+        let refused = |problem: &str| named(Error::Input(problem.to_owned()));
         if let Some(other) = other {
             return Err(refused(&format!("`{}` splits flows, too: for real, one pair does", other.name)));
         }
@@ -63,7 +64,7 @@ impl Pair {
         let delays = directions.map(|direction| network.directions()[direction.index()].config.delay);
         let (congestion_control, target_queue) = match config.control.name {
             "cross-layer" => (CROSS_LAYER.to_owned(), config.capacity.map(|capacity| capacity.target_queue)),
-            _ => (kernel_control(config, controls).map_err(|problem| refused(&problem))?, None),
+            _ => (kernel_control(config, controls).map_err(named)?, None),
         };
         let (rtt, follow_allocation) = (delays[0] + delays[1], gateway.follow_allocation);
         Ok(Some(Self { congestion_control, target_queue, rates: [up, down], rtt, follow_allocation }))

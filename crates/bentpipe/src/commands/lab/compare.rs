@@ -1,5 +1,6 @@
 //! `bentpipe lab --compare`: random links, the kernel's TCP and the simulator's side by side.
 
+use super::STOPPING;
 use crate::commands::demo::start_in_private;
 use crate::output::{Failure, Output};
 use crate::text::Text;
@@ -70,6 +71,8 @@ fn measure(
     let jobs = request.jobs.map_or(JOBS_PER_PROCESSOR * processors, usize::from);
     let next = AtomicU64::new(0);
     let bar = progress_bar(request.links, output);
+    let shown = bar.clone();
+    interrupt.when_set(move || shown.suspend(|| eprintln!("{STOPPING}")));
     let (sender, receiver) = mpsc::channel();
     let mut done = BTreeMap::new();
     std::thread::scope(|scope| {
@@ -92,10 +95,7 @@ fn measure(
             bar.inc(1);
             match &outcome {
                 Ok(comparison) if !comparison.is_within(SMALL) => keep(request.keep, comparison)?,
-                Err(Error::Missing(problem)) => {
-                    interrupt.set();
-                    return Err(Failure::missing(problem));
-                }
+                Err(Error::Missing(problem)) => return Err(Failure::missing(problem)),
                 _ => {}
             }
             done.insert(seed, outcome);

@@ -68,8 +68,7 @@ impl Traces {
     fn finish(mut self, output: &Output) -> Result<(), Failure> {
         if self.is_empty {
             // A table without a row has no columns either.
-            drop(self.tables);
-            return self.written.iter().try_for_each(|path| remove_if_there(path));
+            return Ok(());
         }
         for (name, picture) in self.comparison.pictures().map_err(Failure::failed)? {
             self.draw(name, picture)?;
@@ -107,9 +106,10 @@ fn remove_results(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether `name` is that of a table, a picture or a capture that this command writes.
+/// Whether `name` is that of a table, whole or partial, a picture or a capture that this command writes.
 fn is_result(name: &str) -> bool {
     let Some((stem, extension)) = name.rsplit_once('.') else { return false };
+    let is_partial = extension == "part" && stem.starts_with(".bentpipe-");
     let ends_with_seed = |run: &str| run.rsplit('-').next().is_some_and(|seed| seed.parse::<u64>().is_ok());
     let is_table = TABLES.contains(&stem)
         && FormatArg::value_variants().iter().any(|format| Format::from(*format).extension() == extension);
@@ -117,7 +117,7 @@ fn is_result(name: &str) -> bool {
         && (["means", "distributions"].contains(&stem) || stem.strip_prefix("traces-").is_some_and(ends_with_seed));
     let has_seed = |run_and_node: &str| run_and_node.split('-').any(|part| part.parse::<u64>().is_ok());
     let is_capture = extension == "pcapng" && stem.strip_prefix("packets-").is_some_and(has_seed);
-    is_table || is_picture || is_capture
+    is_table || is_partial || is_picture || is_capture
 }
 
 /// Removes the file `path`, which need not be there.
