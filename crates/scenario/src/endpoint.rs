@@ -90,6 +90,7 @@ impl format::Tcp {
         suit(&mut config);
         self.choose_sizes(&mut config)?;
         self.choose_rules(&mut config);
+        self.check_timeouts(&config)?;
         self.choose_tuning(&mut config);
         match config.validate().map_err(|error| error.faults.into_iter().next()) {
             Err(Some(fault)) => Err(wrong(&fault)),
@@ -169,6 +170,20 @@ impl format::Tcp {
         }
         buffer.share = self.receive_buffer_share.unwrap_or(buffer.share);
         Ok(())
+    }
+
+    /// Whether the longest timeout is above those that are set.
+    fn check_timeouts(&self, config: &Config) -> Result<(), Wrong> {
+        let (MinRto::Total(least) | MinRto::VarianceTerm(least)) = config.rtt.min_rto;
+        let most = config.rtt.max_rto;
+        if self.initial_rto.is_some() && config.rtt.initial_rto > most {
+            return Err(("initial_rto", format!("{} is above max_rto, {most}", config.rtt.initial_rto)));
+        }
+        match self.max_rto {
+            _ if least <= most => Ok(()),
+            Some(_) if self.min_rto.is_none() => Err(("max_rto", format!("{most} is below min_rto, {least}"))),
+            _ => Err(("min_rto", format!("{least} is above max_rto, {most}"))),
+        }
     }
 
     fn choose_rules(&self, config: &mut Config) {

@@ -72,7 +72,7 @@ pub(crate) fn resolve(
     resolver.endpoints();
     resolver.quic_endpoints();
     let (flows, groups) = resolver.flows();
-    let gateways = resolver.gateways(&groups);
+    let gateways = resolver.gateways(&flows, &groups);
     let (seeds, settings) = (resolver.seeds(), resolver.settings());
     let Resolver { network, endpoints, quic, unused, .. } = resolver;
     let variant = variant.map(str::to_owned);
@@ -518,12 +518,23 @@ impl<'a> Resolver<'a> {
     }
 
     /// The pairs; `groups` are the names under which the flows stand in the document.
-    fn gateways(&mut self, groups: &[String]) -> Vec<GatewayConfig> {
+    fn gateways(&mut self, flows: &[FlowConfig], groups: &[String]) -> Vec<GatewayConfig> {
         if let Some(sound) = self.sound_with(&["nodes", "link", "flow", "tcp", "quic", "gateway"]) {
             self.unused.clone_from(&sound.unused);
             return sound.scenario.gateways.clone();
         }
-        self.named("gateway").into_iter().filter_map(|(name, node)| self.gateway(&name, node, groups)).collect()
+        let mut gateways = Vec::new();
+        for (name, node) in self.named("gateway") {
+            let Some(gateway) = self.gateway(&name, node, groups) else { continue };
+            if !flows.iter().any(|flow| gateway.splits(&self.network, flow).is_some()) {
+                let text = format!(
+                    "gateway.{name} splits no flow: gateways are nodes that a TCP flow passes on its way from one host to another"
+                );
+                self.unused.push(Fault::new(node.origin.clone(), text));
+            }
+            gateways.push(gateway);
+        }
+        gateways
     }
 
     fn gateway(&mut self, name: &str, node: &Node, groups: &[String]) -> Option<GatewayConfig> {

@@ -44,6 +44,16 @@ udp = { rate = "64kbit/s", packet_size = "200B" }
 time = "20s"
 "#;
 
+/// [`SMALL`] with hosts beside its ends, which are a pair of gateways with the keys `settings`.
+fn with_pair(settings: &str) -> String {
+    let small = SMALL
+        .replace(r#"["a", "b", "c"]"#, r#"["a", "b", "c", "client", "server"]"#)
+        .replace("from = \"a\"\nto = \"c\"", "from = \"client\"\nto = \"server\"");
+    let link = |[a, b]: [&str; 2]| format!("[[link]]\nname = \"{a}-{b}\"\nbetween = [\"{a}\", \"{b}\"]\n");
+    let links = [["client", "a"], ["c", "server"]].map(link).concat();
+    format!("{small}{links}[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\n{settings}\n")
+}
+
 fn no_files(name: &str) -> Result<String, String> {
     Err(format!("{name}: there are no files here"))
 }
@@ -361,8 +371,7 @@ fn faults_of_a_variant_name_it_and_those_of_the_file_do_not() {
 /// What a variant leaves as it is comes from the file as it stands; the result is as if it had been read again.
 #[test]
 fn a_variant_is_the_same_as_its_settings_one_by_one() {
-    let base = SMALL.to_owned()
-        + "[tcp.mine]\npreset = \"sack\"\n[record]\nflows = [\"file\"]\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"b\"]\n";
+    let base = with_pair("") + "[tcp.mine]\npreset = \"sack\"\n[record]\nflows = [\"file\"]\n";
     for changes in [
         &["link.sat.loss=0.5"][..],
         &["link.ab.delay=\"1s\"", "flow.voice.count=5"],
@@ -371,7 +380,7 @@ fn a_variant_is_the_same_as_its_settings_one_by_one() {
         &["record.flows=[]", "stop.time=\"1min\"", "seeds.count=3"],
         &["gateway.pair.transport=\"tcp\""],
         &["gateway=[]"],
-        &["nodes=[\"c\", \"b\", \"a\"]"],
+        &["nodes=[\"server\", \"c\", \"b\", \"a\", \"client\"]"],
         &["link.sat.name=\"satellite\""],
         &[],
     ] {
@@ -496,11 +505,7 @@ fn repository() -> PathBuf {
 
 #[test]
 fn repair_takes_half_of_a_full_link_at_most() {
-    let pair = |share: &str| {
-        format!(
-            "{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"b\"]\nsatpep = {{ repair_overhead = {share} }}\n"
-        )
-    };
+    let pair = |share: &str| with_pair(&format!("satpep = {{ repair_overhead = {share} }}"));
     for wrong in ["0.6", "-0.1", "true"] {
         let faults = faults(&pair(wrong), &[]);
         assert!(faults.iter().any(|fault| fault.contains("repair_overhead")), "{faults:#?}");
@@ -627,11 +632,7 @@ proptest! {
 
 #[test]
 fn a_pair_of_gateways_survives_outages_of_some_length() {
-    let pair = |limit: &str| {
-        format!(
-            "{SMALL}[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\nsatpep = {{ outage_limit = \"{limit}\" }}\n"
-        )
-    };
+    let pair = |limit: &str| with_pair(&format!("satpep = {{ outage_limit = \"{limit}\" }}"));
     accepted(&pair("2min"), &[]);
     let faults = faults(&pair("0s"), &[]);
     assert!(faults.len() == 1 && faults[0].contains("gateway.pair.satpep.outage_limit = \"0s\""), "{faults:?}");
@@ -639,9 +640,7 @@ fn a_pair_of_gateways_survives_outages_of_some_length() {
 
 #[test]
 fn a_pair_has_flows_that_pass_it_by_and_limits() {
-    let pair = |settings: &str| {
-        format!("{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\nsatpep = {{ {settings} }}\n")
-    };
+    let pair = |settings: &str| with_pair(&format!("satpep = {{ {settings} }}"));
     let scenario =
         read(&pair("bypass = [\"file\"], connect_timeout = \"3s\", max_streams = 8, max_connections = 4"), &[])
             .unwrap_or_else(|faults| panic!("{faults:#?}"));
@@ -660,7 +659,7 @@ fn a_pair_has_flows_that_pass_it_by_and_limits() {
 
 #[test]
 fn settings_of_a_transport_that_no_variant_has_are_refused() {
-    let pair = format!("{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\n");
+    let pair = with_pair("");
     let of_tcp = "gateway.pair.tcp=cubic";
     accepted(&pair, &["gateway.pair.transport=tcp", of_tcp]);
     assert_eq!(
@@ -679,6 +678,32 @@ fn settings_of_a_transport_that_no_variant_has_are_refused() {
     let none = variants.replace("\"tcp\"", "\"satpep-2003\"");
     let refused = faults(&format!("{pair}{none}"), &[of_tcp]);
     assert!(refused.iter().any(|fault| fault.starts_with("--set gateway.pair.tcp=cubic: ")), "{refused:#?}");
+}
+
+#[test]
+fn a_pair_that_splits_no_flow_is_refused_unless_a_variant_needs_it() {
+    let pair = with_pair("");
+    accepted(&pair, &[]);
+    for set in ["flow.file.from=a", "flow.file.from=b", "gateway.pair.nodes=[\"client\", \"server\"]"] {
+        let refused = faults(&pair, &[set]);
+        assert!(refused.len() == 1 && refused[0].contains(": gateway.pair splits no flow: "), "{set}: {refused:#?}");
+    }
+    let variants = "[variants]\nwithin = { \"flow.file.from\" = \"b\" }\nwhole = {}\n";
+    read(&format!("{pair}{variants}"), &[]).unwrap_or_else(|faults| panic!("{faults:#?}"));
+}
+
+#[test]
+fn the_longest_timeout_is_the_longest() {
+    let tcp = |settings: &str| format!("{SMALL}\n[tcp.host]\n{settings}\n");
+    accepted(&tcp("min_rto = \"2s\"\nmax_rto = \"2s\""), &[]);
+    for (settings, says) in [
+        ("min_rto = \"3s\"\nmax_rto = \"2s\"", "tcp.host.min_rto: 3s is above max_rto, 2s"),
+        ("max_rto = \"500ms\"", "tcp.host.max_rto: 500ms is below min_rto, 1s"),
+        ("initial_rto = \"90s\"", "tcp.host.initial_rto: 90s is above max_rto, 60s"),
+    ] {
+        let faults = faults(&tcp(settings), &[]);
+        assert!(faults.len() == 1 && faults[0].ends_with(says), "{faults:#?}");
+    }
 }
 
 #[test]

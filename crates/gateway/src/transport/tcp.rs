@@ -59,7 +59,7 @@ use status::Trouble;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use tcp_tunnel::control::Message;
 use tcp_tunnel::waiting::Waiting;
@@ -622,7 +622,7 @@ impl Reports for TcpTransport {
                 (false, true) => status::PeerState::Unresponsive,
                 (false, false) => status::PeerState::Connecting,
             },
-            address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
+            address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()).map(canonical),
             rtt_s: info.map(|info| info.srtt.as_secs_f64()),
             mtu: peer.search.found().flatten().unwrap_or_default(),
             version: self.version(at),
@@ -634,6 +634,11 @@ impl Reports for TcpTransport {
             ..status::Peer::default()
         }
     }
+}
+
+/// An IPv4 address as such, also where the socket is one of IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 impl Transport<HostSockets> for TcpTransport {

@@ -299,6 +299,13 @@ impl TcpTransport {
         }
         let before = known.responder.replace(at);
         tracing::info!(peer = known.settings.name, from = %self.tunnels[at].from, "the peer has begun a session: its connections are accelerated");
+        if known.rivals.on_begun(now, self.tunnels[at].from) {
+            tracing::warn!(
+                peer = known.settings.name,
+                "the peer's sessions end one another: two gateways use its private key; make another key for one of them \
+                 (`bentpipe keygen`)"
+            );
+        }
         self.events.push_back(StreamEvent::PeersChanged);
         if let Some(before) = before.filter(|before| *before != at && self.tunnels.contains(*before)) {
             self.keep_former_responder(peer, before);

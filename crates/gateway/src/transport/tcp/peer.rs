@@ -48,6 +48,7 @@ pub(super) struct TcpPeer {
     /// has made.
     pub(super) former_initiators: VecDeque<FormerInitiator>,
     pub(super) former_responders: VecDeque<Former>,
+    pub(super) rivals: Rivals,
     /// Whether the lack of room was announced to it.
     pub(super) is_told_full: bool,
     /// Other announcements to it.
@@ -72,6 +73,43 @@ pub(super) struct TcpPeer {
     is_none: bool,
 }
 
+/// Whether sessions of a peer end one another, as they do where two gateways use one private key. One gateway that restarts or
+/// changes its address leaves a connection, too, but does not come back where that one was.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    /// When the last connection was ended for a later session, and from where it had come.
+    ended: Option<(Instant, IpAddr)>,
+    /// When sessions began from where a connection had just been ended.
+    returns: VecDeque<Instant>,
+}
+
+impl Rivals {
+    /// As soon a gateway begins another session if its connection is ended.
+    const SOON: Duration = Duration::from_secs(60);
+    /// So many returns in so long a time are no accident.
+    const RETURNS: usize = 3;
+    const WITHIN: Duration = Duration::from_secs(600);
+
+    /// The connection of a session, made from `from`, was ended because of a later session.
+    pub(super) fn on_ended(&mut self, now: Instant, from: IpAddr) {
+        self.ended = Some((now, from));
+    }
+
+    /// A session has begun from `from`; returns whether two gateways seem to begin sessions in turn, and starts over if so.
+    pub(super) fn on_begun(&mut self, now: Instant, from: IpAddr) -> bool {
+        let returns = self.ended.take().is_some_and(|(ended, of)| of == from && now.since(ended) < Self::SOON);
+        if returns {
+            self.returns.push_back(now);
+        }
+        self.returns.retain(|at| now.since(*at) < Self::WITHIN);
+        let are_two = self.returns.len() >= Self::RETURNS;
+        if are_two {
+            self.returns.clear();
+        }
+        are_two
+    }
+}
+
 impl TcpPeer {
     pub(super) fn new(settings: &Peer, now: Instant, rtt: Duration) -> Self {
         let is_initiator = settings.public_key.is_some() && settings.address.is_some();
@@ -92,6 +130,7 @@ impl TcpPeer {
             known_addresses: VecDeque::new(),
             former_initiators: VecDeque::new(),
             former_responders: VecDeque::new(),
+            rivals: Rivals::default(),
             is_told_full: false,
             told: Told::default(),
             epoch: None,
@@ -181,5 +220,38 @@ impl TcpPeer {
     /// Whether there is no far gateway.
     pub(super) fn is_direct(&self) -> bool {
         self.settings.public_key.is_none() && !self.is_none
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gateways_that_begin_sessions_in_turn_are_two() {
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let [first, second] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
+
+        let mut rivals = Rivals::default();
+        let turns: Vec<bool> = (1..=8)
+            .map(|turn| {
+                let [begins, ended] = if turn % 2 == 0 { [second, first] } else { [first, second] };
+                let are_two = rivals.on_begun(at(10 * turn), begins);
+                rivals.on_ended(at(10 * turn + 5), ended);
+                are_two
+            })
+            .collect();
+        assert_eq!(turns, [false, false, false, true, false, false, true, false], "the first one did not return");
+
+        let mut one = Rivals::default();
+        for turn in 1..20 {
+            assert!(!one.on_begun(at(120 * turn), first), "it restarts each two minutes");
+            one.on_ended(at(120 * turn + 5), first);
+        }
+        let mut mobile = Rivals::default();
+        for turn in 0..20 {
+            assert!(!mobile.on_begun(at(10 * turn), IpAddr::from([192, 0, 2, turn as u8])), "its address changes");
+            mobile.on_ended(at(10 * turn + 1), IpAddr::from([192, 0, 2, turn as u8 - u8::from(turn > 0)]));
+        }
     }
 }

@@ -266,12 +266,13 @@ impl TcpTransport {
     }
 
     /// The process of `peer` that has begun the latest session stays: what is left of sessions that it had before is of no use.
-    pub(super) fn on_initiator_stays(&mut self, peer: usize) {
+    pub(super) fn on_initiator_stays(&mut self, now: Instant, peer: usize) {
         let known = &mut self.peers[peer];
         let stale = known.former_responders.iter().find(|former| !is_leaving(&self.tunnels, former.tunnel));
         if let Some(stale) = stale.map(|former| former.tunnel) {
             known.former_responders.retain(|former| former.tunnel != stale);
-            drop(self.remove(stale));
+            let stale = self.remove(stale);
+            self.peers[peer].rivals.on_ended(now, stale.from);
         }
     }
 

@@ -149,7 +149,7 @@ impl TcpTransport {
         {
             self.peers[peer].hear(now, self.probe_timers.unresponsive_after);
             if self.peers[peer].responder == Some(at) && !matches!(message, Message::Leaving { .. }) {
-                self.on_initiator_stays(peer);
+                self.on_initiator_stays(now, peer);
             }
             self.hear(now, peer, at, false, message);
         }
