@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 from collections.abc import Iterable, Mapping
@@ -76,6 +77,17 @@ class Scenario:
             if value is None:
                 raise KeyError(f"{key} is not set")
         return value
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the setting is written; it may have a default if it is not."""
+        try:
+            self[key]  # type: ignore[index]
+        except (AttributeError, KeyError):
+            return False
+        return True
+
+    # Without this, Python would try the keys 0, 1, 2 and so on.
+    __iter__ = None
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same text, the same changes, and look for files in the same folder."""
@@ -191,13 +203,26 @@ def _document(value: Any, place: str) -> Any:
         return {str(key): _document(item, f"{place}.{key}") for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
         return [_document(item, place) for item in value]
-    if isinstance(value, (str, bool, int, float)):
+    if isinstance(value, (str, bool)):
         return value
+    if isinstance(value, (int, float)):
+        return _number(value, place)
+    if getattr(getattr(value, "dtype", None), "kind", None) == "m" and not value.ndim:
+        return f"{int(value.astype('timedelta64[ns]').astype(int))}ns"
     of_python = plain(value)
     if type(of_python) is not type(value):
         return _document(of_python, place)
     kind = type(value).__name__
     raise ScenarioError(f"{place}: a {kind} is no setting; expected a text, a number, a timedelta, a list or a dict")
+
+
+def _number(value: float, place: str) -> float:
+    """`value`, if TOML has it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ScenarioError(f"{place} = {value}: expected a number")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ScenarioError(f"{place} = {_cut(str(value))}: expected a number from -2^63 to 2^63 - 1")
+    return value
 
 
 def _value(value: Any, key: str) -> str:

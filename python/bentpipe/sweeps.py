@@ -72,6 +72,9 @@ class Sweep:
         """How many runs it has."""
         return len(self._runs)
 
+    def __repr__(self) -> str:
+        return f"<bentpipe.Sweep, {len(self)} runs at {len(self.points)} points, {self.missing} missing>"
+
     @property
     def missing(self) -> int:
         """How many runs are still to be made."""

@@ -121,7 +121,8 @@ impl Table {
         format!("<bentpipe.Table, {} rows: {}>", self.__len__(), self.columns().join(", "))
     }
 
-    /// A column as a NumPy array: numbers as such (NaN where one is missing), texts and flags as a list of objects.
+    /// A column as a NumPy array: numbers (NaN where one is missing), flags, or objects: texts, and flags of which one is missing
+    /// (None).
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let index = self.index(name)?;
         let columns = || self.batches.iter().map(|batch| batch.column(index));
@@ -146,11 +147,12 @@ impl Table {
                 let values = columns().flat_map(|column| column.as_primitive::<Float64Type>().iter());
                 PyArray1::from_vec(py, values.map(|value| value.unwrap_or(f64::NAN)).collect()).into_any()
             }
-            DataType::Boolean => {
-                PyList::new(py, columns().flat_map(|column| column.as_boolean().iter()).collect::<Vec<_>>())?.into_any()
+            DataType::Boolean if missing == 0 => {
+                let values = columns().flat_map(|column| column.as_boolean().values().iter());
+                PyArray1::from_vec(py, values.collect::<Vec<bool>>()).into_any()
             }
-            _ => PyList::new(py, columns().flat_map(|column| column.as_string::<i32>().iter()).collect::<Vec<_>>())?
-                .into_any(),
+            DataType::Boolean => objects(py, columns().flat_map(|column| column.as_boolean().iter()))?,
+            _ => objects(py, columns().flat_map(|column| column.as_string::<i32>().iter()))?,
         })
     }
 
@@ -168,4 +170,13 @@ impl Table {
     fn to_pandas<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::to_pyarrow(slf)?.call_method0("to_pandas")
     }
+}
+
+/// An array of Python objects.
+fn objects<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    values: impl Iterator<Item = T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let objects = values.map(|value| Ok(value.into_pyobject(py).map_err(Into::into)?.into_any().into_bound().unbind()));
+    Ok(PyArray1::from_vec(py, objects.collect::<PyResult<Vec<Py<PyAny>>>>()?).into_any())
 }

@@ -98,7 +98,7 @@ def test_a_scenario_of_a_file_finds_what_that_names_from_any_directory(tmp_path,
     moved = bp.Scenario.from_file("moved.toml")
     assert moved == bp.Scenario.from_file(tmp_path / "moved.toml")
     monkeypatch.chdir("/")
-    assert bp.simulate(moved).flows["name"] == ["file"]
+    assert list(bp.simulate(moved).flows["name"]) == ["file"]
 
 
 @pytest.mark.parametrize("copies", [copy.copy, copy.deepcopy])
@@ -106,3 +106,24 @@ def test_a_copy_is_changed_alone(scenario, copies):
     before, other = scenario.settings, copies(scenario)
     other["link.sat.loss"] = 0.5
     assert scenario.settings == before != other.settings
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("nan"), 1 << 63, -(1 << 63) - 1, np.uint64(1 << 63)])
+def test_a_number_that_no_file_can_hold_is_named_with_its_key(scenario, value):
+    with pytest.raises(bp.ScenarioError, match=r"^link.sat.loss = .*: expected a number"):
+        scenario["link.sat.loss"] = value
+    with pytest.raises(bp.ScenarioError, match=r"^scenario.link.*loss = .*: expected a number"):
+        bp.Scenario(nodes=["a", "b"], link=[{"name": "sat", "between": ["a", "b"], "loss": value}])
+
+
+def test_times_of_numpy_are_times(scenario):
+    for unit, factor in [("ns", 10**6), ("us", 10**3), ("ms", 1)]:
+        scenario["link.sat.delay"] = np.timedelta64(275 * factor, unit)
+        assert scenario["link.sat.delay"] == "275000000ns", unit
+
+
+def test_a_scenario_has_the_settings_that_are_written(scenario):
+    assert "link.sat.rate" in scenario and "link" in scenario
+    assert "link.sat.jitter" not in scenario and "rate" not in scenario and 0 not in scenario
+    with pytest.raises(TypeError, match="not iterable"):
+        list(scenario)

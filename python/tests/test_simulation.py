@@ -82,7 +82,7 @@ def test_a_run_at_its_limit_is_an_error(scenario):
     scenario["stop.max_events"] = 100
     with pytest.raises(bp.LimitError, match="2 runs stopped at a limit, the first of them seed 1, at its limit of events") as error:
         bp.simulate(scenario, seeds=2)
-    assert error.value.result.runs["stopped"] == ["event_limit"] * 2
+    assert list(error.value.result.runs["stopped"]) == ["event_limit"] * 2
     assert bp.LimitError("").result is None
 
 
@@ -180,3 +180,11 @@ def test_import_loads_neither_numpy_nor_matplotlib():
     code = "import sys, bentpipe; print(sorted({'numpy', 'matplotlib', 'polars', 'pyarrow'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_column_is_an_array(scenario):
+    flows = bp.simulate(scenario, seeds=2).flows
+    assert all(isinstance(flows[name], np.ndarray) and len(flows[name]) == len(flows) for name in flows)
+    assert flows["complete"].dtype == bool and flows["complete"].all()
+    assert flows["goodput_bps"][flows["name"] == "file"].size == 2
+    assert flows["goodput_bps"][flows["name"] == "fil"].size == 0

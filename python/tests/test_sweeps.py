@@ -115,3 +115,8 @@ def test_a_forked_process_that_ends_leaves_the_results_alone(scenario, tmp_path)
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "scenario.toml")], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "1", done.stderr
+
+
+def test_a_sweep_says_how_far_it_is(scenario, tmp_path):
+    sweep = bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-3]}, seeds=2, jobs=1, out=tmp_path)
+    assert repr(sweep) == "<bentpipe.Sweep, 4 runs at 2 points, 0 missing>"

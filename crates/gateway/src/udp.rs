@@ -8,7 +8,8 @@ pub(crate) mod workers;
 
 use crate::takeover::selector;
 use arrival_clock::ArrivalClock;
-use kernel::{clock, datagram, reuseport};
+use kernel::datagram::{self, Way};
+use kernel::{clock, reuseport};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use relay::dscp::Dscp;
 use satpep::{Arrival, Mark};
@@ -38,6 +39,8 @@ const ECT0: u8 = 0b10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) to: SocketAddr,
+    /// The address of this host that they leave from; `None` if the host chooses.
+    pub(crate) from: Option<IpAddr>,
     /// Bytes of each; the last may be shorter.
     pub(crate) segment_size: usize,
     pub(crate) dscp: Dscp,
@@ -73,6 +76,8 @@ pub(crate) struct Udp {
     /// Datagrams that the system takes in one call at most: one if it has been seen not to cut batches.
     longest_batch: Arc<AtomicUsize>,
     is_v6: bool,
+    /// Whether it takes what is sent to any address of the host.
+    has_any_address: bool,
     buffers: Buffers,
     metas: Vec<RecvMeta>,
     arrivals: ArrivalClock,
@@ -105,6 +110,7 @@ impl Udp {
             longest_batch: Arc::new(AtomicUsize::new(state.max_gso_segments())),
             state,
             is_v6: address.is_ipv6(),
+            has_any_address: address.ip().is_unspecified(),
             buffers: Buffers::new(),
             metas: vec![RecvMeta::default(); BATCH_SIZE],
             arrivals: ArrivalClock::default(),
@@ -119,6 +125,7 @@ impl Udp {
             state: UdpSocketState::new(UdpSockRef::from(&socket))?,
             longest_batch: Arc::clone(&self.longest_batch),
             is_v6: self.is_v6,
+            has_any_address: self.has_any_address,
             buffers: Buffers(Vec::new()),
             metas: vec![RecvMeta::default(); BATCH_SIZE],
             arrivals: ArrivalClock::default(),
@@ -197,7 +204,12 @@ impl Udp {
             other => other,
         };
         let traffic_class = head.dscp.value() << 2 | ECT0;
-        datagram::send(&self.socket, to, contents, head.segment_size, traffic_class)
+        let send = |from| datagram::send(&self.socket, Way { to, from }, contents, head.segment_size, traffic_class);
+        match send(head.from) {
+            // The host may have lost the address, or the way from there: any other is better than none.
+            Err(error) if head.from.is_some() && is_about_source(&error) => send(None),
+            result => result,
+        }
     }
 
     /// Receives one batch and hands each datagram with its sender to `handle`, and how it arrived: those that the system has joined
@@ -230,7 +242,8 @@ impl Udp {
                 Some(EcnCodepoint::Ce) => Mark::Ce,
                 Some(_) => Mark::NotCe,
             };
-            let arrival = Arrival { at: self.arrivals.arrival(meta.timestamp), mark };
+            let to = meta.dst_ip.map(|to| to.to_canonical()).filter(|_| self.has_any_address);
+            let arrival = Arrival { at: self.arrivals.arrival(meta.timestamp), mark, to };
             let stride = meta.stride.max(1);
             for (number, datagram) in buffer[..meta.len].chunks_mut(stride).enumerate() {
                 let from_byte = number * stride;
@@ -240,6 +253,11 @@ impl Udp {
         }
         Ok(filled)
     }
+}
+
+/// Whether an error of sendmsg(2) may be due to the source that was asked for.
+fn is_about_source(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENETUNREACH | libc::EADDRNOTAVAIL))
 }
 
 /// Whether more may wait in the socket after a look that has `filled` so many buffers.
@@ -298,7 +316,7 @@ mod tests {
     }
 
     fn head(to: SocketAddr, segment_size: usize) -> Head {
-        Head { to, segment_size, dscp: Dscp::default() }
+        Head { to, from: None, segment_size, dscp: Dscp::default() }
     }
 
     #[test]
@@ -317,6 +335,33 @@ mod tests {
             let datagrams = received(&mut receiver, 6);
             assert_eq!(datagrams.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [1000, 1000, 500, 1000, 1000, 500]);
             assert_eq!(datagrams.iter().take(3).flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), contents);
+        }
+    }
+
+    #[test]
+    fn an_answer_leaves_from_the_address_that_was_called() {
+        for (called, listen) in [("127.0.0.7", "0.0.0.0:0"), ("127.0.0.7", "[::]:0"), ("127.0.0.7", "127.0.0.7:0")] {
+            let mut hub = Udp::bind(listen.parse().unwrap(), false).unwrap();
+            let mut terminal = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+            let port = hub.socket.local_addr().unwrap().as_socket().unwrap().port();
+            let called: SocketAddr = SocketAddr::new(called.parse().unwrap(), port);
+            terminal.send(head(called, 100), b"call").unwrap();
+            let mut calls = Vec::new();
+            while calls.is_empty() {
+                let _ = hub.receive(|from, _, arrival| calls.push((from, arrival.to)));
+            }
+            let (to, from) = calls[0];
+            assert_eq!(from, (!listen.starts_with("127")).then_some(called.ip()), "{listen}");
+            let gone = Some([203, 0, 113, 1].into());
+            for (from, expected) in [(from, Some(called)), (gone, None)] {
+                hub.send(Head { from, ..head(to, 100) }, &[7; 250]).unwrap();
+                let answers = received(&mut terminal, 3);
+                assert_eq!(answers.len(), 3, "{listen}");
+                assert!(
+                    expected.is_none_or(|expected| answers.iter().all(|(from, _)| *from == expected)),
+                    "{answers:?}"
+                );
+            }
         }
     }
 

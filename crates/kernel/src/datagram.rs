@@ -1,17 +1,17 @@
-//! Sending UDP datagrams with a traffic class for each call (`IP_TOS`, `IPV6_TCLASS`), several in one call where the system
+//! Sending UDP datagrams with a traffic class for each call (`IP_TOS`, `IPV6_TCLASS`) and a source (`IP_PKTINFO`, `IPV6_PKTINFO`), several in one call where the system
 //! cuts them (`UDP_SEGMENT`, udp(7)).
 
 use socket2::{SockAddr, Socket};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Control messages: a traffic class and a segment size, each behind a header, aligned as the kernel wants it.
+/// Control messages: a traffic class, a source and a segment size, each behind a header, aligned as the kernel wants it.
 #[repr(C, align(8))]
 struct Control([u8; Control::ROOM]);
 
 impl Control {
-    const ROOM: usize = 64;
+    const ROOM: usize = 128;
 
     /// Appends a message to the first `length` bytes, and returns how long they are then.
     fn put<T: Copy>(&mut self, length: usize, level: libc::c_int, kind: libc::c_int, value: T) -> usize {
@@ -33,14 +33,23 @@ impl Control {
     }
 }
 
-/// Sends `contents` to `to` as datagrams of `segment_size` bytes, of which the last may be shorter, with `traffic_class` (code
+/// Where datagrams go, and which address of the host they come from, if the kernel does not choose.
+#[derive(Debug, Clone, Copy)]
+pub struct Way {
+    /// Where to.
+    pub to: SocketAddr,
+    /// Where from: of the family of `to`.
+    pub from: Option<IpAddr>,
+}
+
+/// Sends `contents` over `way` as datagrams of `segment_size` bytes, of which the last may be shorter, with `traffic_class` (code
 /// point and congestion bits). If there is more than one datagram, the system must take batches.
 ///
 /// # Errors
-/// Those of sendmsg(2); `EIO` and `EINVAL` of a batch say that the system cannot cut this one.
+/// Those of sendmsg(2), of which `EINVAL` may say that the host has no such address any more; `EIO` and `EINVAL` of a batch say that the system cannot cut this one.
 pub fn send(
     socket: &Socket,
-    to: SocketAddr,
+    Way { to, from }: Way,
     contents: &[u8],
     segment_size: usize,
     traffic_class: u8,
@@ -53,6 +62,18 @@ pub fn send(
     } else {
         control.put(0, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)
     };
+    match from {
+        Some(IpAddr::V4(from)) => {
+            let from = libc::in_addr { s_addr: u32::from(from).to_be() };
+            let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: from, ipi_addr: from };
+            length = control.put(length, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+        }
+        Some(IpAddr::V6(from)) => {
+            let info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: from.octets() }, ipi6_ifindex: 0 };
+            length = control.put(length, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+        }
+        None => {}
+    }
     if contents.len() > segment_size {
         let segment_size = u16::try_from(segment_size).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         length = control.put(length, libc::SOL_UDP, libc::UDP_SEGMENT, segment_size);
@@ -98,7 +119,7 @@ mod tests {
         let (sender, receiver) = (bound(from), bound(to));
         let port = receiver.local_addr().unwrap().as_socket().unwrap().port();
         let destination = SocketAddr::new(destination.parse().unwrap(), port);
-        send(&sender, destination, &[7; 2500], 1000, 46 << 2 | 2).unwrap();
+        send(&sender, Way { to: destination, from: None }, &[7; 2500], 1000, 46 << 2 | 2).unwrap();
         let receiver = std::net::UdpSocket::from(receiver);
         (0..3).map(|_| receiver.recv(&mut [0; 3000]).unwrap()).collect()
     }

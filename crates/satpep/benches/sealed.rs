@@ -7,7 +7,7 @@
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet};
 use satpep::{
-    Arrival, Cipher, Endpoint, EndpointConfig, Event, Mark, Mode, PeerConfig, PeerId, PeerState, PrivateKey, StreamId,
+    Arrival, Cipher, Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PeerState, PrivateKey, StreamId,
 };
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -123,7 +123,7 @@ impl End {
             return;
         }
         for (at, Datagram(mut bytes)) in self.arrived.drain(..) {
-            let arrival = Arrival { at, mark: Mark::NotCe };
+            let arrival = Arrival::at(at);
             self.endpoint.handle_datagram_with(now, from, &mut bytes, &arrival);
         }
         self.next_look = now + self.endpoint.reading_step().max(LOOK);

@@ -177,3 +177,62 @@ fn a_handshake_from_a_forged_source_diverts_nothing() {
     let provoked: usize = inits.map(|datagram| datagram.bytes.len()).sum();
     assert!(provoked > 0 && sent_to_victim(&mut world).0 < provoked);
 }
+
+/// A hub with an address of its own before the one that its terminal calls, which a NAT lets answer alone.
+fn called_elsewhere() -> (World, SocketAddr) {
+    let second: SocketAddr = "198.18.9.9:4500".parse().expect("address");
+    let mut world = World::with_each(
+        Hop::geo(0.0, 5),
+        1,
+        |_, _| {},
+        move |index, _, peer| peer.address = if index == 0 { None } else { Some(second) },
+    );
+    world.gateways[0].other_address = Some(second);
+    world.tamper = Some(Box::new(move |datagram| {
+        let is_of_hub = datagram.to.ip() == address(1).ip();
+        if is_of_hub && datagram.from != second { Vec::new() } else { vec![datagram.clone()] }
+    }));
+    (world, second)
+}
+
+#[test]
+fn a_hub_answers_from_the_address_that_was_called() {
+    for elsewhere in [false, true] {
+        let (mut world, second) = called_elsewhere();
+        if elsewhere {
+            world.seal_elsewhere();
+        }
+        world.connect();
+        let (down, up) = (world.send(0, 0, 1_000_000), world.send(1, 0, 1_000_000));
+        // Handshakes that the hub begins leave from there, too.
+        let done = |world: &World| world.is_finished(1, down) && world.is_finished(0, up);
+        assert!(world.run_until(Duration::from_secs(10), done), "{:?}", hub_sends_to(&world));
+        world.capture = Some(Vec::new());
+        world.run_for(Duration::from_secs(300));
+        let captured = world.capture.take().expect("capturing");
+        let (of_hub, of_terminal): (Vec<_>, Vec<_>) = captured.iter().partition(|datagram| datagram.to == address(1));
+        let wrong: Vec<_> = of_hub.iter().filter(|datagram| datagram.from != second).collect();
+        assert!(of_hub.len() > 5 && wrong.is_empty(), "{} of {}: {:?}", wrong.len(), of_hub.len(), wrong.first());
+        assert!(of_terminal.iter().all(|datagram| (datagram.from, datagram.to) == (address(1), second)));
+    }
+}
+
+#[test]
+fn an_old_datagram_at_another_address_of_the_hub_changes_nothing() {
+    let (mut world, second) = called_elsewhere();
+    world.connect();
+    world.capture = Some(Vec::new());
+    world.send(1, 0, 100_000);
+    world.run_for(Duration::from_secs(3));
+    let captured = world.capture.take().expect("capturing");
+    let old: Vec<Datagram> = captured.into_iter().filter(|datagram| datagram.to == second).collect();
+    assert!(old.len() > 50);
+    for datagram in old {
+        world.put_on_link(1, address(0), &datagram.bytes);
+    }
+    world.capture = Some(Vec::new());
+    let down = world.send(0, 0, 100_000);
+    assert!(world.run_until(Duration::from_secs(3), |world| world.is_finished(1, down)));
+    let captured = world.capture.take().expect("capturing");
+    assert!(captured.iter().filter(|datagram| datagram.to == address(1)).all(|datagram| datagram.from == second));
+}

@@ -1,8 +1,8 @@
 //! Handshakes: inits that go out, their responses, and inits that come in.
 
-use super::Endpoint;
 use super::overhead::ip_overhead;
 use super::peer::{Handshakes, KeyPair, Said, Unconfirmed};
+use super::{Endpoint, Way};
 use crate::config::EndpointConfig;
 use crate::credit::Credit;
 use crate::epoch::Run;
@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::trouble::{Stranger, StrangerFault, Trouble};
 use crate::wire::packet::{offered_versions, read_u32, unpadded_length};
 use peering::ResetReason;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use units::{Duration, Instant};
 
 /// Handshake datagrams that wait to be sent, at most.
@@ -76,10 +76,22 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
+    /// The peer calls the address `called` of this host. One that this gateway can call is called from wherever the host chooses,
+    /// which may be another place after the uplink has changed.
+    pub(super) fn set_called(&mut self, id: PeerId, called: Option<IpAddr>) {
+        let only_calls = self.peers[id.own().index()].config.address.is_none();
+        self.peers[id.index()].called = called.filter(|_| only_calls);
+    }
+
+    /// Answers the handshake datagram that is being taken in.
+    fn answer(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        self.put_out(Way { to, from: self.called }, datagram);
+    }
+
     /// Puts a handshake datagram where it will be sent.
-    fn put_out(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+    fn put_out(&mut self, way: Way, datagram: Vec<u8>) {
         if self.outbox.len() < MAX_OUTBOX {
-            self.outbox.push_back((to, datagram));
+            self.outbox.push_back((way, datagram));
         }
     }
 
@@ -87,8 +99,9 @@ impl<P: Payload> Endpoint<P> {
     pub(super) fn confirm(&mut self, now: Instant, id: PeerId) {
         let unconfirmed = self.peers[id.index()].keys.unconfirmed.take();
         if let Some(Unconfirmed { pair, parameters, answered_to, padded, .. }) = unconfirmed {
-            self.set_address(id, answered_to);
+            self.set_address(id, answered_to.to);
             self.establish(now, id, pair, &parameters);
+            self.set_called(id, answered_to.from);
             self.prove_path(now, id, padded);
         }
     }
@@ -207,7 +220,7 @@ impl<P: Payload> Endpoint<P> {
         if self.admission.may_reply(now, &from) {
             let (ours, own) = (self.identity.versions, self.identity.public);
             let notice = unproven_versions(datagram, &own, ours, &mut self.random);
-            self.put_out(from, notice);
+            self.answer(from, notice);
         }
     }
 
@@ -256,17 +269,17 @@ impl<P: Payload> Endpoint<P> {
             self.log_keys(&agreement, local_index);
             let (pair, parameters) = KeyPair::new(agreement, local_index, false, now);
             let padded = padded.filter(|_| unpadded_length(&response) < Some(response.len()));
-            let unconfirmed =
-                Unconfirmed { pair, parameters, answered_to: from, padded, answered_at: now, takes_streams };
+            let answered_to = Way { to: from, from: self.called };
+            let unconfirmed = Unconfirmed { pair, parameters, answered_to, padded, answered_at: now, takes_streams };
             self.peers[id.index()].keys.unconfirmed = Some(unconfirmed);
-            self.put_out(from, response);
+            self.answer(from, response);
         }
     }
 
     fn notify(&mut self, id: PeerId, to: SocketAddr, notice: &Notice, init: &[u8]) {
         if let Some(acquaintance) = &self.peers[id.index()].acquaintance {
             let datagram = acquaintance.notice(notice, init, &mut self.random);
-            self.put_out(to, datagram);
+            self.answer(to, datagram);
         }
     }
 
@@ -282,7 +295,7 @@ impl<P: Payload> Endpoint<P> {
         if self.admission.may_reply(now, from) {
             self.stats.cookies_sent += 1;
             let reply = self.cookies.reply(init, from, &self.identity.public, &mut self.random);
-            self.put_out(*from, reply);
+            self.answer(*from, reply);
         }
         false
     }
@@ -331,6 +344,7 @@ impl<P: Payload> Endpoint<P> {
                 if let Some(cookie) = pending.cookie {
                     peer.cookies.on_success(cookie);
                 }
+                self.set_called(id, self.called);
                 self.establish(now, id, pair, &parameters);
                 // A padded response answers an init that arrived padded.
                 let arrived = pending.padded.filter(|_| unpadded_length(datagram) < Some(datagram.len()));
@@ -474,7 +488,8 @@ impl<P: Payload> Endpoint<P> {
             peer.handshakes.attempts = peer.handshakes.attempts.saturating_add(1);
             peer.handshakes.first.get_or_insert(now);
             peer.attempt = Some((pending, to));
-            self.put_out(to, datagram);
+            let way = Way { to, from: peer.called };
+            self.put_out(way, datagram);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
-use super::Endpoint;
 use super::overhead::ip_overhead;
+use super::{Endpoint, Way};
 use crate::capacity::{AcceptedPacket, Holds, Mark};
 use crate::event::{Event, PeerId, Violation};
 use crate::packet_number::PacketNumber;
@@ -14,7 +14,7 @@ use crate::wire::packet::{
     RESPONSE, expand_number,
 };
 use peering::ResetReason;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use units::Instant;
 
 /// How a datagram arrived.
@@ -24,6 +24,16 @@ pub struct Arrival {
     pub at: Instant,
     /// Whether it carried a congestion mark.
     pub mark: Mark,
+    /// The address of this host that it was sent to, where the host has several and tells: answers leave from there, since firewalls
+    /// and NATs on the way expect them from nowhere else.
+    pub to: Option<IpAddr>,
+}
+
+impl Arrival {
+    /// Of a datagram of which nothing else is known.
+    pub fn at(at: Instant) -> Self {
+        Self { at, mark: Mark::NotCe, to: None }
+    }
 }
 
 /// Answers to challenges that wait to be sent, at most.
@@ -35,7 +45,7 @@ impl Endpoint<Stored> {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
     /// with no state kept and no answer given.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        self.handle_datagram_with(now, from, datagram, &Arrival { at: now, mark: Mark::NotCe });
+        self.handle_datagram_with(now, from, datagram, &Arrival::at(now));
     }
 
     /// The same for a datagram of which more is known than that it waits to be read.
@@ -47,13 +57,14 @@ impl Endpoint<Stored> {
 impl Endpoint<Elided> {
     /// Takes in a datagram of `size` bytes whose head is `head`.
     pub fn handle_elided(&mut self, now: Instant, from: SocketAddr, head: &mut [u8], size: usize) {
-        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), &Arrival { at: now, mark: Mark::NotCe }));
+        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), &Arrival::at(now)));
     }
 }
 
 impl<P: Payload> Endpoint<P> {
     /// Takes in a datagram that some bytes were left out of.
     fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, &Arrival)) {
+        self.called = how.1.to;
         match (datagram.first(), datagram.len()) {
             (Some(&DATA), _) => self.on_data(now, from, datagram, how),
             (Some(&INIT), MIN_INIT..) => self.on_init(now, from, datagram),
@@ -63,6 +74,7 @@ impl<P: Payload> Endpoint<P> {
             _ if *datagram == KNOCK => self.stats.dropped.knock += 1,
             _ => self.stats.dropped.malformed += 1,
         }
+        self.called = None;
     }
 
     fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], (elided, arrival): (usize, &Arrival)) {
@@ -200,8 +212,10 @@ impl<P: Payload> Endpoint<P> {
         }
         if peer.address == Some(from) {
             peer.candidates.clear();
+            self.set_called(id, self.called);
         } else {
-            peer.candidates.on_newest(now, from, size, || u64::from_be_bytes(self.random.bytes()));
+            let way = Way { to: from, from: self.called };
+            peer.candidates.on_newest(now, way, size, || u64::from_be_bytes(self.random.bytes()));
             self.challenge(now, id);
         }
     }
@@ -211,8 +225,8 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         let Some(session) = &peer.session else { return };
         let timeout = session.answer_timeout();
-        while let Some((to, token)) = peer.candidates.poll(now, PATH_DATAGRAM, timeout) {
-            self.path_outbox.push_back((id, to, PathFrame::Challenge(token)));
+        while let Some((way, token)) = peer.candidates.poll(now, PATH_DATAGRAM, timeout) {
+            self.path_outbox.push_back((id, way, PathFrame::Challenge(token)));
         }
     }
 
@@ -224,16 +238,17 @@ impl<P: Payload> Endpoint<P> {
             Some(PathFrame::Challenge(token))
                 if self.path_outbox.len() < MAX_PATH_OUTBOX && peer.candidates.may_answer(from, PATH_DATAGRAM) =>
             {
-                self.path_outbox.push_back((id, from, PathFrame::Response(token)));
+                self.path_outbox.push_back((id, Way { to: from, from: self.called }, PathFrame::Response(token)));
             }
             Some(PathFrame::Response(token)) => {
-                if let Some(address) = peer.candidates.on_response(token) {
+                if let Some(Way { to: address, from }) = peer.candidates.on_response(token) {
                     let another_host = peer.address.is_none_or(|before| before.ip() != address.ip());
                     session.on_migrated();
                     if another_host {
                         session.on_path(now, &address);
                     }
                     self.set_address(id, address);
+                    self.set_called(id, from);
                 }
             }
             _ => {}

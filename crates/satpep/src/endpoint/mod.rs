@@ -74,8 +74,15 @@ use peering::dscp::Dscp;
 use peers::Peers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use units::{Bytes, Duration, Instant, Rate};
+
+/// Where a datagram goes, and the address of this host that it leaves from, if the host does not choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Way {
+    to: SocketAddr,
+    from: Option<IpAddr>,
+}
 
 /// One or more datagrams to send, all to one address: `size` bytes of the buffer in pieces of `segment_size`, of which
 /// the last may be shorter (the form that UDP segmentation offload takes).
@@ -84,6 +91,8 @@ use units::{Bytes, Duration, Instant, Rate};
 pub struct Transmit {
     /// Where to.
     pub to: SocketAddr,
+    /// The address of this host from which it should leave; `None` if the host chooses.
+    pub from: Option<IpAddr>,
     /// Bytes in the buffer.
     pub size: usize,
     /// Bytes of each datagram.
@@ -152,9 +161,11 @@ pub struct Endpoint<P: Payload = Stored> {
     /// Peers with something to code or decode, a little in each turn of the driver's loop.
     working: VecDeque<PeerId>,
     /// Handshake datagrams to send.
-    outbox: VecDeque<(SocketAddr, Vec<u8>)>,
+    outbox: VecDeque<(Way, Vec<u8>)>,
     /// Challenges and answers to challenges to send.
-    path_outbox: VecDeque<(PeerId, SocketAddr, PathFrame)>,
+    path_outbox: VecDeque<(PeerId, Way, PathFrame)>,
+    /// The address of this host to which the datagram that is being taken in was sent, if that is known.
+    called: Option<IpAddr>,
     /// The peer to which the path is being surveyed.
     surveyed: Option<PeerId>,
     timers: BTreeSet<(Instant, PeerId)>,
@@ -263,6 +274,7 @@ impl<P: Payload> Endpoint<P> {
             working: VecDeque::new(),
             outbox: VecDeque::new(),
             path_outbox: VecDeque::new(),
+            called: None,
             surveyed: None,
             timers: BTreeSet::new(),
             touched: None,

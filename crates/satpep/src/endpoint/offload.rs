@@ -57,7 +57,9 @@ impl Endpoint<Stored> {
             return;
         }
         let frames = (Opened::frames(datagram), datagram.len());
+        self.called = arrival.to;
         self.on_open(now, id, (receiver, number), frames, (from, arrival));
+        self.called = None;
     }
 
     /// Counts a datagram that an [`Opener`](crate::Opener) has found not to be authentic.

@@ -3,7 +3,7 @@
 use super::overhead::ip_overhead;
 use super::peer::Peer;
 use super::peers::Peers;
-use super::{Endpoint, Transmit};
+use super::{Endpoint, Transmit, Way};
 use crate::event::PeerId;
 use crate::offload::Sealer;
 use crate::pacer::Pacer;
@@ -73,10 +73,10 @@ impl<P: Payload> Endpoint<P> {
     /// heads are written: [`Transmit::elided`] finds them.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         self.settle_touched();
-        if let Some((to, datagram)) = self.outbox.pop_front() {
+        if let Some((way, datagram)) = self.outbox.pop_front() {
             buffer[..datagram.len()].copy_from_slice(&datagram);
             let size = datagram.len();
-            let transmit = Transmit { to, size, segment_size: size, dscp: Dscp::default() };
+            let transmit = Transmit { to: way.to, from: way.from, size, segment_size: size, dscp: Dscp::default() };
             return Some(self.sent(now, None, transmit));
         }
         self.transmit_path(now, buffer)
@@ -88,7 +88,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// Challenges and answers to them go to the address in question, wherever else the peer is.
     fn transmit_path(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
-        while let Some((id, to, frame)) = self.path_outbox.pop_front() {
+        while let Some((id, Way { to, from }, frame)) = self.path_outbox.pop_front() {
             let peer = &mut self.peers[id.index()];
             if let (true, Some(session)) = (peer.can_seal(), peer.session.as_mut()) {
                 let overhead = ip_overhead(&to) + DATA_OVERHEAD;
@@ -96,7 +96,8 @@ impl<P: Payload> Endpoint<P> {
                 let filled = session.fill_path(now, space, overhead, frame);
                 let size = DATA_OVERHEAD + filled.length;
                 seal(peer, &mut self.sealer, filled, &mut buffer[..size]);
-                return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp: filled.dscp }));
+                let transmit = Transmit { to, from, size, segment_size: size, dscp: filled.dscp };
+                return Some(self.sent(now, Some(id), transmit));
             }
         }
         None
@@ -110,7 +111,7 @@ impl<P: Payload> Endpoint<P> {
             let space = &mut datagram[DATA_HEADER..DATA_HEADER + Session::<P>::CLOSE_LENGTH];
             let filled = session.fill_close(now, space, ip_overhead(&to) + DATA_OVERHEAD);
             seal(peer, &mut Sealer::Endpoint, filled, &mut datagram);
-            self.outbox.push_back((to, datagram));
+            self.outbox.push_back((Way { to, from: peer.called }, datagram));
         }
     }
 
@@ -240,8 +241,8 @@ impl<P: Payload> Endpoint<P> {
         let size = (usize::from(ip_size) - ip_overhead(&to)).min(buffer.len());
         let filled = session.fill_probe(now, position, &mut buffer[DATA_HEADER..size - TAG], ip_size);
         seal(peer, &mut self.sealer, filled, &mut buffer[..size]);
-        let dscp = filled.dscp;
-        Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp }))
+        let (from, dscp) = (peer.called, filled.dscp);
+        Some(self.sent(now, Some(id), Transmit { to, from, size, segment_size: size, dscp }))
     }
 
     /// Marks the packet about to leave for a peer if it is one of a train. Returns the time and how many bytes have entered the link.
@@ -334,7 +335,7 @@ fn fill_datagram<P: Payload>(
     let filled = session.fill(now, position, space, headers + DATA_OVERHEAD, urgency)?;
     let size = DATA_OVERHEAD + filled.length;
     seal(peer, sealer, filled, &mut buffer[..size]);
-    Some(Transmit { to, size, segment_size: size, dscp: filled.dscp })
+    Some(Transmit { to, from: peer.called, size, segment_size: size, dscp: filled.dscp })
 }
 
 pub(super) fn seal<P: Payload>(peer: &Peer<P>, sealer: &mut Sealer<P::Key>, filled: Filled, datagram: &mut [u8]) {

@@ -1,6 +1,7 @@
 //! Path validation (RFC 9000, section 8.2) and migration (section 9). A datagram from a new address proves that someone sent it from there, not that the peer is there:
 //! a challenge goes to the new address, and data goes on to the old one until the peer has answered. An address that has not answered is never sent more than three times what came from it.
 
+use super::Way;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
@@ -10,7 +11,7 @@ use units::{Duration, Instant};
 pub(super) struct Candidates(SmallVec<[Candidate; 1]>);
 
 struct Candidate {
-    address: SocketAddr,
+    way: Way,
     /// What the challenge says and the answer repeats.
     token: u64,
     /// UDP payload from there and to there.
@@ -40,17 +41,20 @@ impl Candidates {
     /// How often as much may be sent as was received (RFC 9000, section 8.1).
     pub(super) const AMPLIFICATION: u64 = 3;
 
-    /// The peer's newest datagram, of `size` bytes, came from `address`, which is not where it is known to be.
-    pub(super) fn on_newest(&mut self, now: Instant, address: SocketAddr, size: usize, token: impl FnOnce() -> u64) {
-        match self.0.iter_mut().find(|candidate| candidate.address == address) {
-            Some(candidate) => candidate.received += size as u64,
+    /// The peer's newest datagram, of `size` bytes, came from where `way` leads, which is not where it is known to be.
+    pub(super) fn on_newest(&mut self, now: Instant, way: Way, size: usize, token: impl FnOnce() -> u64) {
+        match self.0.iter_mut().find(|candidate| candidate.way.to == way.to) {
+            Some(candidate) => {
+                candidate.way = way;
+                candidate.received += size as u64;
+            }
             None => {
                 if self.0.len() == Self::MAX {
                     self.0.remove(0);
                 }
                 let token = token();
                 self.0.push(Candidate {
-                    address,
+                    way,
                     token,
                     received: size as u64,
                     sent: 0,
@@ -68,20 +72,20 @@ impl Candidates {
     }
 
     /// A challenge of `size` bytes that is due: where to, and its token. `timeout` is how long an answer may take.
-    pub(super) fn poll(&mut self, now: Instant, size: usize, timeout: Duration) -> Option<(SocketAddr, u64)> {
+    pub(super) fn poll(&mut self, now: Instant, size: usize, timeout: Duration) -> Option<(Way, u64)> {
         self.0.retain(|candidate| candidate.challenges < Self::CHALLENGES || candidate.due > now);
         self.0.iter_mut().filter(|candidate| candidate.due <= now).find_map(|candidate| {
             candidate.due = now + timeout * (1 << candidate.challenges);
             candidate.challenges += 1;
             let tells = candidate.may_be_sent(size);
             candidate.is_challenged |= tells;
-            tells.then_some((candidate.address, candidate.token))
+            tells.then_some((candidate.way, candidate.token))
         })
     }
 
     /// Whether a datagram of `size` bytes from `address` may be answered with one of that size; the answer counts.
     pub(super) fn may_answer(&mut self, address: SocketAddr, size: usize) -> bool {
-        self.0.iter_mut().find(|candidate| candidate.address == address).is_none_or(|it| it.may_be_sent(size))
+        self.0.iter_mut().find(|candidate| candidate.way.to == address).is_none_or(|it| it.may_be_sent(size))
     }
 
     /// When [`Candidates::poll`] has something to do.
@@ -90,10 +94,10 @@ impl Candidates {
     }
 
     /// PATH_RESPONSE brought `token`: the address that was challenged with it, which is the peer's from now on.
-    pub(super) fn on_response(&mut self, token: u64) -> Option<SocketAddr> {
-        let address = self.0.iter().find(|candidate| candidate.token == token && candidate.is_challenged)?.address;
+    pub(super) fn on_response(&mut self, token: u64) -> Option<Way> {
+        let way = self.0.iter().find(|candidate| candidate.token == token && candidate.is_challenged)?.way;
         self.clear();
-        Some(address)
+        Some(way)
     }
 }
 
@@ -108,6 +112,10 @@ mod tests {
         SocketAddr::from(([203, 0, 113, 1], port))
     }
 
+    fn way(port: u16) -> Way {
+        Way { to: address(port), from: Some([198, 51, 100, 1].into()) }
+    }
+
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
     }
@@ -115,11 +123,11 @@ mod tests {
     #[test]
     fn an_address_is_validated_by_its_own_token() {
         let mut candidates = Candidates::default();
-        candidates.on_newest(at(0), address(1), 100, || 7);
+        candidates.on_newest(at(0), way(1), 100, || 7);
         assert_eq!(candidates.on_response(7), None, "it has not been challenged yet");
-        assert_eq!(candidates.poll(at(0), SIZE, TIMEOUT), Some((address(1), 7)));
+        assert_eq!(candidates.poll(at(0), SIZE, TIMEOUT), Some((way(1), 7)));
         assert_eq!(candidates.on_response(8), None);
-        assert_eq!(candidates.on_response(7), Some(address(1)));
+        assert_eq!(candidates.on_response(7), Some(way(1)));
         assert_eq!(candidates.on_response(7), None, "once");
         assert_eq!(candidates.next_timeout(), None);
     }
@@ -127,14 +135,14 @@ mod tests {
     #[test]
     fn challenges_are_few_spaced_and_never_amplify() {
         let mut candidates = Candidates::default();
-        candidates.on_newest(at(0), address(1), 26, || 7);
+        candidates.on_newest(at(0), way(1), 26, || 7);
         let mut sent = 0;
         for millis in 0..100_000 {
             sent += candidates.poll(at(millis), SIZE, TIMEOUT).map_or(0, |_| SIZE);
         }
         assert_eq!(sent, 2 * SIZE, "two fit into three times what came");
         assert_eq!(candidates.next_timeout(), None);
-        candidates.on_newest(at(200_000), address(1), 1400, || 8);
+        candidates.on_newest(at(200_000), way(1), 1400, || 8);
         let times: Vec<u64> =
             (200_000..300_000).filter(|millis| candidates.poll(at(*millis), SIZE, TIMEOUT).is_some()).collect();
         assert_eq!(times, [0, 600, 1800, 4200, 9000].map(|after| 200_000 + after));
@@ -143,11 +151,11 @@ mod tests {
     #[test]
     fn answers_count_with_the_challenges() {
         let mut candidates = Candidates::default();
-        candidates.on_newest(at(0), address(1), SIZE, || 7);
+        candidates.on_newest(at(0), way(1), SIZE, || 7);
         assert!(candidates.may_answer(address(1), SIZE));
         let challenges = (0..100_000).filter(|millis| candidates.poll(at(*millis), SIZE, TIMEOUT).is_some()).count();
         assert_eq!(challenges, 2);
-        candidates.on_newest(at(200_000), address(2), SIZE - 1, || 7);
+        candidates.on_newest(at(200_000), way(2), SIZE - 1, || 7);
         assert!((0..4).map(|_| candidates.may_answer(address(2), SIZE)).eq([true, true, false, false]));
         assert!(candidates.may_answer(address(3), SIZE), "nothing else goes there");
     }
@@ -155,9 +163,9 @@ mod tests {
     #[test]
     fn many_addresses_cost_no_more_than_a_few() {
         let mut candidates = Candidates::default();
-        (0..1000).for_each(|port| candidates.on_newest(at(0), address(port), 100, || u64::from(port)));
+        (0..1000).for_each(|port| candidates.on_newest(at(0), way(port), 100, || u64::from(port)));
         let challenged: Vec<_> = std::iter::from_fn(|| candidates.poll(at(0), SIZE, TIMEOUT)).collect();
         assert_eq!(challenged.len(), Candidates::MAX);
-        assert_eq!(candidates.on_response(999), Some(address(999)));
+        assert_eq!(candidates.on_response(999), Some(way(999)));
     }
 }

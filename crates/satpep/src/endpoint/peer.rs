@@ -1,5 +1,6 @@
 //! A peer: its keys, its session, and when handshakes with it are due.
 
+use super::Way;
 use super::brake::Brake;
 use super::cookies::Cookies;
 use super::path::Candidates;
@@ -15,7 +16,7 @@ use crate::seal::Cipher;
 use crate::session::Session;
 use crate::wire::packet::MAC;
 use peering::Versions;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use units::{Duration, Instant};
 
@@ -23,6 +24,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) config: PeerConfig,
     /// Where it last answered from, or is configured to be.
     pub(super) address: Option<SocketAddr>,
+    /// The address of this host that it calls, from which it is answered; `None` if the host chooses.
+    pub(super) called: Option<IpAddr>,
     /// Where it may be instead.
     pub(super) candidates: Candidates,
     pub(super) session: Option<Session<P>>,
@@ -99,7 +102,7 @@ pub(super) struct Unconfirmed<K> {
     pub(super) pair: KeyPair<K>,
     pub(super) parameters: TransportParameters,
     /// Where the answer went: if the peer uses the keys, there it was.
-    pub(super) answered_to: SocketAddr,
+    pub(super) answered_to: Way,
     /// The length of the answer, if it was padded.
     pub(super) padded: Option<usize>,
     pub(super) answered_at: Instant,
@@ -211,6 +214,7 @@ impl<P: Payload> Peer<P> {
     pub(super) fn new(config: PeerConfig, acquaintance: Option<Acquaintance>, epoch: u64, now: Instant) -> Self {
         Self {
             address: config.address,
+            called: None,
             candidates: Candidates::default(),
             cap: config.cap.map(Pacer::new),
             way: None,

@@ -55,8 +55,9 @@ impl<P: Payload> Endpoint<P> {
         if survey.report().is_done {
             self.surveyed = None;
         }
+        let from = peer.called;
         let segment_size = usize::from(ip_size) - ip_overhead(&to);
-        let mut transmit = Transmit { to, size: 0, segment_size, dscp: Dscp::default() };
+        let mut transmit = Transmit { to, from, size: 0, segment_size, dscp: Dscp::default() };
         for datagram in buffer.chunks_exact_mut(segment_size).take(count) {
             let peer = &mut self.peers[id.index()];
             if !peer.can_seal() {

@@ -74,6 +74,8 @@ impl Packet for Datagram {
 pub struct Gateway {
     pub endpoint: Endpoint,
     pub address: SocketAddr,
+    /// Another address of its host.
+    pub other_address: Option<SocketAddr>,
     pub peers: Vec<PeerId>,
     pub events: Vec<(Instant, Event)>,
     pub received: BTreeMap<StreamId, Received>,
@@ -248,6 +250,7 @@ impl World {
         Gateway {
             endpoint,
             address: address(index),
+            other_address: None,
             peers,
             events: Vec::new(),
             received: BTreeMap::new(),
@@ -330,7 +333,9 @@ impl World {
         self.touched.extend(0..self.gateways.len());
         self.places.clear();
         for (index, gateway) in self.gateways.iter_mut().enumerate() {
-            self.places.entry(gateway.address).or_default().push(index);
+            for address in [Some(gateway.address), gateway.other_address].into_iter().flatten() {
+                self.places.entry(address).or_default().push(index);
+            }
             gateway.writable.extend(gateway.sending.keys());
         }
     }
@@ -377,13 +382,14 @@ impl World {
         gateway.endpoint.handle_timeout(now);
         gateway.users(now);
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(Transmit { to, size, segment_size, dscp }) = gateway.poll_transmit(now, &mut buffer) {
+        while let Some(Transmit { to, from, size, segment_size, dscp }) = gateway.poll_transmit(now, &mut buffer) {
             if self.refuses && segment_size + HEADERS > self.hop.mtu {
                 gateway.endpoint.handle_refused(now, to, segment_size);
                 continue;
             }
             for bytes in buffer[..size].chunks(segment_size) {
-                let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec(), marked: false, dscp };
+                let from = from.map_or(gateway.address, |from| SocketAddr::new(from, gateway.address.port()));
+                let datagram = Datagram { from, to, bytes: bytes.to_vec(), marked: false, dscp };
                 if self.outage
                     || self.unreachable.contains(&index)
                     || bytes.len() + HEADERS > self.hop.mtu
@@ -444,7 +450,7 @@ impl World {
             let gateway = &mut self.gateways[index];
             if !self.outage && !self.unreachable.contains(&index) {
                 let mark = if datagram.marked { Mark::Ce } else { Mark::NotCe };
-                let arrival = Arrival { at: now, mark };
+                let arrival = Arrival { at: now, mark, to: Some(datagram.to.ip()) };
                 gateway.take_in(now, &mut datagram, &arrival);
                 gateway.users(now);
                 self.set_due(index);
@@ -462,7 +468,7 @@ impl World {
         let now = self.time.now();
         let gateway = &mut self.gateways[index];
         for (came, mut datagram) in std::mem::take(&mut self.waiting) {
-            gateway.take_in(now, &mut datagram, &Arrival { at: noted(came), mark: Mark::NotCe });
+            gateway.take_in(now, &mut datagram, &Arrival::at(noted(came)));
             gateway.users(now);
         }
         self.touched.insert(index);

@@ -276,7 +276,8 @@ impl Datagrams {
         if transmit.size > transmit.segment_size {
             self.burst = now;
         }
-        Head { to: transmit.to, segment_size: transmit.segment_size, dscp: self.dscp.of(transmit.dscp) }
+        let Transmit { to, from, segment_size, .. } = *transmit;
+        Head { to, from, segment_size, dscp: self.dscp.of(transmit.dscp) }
     }
 }
 

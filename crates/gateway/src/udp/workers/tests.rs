@@ -59,7 +59,7 @@ impl End {
                 workers.keep(buffer);
                 break;
             };
-            let head = Head { to: transmit.to, segment_size: transmit.segment_size, dscp: Dscp::default() };
+            let head = Head { to: transmit.to, from: None, segment_size: transmit.segment_size, dscp: Dscp::default() };
             workers.send(Outgoing { buffer, size: transmit.size, head, seal, singly: false });
         }
         workers.ring();
@@ -139,7 +139,7 @@ fn a_loop_that_waits_for_a_buffer_is_woken_when_there_is_one() {
     let [hub, _] = &mut ends;
     let workers = hub.workers.as_mut().unwrap();
     let to = hub.udp.socket.local_addr().unwrap().as_socket().unwrap();
-    let head = Head { to, segment_size: 1000, dscp: Dscp::default() };
+    let head = Head { to, from: None, segment_size: 1000, dscp: Dscp::default() };
     let mut events = Events::with_capacity(4);
     for _ in 0..1000 {
         match workers.vacant(|_, _| {}) {
@@ -159,7 +159,7 @@ fn what_waits_when_the_threads_end_leaves_first() {
     let to = receiver.socket.local_addr().unwrap().as_socket().unwrap();
     let mut ends = connected(2);
     let mut workers = ends[0].workers.take().unwrap();
-    let head = Head { to, segment_size: 100, dscp: Dscp::default() };
+    let head = Head { to, from: None, segment_size: 100, dscp: Dscp::default() };
     for number in 0..BATCHES / 2 {
         let mut buffer = workers.vacant(|_, _| {}).unwrap();
         buffer[..100].fill(number as u8);
@@ -179,7 +179,7 @@ fn what_the_host_refuses_is_told() {
     let mut ends = connected(1);
     let workers = ends[0].workers.as_mut().unwrap();
     // There is no port 0.
-    let head = Head { to: "127.0.0.1:0".parse().unwrap(), segment_size: 100, dscp: Dscp::default() };
+    let head = Head { to: "127.0.0.1:0".parse().unwrap(), from: None, segment_size: 100, dscp: Dscp::default() };
     let buffer = workers.vacant(|_, _| {}).unwrap();
     workers.send(Outgoing { buffer, size: 100, head, seal: None, singly: false });
     workers.ring();
