@@ -162,6 +162,9 @@ def choose_seeds(experiment: Experiment, wanted: int | Iterable[int] | None) -> 
         raise ScenarioError(
             f"seeds = {_cut(repr(wanted))}: expected a count of 1 or more, at most {_MOST_SEEDS}, or a list of whole numbers from 0 to 2^64 - 1"
         )
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for at, seed in enumerate(seeds) if seed in seeds[:at])
+        raise ScenarioError(f"seeds = {_cut(repr(wanted))}: {twice} stands there twice, and its runs would count twice")
     return seeds
 
 

@@ -277,6 +277,13 @@ def grid_points(grid: Grid) -> list[dict[str, Any]]:
     for key, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise ScenarioError(f"grid: {key} = {values!r}: expected a list of values")
+    grid = {key: list(values) for key, values in grid.items()}
+    for key, values in grid.items():
+        if not values:
+            raise ScenarioError(f"grid: {key} = []: expected at least one value")
+        twice = next((value for at, value in enumerate(values) if value in values[:at]), None)
+        if twice is not None:
+            raise ScenarioError(f"grid: {key}: {twice!r} stands there twice, and its runs would count twice")
     return [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
 
 

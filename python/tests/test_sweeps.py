@@ -120,3 +120,16 @@ def test_a_forked_process_that_ends_leaves_the_results_alone(scenario, tmp_path)
 def test_a_sweep_says_how_far_it_is(scenario, tmp_path):
     sweep = bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-3]}, seeds=2, jobs=1, out=tmp_path)
     assert repr(sweep) == "<bentpipe.Sweep, 4 runs at 2 points, 0 missing>"
+
+
+@pytest.mark.parametrize(
+    "grid, seeds, says",
+    [
+        ({"link.sat.loss": [1e-3, 0.001]}, 1, "link.sat.loss: 0.001 stands there twice"),
+        ({"link.sat.loss": []}, 1, "link.sat.loss = \\[\\]: expected at least one value"),
+        ({"link.sat.loss": [0.0]}, [1, 2, 1], "seeds = .*: 1 stands there twice"),
+    ],
+)
+def test_runs_that_would_count_twice_or_not_at_all_are_refused(scenario, grid, seeds, says):
+    with pytest.raises(bp.ScenarioError, match=says):
+        bp.sweep(scenario, grid, seeds=seeds)

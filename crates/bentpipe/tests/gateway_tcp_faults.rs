@@ -593,6 +593,31 @@ fn a_connection_that_the_path_has_forgotten_is_reset_long_before_the_limit_of_ou
     echoes(&mut pair.connect(server), b"beside it");
 }
 
+/// On a full link, a probe and the one in its place may be lost.
+#[test]
+fn a_peer_whose_answers_are_lost_while_connections_go_on_is_not_given_up() {
+    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
+    pair.sections = "[tcp]\nwarm_connections = 0";
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let session = ports_to_hub(&pair);
+    let mut client = pair.connect(server);
+    echoes(&mut client, b"before");
+    let drops = format!("iifname sat tcp dport 4500 tcp sport {{ {} }} counter drop", session.join(", "));
+    pair.nft(End::Hub, &format!("add table ip path {{ chain in {{ type filter hook input priority 0; {drops}; }}; }}"));
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(12) {
+        echoes(&mut client, b"what goes on");
+        std::thread::sleep(Duration::from_millis(50));
+        let peer = &pair.status(End::Terminal)["peers"][0];
+        assert_eq!(peer["state"], "up", "after {:?}: {peer}", begun.elapsed());
+    }
+    // Once nothing goes on any more, the session that does not answer is replaced.
+    let sessions = |pair: &Pair| pair.status(End::Terminal)["satellite"]["handshakes"].as_u64().unwrap();
+    let before = sessions(&pair);
+    pair.wait_for(|pair| sessions(pair) > before);
+}
+
 /// TCP has nothing in flight then.
 #[test]
 fn a_peer_to_which_there_is_no_route_any_more_is_noticed_by_what_waits() {

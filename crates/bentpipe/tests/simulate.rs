@@ -194,7 +194,11 @@ fn results_of_an_earlier_command_do_not_stay_beside_new_ones() {
     for format in ["csv", "jsonl"] {
         assert!(simulate(folder.path(), &[&sweep[..], &[format]].concat()).status.success());
     }
-    assert!(out.join("sweep.jsonl").exists() && !out.join("sweep.csv").exists());
+    let expected = ["notes.csv", "sweep.jsonl", "sweep.svg", "traces-of-last-week.svg"];
+    let names = || files(&out).into_keys().filter(|name| !name.ends_with(".parquet")).collect::<Vec<_>>();
+    assert_eq!(names(), expected, "results of one kind at a time");
+    assert!(simulate(folder.path(), &one).status.success());
+    assert!(!names().iter().any(|name| name.starts_with("sweep.")), "{:?}", names());
 }
 
 #[test]

@@ -391,7 +391,7 @@ fn rules(name: &str, gateway: &format::Gateway, link: &Link, intercept: &format:
         port: intercept.port.unwrap_or(4501),
         mark: intercept.mark.unwrap_or(0x6270_0000),
         routing_table: intercept.table.unwrap_or(25_200),
-        priority: intercept.rule_priority.unwrap_or(25_200),
+        priority: intercept.rule_priority.unwrap_or(10),
         ipv6: kernel::routes::has_ipv6_loopback(),
         hold: (gateway.accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
     }

@@ -449,7 +449,7 @@ mod tests {
             ("[link]", "capacity = \"estimated\"\nrate_confidence = \"sure\""),
             ("[link]", "cross_traffic = \"subtract\""),
             ("[intercept]", "interfaces = []\nout_interfaces = []\nport = 4501\nmark = 0x62700000"),
-            ("[intercept]", "table = 25200\nrule_priority = 25200"),
+            ("[intercept]", "table = 25200\nrule_priority = 10"),
             ("[updates]", "max_validity = \"60s\""),
             ("[control]", "socket = \"/run/bentpipe/bentpipe.sock\""),
             ("[debug]", ""),

@@ -448,7 +448,7 @@ mod tests {
             port: 4501,
             mark: 0x6270_0000,
             routing_table: 25_200,
-            priority: 25_200,
+            priority: 10,
             ipv6: true,
             hold: None,
         }

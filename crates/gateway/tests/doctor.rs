@@ -29,7 +29,16 @@ fn all_is_well_with_a_pair_that_is_up() {
         let checks = examine(&pair, end);
         let bad: Vec<_> = checks.values().filter(|check| !check.ok).collect();
         assert!(bad.is_empty(), "{bad:#?}");
-        for name in ["program nft", "program ip", "interface lan", "interface sat", "firewall", "clock", "mtu other"] {
+        for name in [
+            "program nft",
+            "program ip",
+            "interface lan",
+            "interface sat",
+            "firewall",
+            "routing rules",
+            "clock",
+            "mtu other",
+        ] {
             assert!(checks.contains_key(name), "{name}");
         }
         assert!(checks["peer other"].says.starts_with("up, says the running gateway"), "{:?}", checks["peer other"]);
@@ -107,4 +116,20 @@ fn a_peer_that_does_not_answer_is_reported_with_the_reason() {
     assert!(says.starts_with("not up, says the running gateway: "), "{says}");
     assert!(remedy.starts_with("check "), "{remedy}");
     assert!(!checks.contains_key("mtu other"), "nothing is known of its path");
+}
+
+#[test]
+fn routing_rules_before_the_gateways_are_named() {
+    let Some(pair) = Pair::up("") else { return };
+    let rule = |rule: &str| drop(pair.output(End::Terminal, "ip", rule));
+    // One of priority 500 comes after, and marks that are not the gateway's are of no interest.
+    rule("rule add from 198.18.1.0/24 lookup 78 priority 500");
+    rule("rule add fwmark 0x4/0xff lookup 78 priority 3");
+    assert!(examine(&pair, End::Terminal)["routing rules"].ok);
+    rule("rule add from 198.18.1.0/24 lookup 78 priority 5");
+    rule("-6 rule add from 2001:db8:1::/64 lookup 78 priority 7");
+    let checks = examine(&pair, End::Terminal);
+    let (says, remedy) = said(&checks, "routing rules");
+    assert!(says.starts_with("those of priority 5, 7 come before the gateway's, 10,"), "{says}");
+    assert!(remedy.starts_with("set [intercept] rule_priority = 4,"), "{remedy}");
 }

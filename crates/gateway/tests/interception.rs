@@ -168,8 +168,8 @@ fn what_other_programs_remove_is_set_up_again_and_connections_go_on() {
     let servers = [Family::V4, Family::V6].map(|family| pair.serve(family, 7, echo_all));
     let mut open = servers.map(|server| pair.connect(server));
     let removals = ["-4 rule delete", "-6 rule delete", "-4 route flush", "-6 route flush"].map(|removal| {
-        let of = if removal.contains("rule") { "priority" } else { "table" };
-        format!("{removal} {of} 25200")
+        let of = if removal.contains("rule") { "priority 10" } else { "table 25200" };
+        format!("{removal} {of}")
     });
     for removal in removals.iter().map(Some).chain([None]) {
         match removal {
@@ -396,4 +396,26 @@ fn reuses_a_port(mut pair: Pair, family: Family) {
     std::thread::sleep(Duration::from_millis(1_500));
     let mut client = pair.client().host.run(|| connect_from(&pair, PORT, server)).unwrap().expect("end to end");
     echoes(&mut client, b"end to end");
+}
+
+/// Policy routing by source or destination, as hosts with two uplinks have it.
+#[test]
+fn what_is_intercepted_and_what_is_answered_meets_no_other_routing_rule() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let client = pair.client().host_address(Family::V4);
+    for (end, rule) in [(End::Terminal, "from"), (End::Hub, "to")] {
+        let ways = pair.output(end, "ip", &format!("route get {}", if rule == "from" { server.ip() } else { client }));
+        let way = ways.split(" via ").nth(1).unwrap().split(' ').next().unwrap();
+        ip(
+            &pair,
+            end,
+            &[
+                &format!("route add default via {way} table 78"),
+                &format!("rule add {rule} {client} lookup 78 priority 500"),
+            ],
+        );
+        echoes(&mut pair.connect(server), b"whatever the rules for the client");
+    }
+    assert_eq!(pair.count(End::Terminal, "accepted"), 2);
 }

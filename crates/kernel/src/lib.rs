@@ -27,6 +27,7 @@ pub mod reuseport;
 pub mod route;
 mod route_text;
 pub mod routes;
+pub mod routing_rules;
 pub mod sandbox;
 mod socket_option;
 pub mod sysctl;

@@ -33,6 +33,8 @@ pub struct TcpInfo {
     pub is_syn_data_acked: bool,
     /// Time since the other end last acknowledged anything, a probe of its closed window included.
     pub since_last_ack: Duration,
+    /// Bytes that the other end has acknowledged, and that have come from it.
+    pub carried_bytes: u64,
 }
 
 /// Of `tcpi_options` (linux/tcp.h).
@@ -165,6 +167,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         unanswered_probes: info.tcpi_probes,
         is_syn_data_acked: info.tcpi_options & TCPI_OPT_SYN_DATA != 0,
         since_last_ack: Duration::from_millis(u64::from(info.tcpi_last_ack_recv)),
+        carried_bytes: info.tcpi_bytes_acked.saturating_add(info.tcpi_bytes_received),
     })
 }
 

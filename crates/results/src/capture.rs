@@ -107,7 +107,6 @@ struct Sockets {
 #[derive(Debug, Clone, Copy, Default)]
 struct SynOptions {
     mss: u16,
-    sack: bool,
     window_shift: Option<u8>,
 }
 
@@ -116,7 +115,6 @@ impl SynOptions {
         Self {
             // The option counts the bytes behind a header without options (RFC 6691).
             mss: u16::try_from(config.mss + u32::from(config.options.timestamps) * 12).unwrap_or(u16::MAX),
-            sack: config.options.sack,
             window_shift: config.options.window_scaling.then(|| config.window_shift()),
         }
     }
@@ -250,8 +248,10 @@ fn tcp_options(segment: &Segment, offered: SynOptions) -> Vec<TcpOptionElement> 
     let mut options = Vec::new();
     if segment.has(Flags::SYN) {
         options.push(TcpOptionElement::MaximumSegmentSize(offered.mss));
-        options.extend(offered.sack.then_some(TcpOptionElement::SelectiveAcknowledgementPermitted));
-        options.extend(offered.window_shift.map(TcpOptionElement::WindowScale));
+        let has_sack = segment.has(Flags::SACK_PERMITTED);
+        options.extend(has_sack.then_some(TcpOptionElement::SelectiveAcknowledgementPermitted));
+        let shift = offered.window_shift.filter(|_| segment.has(Flags::WINDOW_SCALE));
+        options.extend(shift.map(TcpOptionElement::WindowScale));
     }
     // Aligned as stacks do (RFC 7323, appendix A), except in a SYN, which is full.
     let aligned = |options: &mut Vec<TcpOptionElement>, option| {

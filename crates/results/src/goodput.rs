@@ -18,10 +18,10 @@ impl Together {
         }
     }
 
-    /// The goodput in bit/s; zero if nothing was delivered.
-    pub fn goodput_bps(&self) -> f64 {
+    /// The goodput in bit/s; zero if nothing was delivered, `None` if all was in no time.
+    pub fn goodput_bps(&self) -> Option<f64> {
         let time = self.time();
-        if time > 0.0 { self.bytes * 8.0 / time } else { 0.0 }
+        if time > 0.0 { Some(self.bytes * 8.0 / time) } else { (self.bytes == 0.0).then_some(0.0) }
     }
 
     /// How long at least one flow ran, in seconds.
@@ -41,7 +41,7 @@ impl Together {
 mod tests {
     use super::*;
 
-    fn together(flows: &[(u64, f64, f64)]) -> f64 {
+    fn together(flows: &[(u64, f64, f64)]) -> Option<f64> {
         let mut together = Together::default();
         flows.iter().for_each(|(bytes, start, end)| together.take(*bytes, Some(*start), Some(*end)));
         together.goodput_bps()
@@ -49,19 +49,24 @@ mod tests {
 
     #[test]
     fn flows_side_by_side_add_up_and_flows_in_turn_do_not() {
-        assert_eq!(together(&[(1_000, 0.0, 1.0)]), 8_000.0);
-        assert_eq!(together(&[(1_000, 0.0, 1.0), (1_000, 0.0, 1.0)]), 16_000.0);
-        assert_eq!(together(&[(1_000, 5.0, 6.0), (1_000, 0.0, 1.0)]), 8_000.0);
+        assert_eq!(together(&[(1_000, 0.0, 1.0)]), Some(8_000.0));
+        assert_eq!(together(&[(1_000, 0.0, 1.0), (1_000, 0.0, 1.0)]), Some(16_000.0));
+        assert_eq!(together(&[(1_000, 5.0, 6.0), (1_000, 0.0, 1.0)]), Some(8_000.0));
         // One within another, and one that overlaps the end of both.
-        assert_eq!(together(&[(1_000, 0.0, 4.0), (500, 1.0, 2.0), (500, 3.0, 5.0)]), 2_000.0 * 8.0 / 5.0);
+        assert_eq!(together(&[(1_000, 0.0, 4.0), (500, 1.0, 2.0), (500, 3.0, 5.0)]), Some(2_000.0 * 8.0 / 5.0));
+    }
+
+    #[test]
+    fn what_is_delivered_in_no_time_has_no_rate() {
+        assert_eq!(together(&[(1_000, 2.0, 2.0)]), None);
     }
 
     #[test]
     fn what_delivered_nothing_counts_for_nothing() {
         let mut together = Together::default();
-        assert_eq!(together.goodput_bps(), 0.0);
+        assert_eq!(together.goodput_bps(), Some(0.0));
         together.take(0, Some(3.0), None);
         together.take(0, None, None);
-        assert_eq!(together.goodput_bps(), 0.0);
+        assert_eq!(together.goodput_bps(), Some(0.0));
     }
 }

@@ -135,7 +135,7 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         flows: members.first().map_or(0, Vec::len),
         complete: count(|flow| flow.complete),
         failed: count(|flow| flow.failure.is_some()),
-        goodput_bps: per_run(|flows| Some(together(flows).goodput_bps())),
+        goodput_bps: per_run(|flows| together(flows).goodput_bps()),
         time_s: per_run(|flows| mean(flows.iter().filter_map(|flow| Some(flow.end_s? - flow.start_s?)))),
         jain_index: per_run(|flows| jain(flows.iter().map(|flow| flow.goodput_bps.unwrap_or(0.0)))),
         rtt_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.mean_s))),

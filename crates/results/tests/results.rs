@@ -273,6 +273,35 @@ fn a_capture_is_a_valid_tcp_conversation() {
     assert!(next.values().all(|end| *end == 300_002), "{next:?}");
 }
 
+/// RFC 7323, section 2.2, and RFC 2018: what the other end has not offered is not answered with.
+#[test]
+fn a_handshake_in_a_capture_has_the_options_of_its_segments_and_no_payload() {
+    let with = |tables: &str, ends: &str| {
+        let text = LOSSY.replace("tcp = \"sack\"", ends).replace("[stop]", &format!("{tables}\n[stop]"));
+        let mut handshakes = BTreeMap::new();
+        for (_, _, _, data) in packets(&run(&text, 3).1) {
+            let Some((ip, tcp)) = tcp(&data).filter(|(_, tcp)| tcp.syn) else { continue };
+            assert_eq!(usize::from(ip.total_len), 20 + tcp.header_len(), "{tcp:?}");
+            let options: Vec<_> = tcp.options_iterator().map_while(Result::ok).collect();
+            assert!(options.contains(&TcpOptionElement::MaximumSegmentSize(1460)), "{tcp:?}");
+            let sack = options.contains(&TcpOptionElement::SelectiveAcknowledgementPermitted);
+            let scale = options.iter().any(|option| matches!(option, TcpOptionElement::WindowScale(_)));
+            handshakes.insert(tcp.ack, (sack, scale));
+        }
+        [false, true].map(|is_answer| handshakes[&is_answer])
+    };
+    let (both, scale, none) = ((true, true), (false, true), (false, false));
+    let reno = "[tcp.reno_only]\npreset = \"newreno\"\nmss = \"1460B\"\ntimestamps = false";
+    assert_eq!(with(reno, "tcp = \"reno_only\""), [scale, scale]);
+    assert_eq!(with("", "tcp = \"newreno\""), [scale, scale]);
+    let narrow = "[tcp.narrow]\npreset = \"sack\"\nwindow_scaling = false\nsack = true";
+    assert_eq!(with(narrow, "tcp = \"narrow\"\nserver_tcp = \"sack\""), [(true, false), (true, false)]);
+    assert_eq!(with(narrow, "tcp = \"sack\"\nserver_tcp = \"narrow\""), [both, (true, false)]);
+    let counts = "[tcp.counts]\npreset = \"westwood\"\nmss = \"1460B\"\ntimestamps = false\nwindow_scaling = false\necn = \"ect0\"\n\
+                  accurate_ecn = true\naccurate_ecn_option = true";
+    assert_eq!(with(counts, "tcp = \"counts\""), [none, none]);
+}
+
 /// Kind, length 8, and two counters of three bytes.
 #[test]
 fn a_capture_has_the_accurate_ecn_option() {

@@ -119,7 +119,7 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
             limited: runs.len() - unlimited().count(),
             flows: runs.values().map(|run| run.flows).sum(),
             complete: runs.values().map(|run| run.complete).sum(),
-            goodput_bps: of(&|run| Some(run.together.goodput_bps())),
+            goodput_bps: of(&|run| run.together.goodput_bps()),
             time_s: of(&|run| Some(Statistic::of(run.times.iter().copied())?.mean)),
             retransmissions: of(&|run| Some(run.retransmissions)),
         }

@@ -352,8 +352,11 @@ impl Connection {
     }
 
     fn on_handshake_timeout(&mut self, now: Instant) {
+        let has_expired = self.handshake.timeout.is_some_and(|at| at <= now);
         if !self.handshake.on_timer(now, self.state == State::SynReceived, &self.config) {
             self.fail(Failure::ConnectTimedOut);
+        } else if has_expired {
+            self.sender.count_timeout();
         }
     }
 

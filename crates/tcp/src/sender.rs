@@ -66,7 +66,7 @@ pub struct Counters {
     pub data_segments: u64,
     /// Data segments sent again.
     pub retransmissions: u64,
-    /// Expiries of the retransmission timer.
+    /// Expiries of the retransmission timer, that of the handshake included (RFC 6298, section 5).
     pub timeouts: u64,
     /// Recoveries begun by fast retransmit.
     pub recoveries: u64,

@@ -49,6 +49,13 @@ impl Sending {
         matches!(self, Sending::Ns2(_))
     }
 
+    /// The timer of the handshake has expired.
+    pub(crate) fn count_timeout(&mut self) {
+        if let Sending::Usual(sender) = self {
+            sender.counters.timeouts += 1;
+        }
+    }
+
     /// Whether both ends use SACK.
     pub(crate) fn agree(&mut self, has_sack: bool) {
         if let Sending::Usual(sender) = self {

@@ -320,8 +320,8 @@ pub struct Intercept {
     /// Routing table that delivers intercepted packets locally; not 253 to 255, which are the system's.
     #[schemars(range(min = 1, max = 252_000_000), extend("default" = 25_200))]
     pub table: Option<u32>,
-    /// Priority of the `ip rule`.
-    #[schemars(range(min = 1, max = 32_765), extend("default" = 25_200))]
+    /// Priority of the `ip rule`: what it delivers must meet no other rule before.
+    #[schemars(range(min = 1, max = 32_765), extend("default" = 10))]
     pub rule_priority: Option<u32>,
 }
 

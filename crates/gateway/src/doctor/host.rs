@@ -8,7 +8,7 @@ use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use ipnet::IpNet;
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
-use kernel::{nftables, sysctl};
+use kernel::{nftables, routing_rules, sysctl};
 use std::net::IpAddr;
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     let mut checks = vec![program("nft", "nftables"), program("ip", "iproute2")];
     checks.extend(interfaces(settings));
     checks.push(firewall(settings));
+    checks.push(routing_rules(settings));
     checks.extend(forwarding(settings));
     checks.push(early_demux());
     checks.extend(reverse_path(settings));
@@ -98,6 +99,36 @@ fn firewall(settings: &Settings) -> Check {
              for accept = \"confirmed\"): modprobe them, or use a kernel that has them",
         ),
     }
+}
+
+/// Whether other programs' routing rules come before the gateway's, and take what is to be delivered to it.
+fn routing_rules(settings: &Settings) -> Check {
+    const NAME: &str = "routing rules";
+    let rules = &settings.rules;
+    let of_family = |ipv6| routing_rules::before(rules.priority, rules.deliver(), ipv6);
+    let found = of_family(false).and_then(|before| match rules.ipv6 {
+        true => Ok([before, of_family(true)?].concat()),
+        false => Ok(before),
+    });
+    let mut before = match found {
+        Ok(before) => before,
+        Err(error) => return Check::lacking(NAME, error.to_string(), "run on Linux with netlink"),
+    };
+    before.sort_unstable();
+    before.dedup();
+    let Some(first) = before.first() else {
+        return Check::good(NAME, format!("none comes before the gateway's, of priority {}", rules.priority));
+    };
+    let numbers = before.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let remedy = match first {
+        0 | 1 => "give those rules a larger number, such as 1000".to_owned(),
+        _ => format!("set [intercept] rule_priority = {}, or give those rules a larger number", first - 1),
+    };
+    let says = format!(
+        "those of priority {numbers} come before the gateway's, {}, and may lead intercepted connections astray (ip rule)",
+        rules.priority
+    );
+    Check::bad(NAME, says, remedy)
 }
 
 fn forwarding(settings: &Settings) -> Vec<Check> {

@@ -9,6 +9,8 @@ pub const MSS: f64 = 1448.0;
 pub const PACKET: f64 = 1500.0;
 /// The most that a window without scaling, such as every SYN's, can say (RFC 7323, section 2.2).
 pub const UNSCALED_WINDOW: Bytes = Bytes::new(65_535);
+/// The largest window that can be said at all (RFC 7323, section 2.3).
+pub const LARGEST_WINDOW: Bytes = Bytes::new(65_535 << 14);
 
 impl Control {
     /// All of them.
@@ -133,7 +135,7 @@ impl Host {
     }
 
     fn sayable(&self, window: Bytes) -> Bytes {
-        if self.scales_windows { window } else { window.min(UNSCALED_WINDOW) }
+        window.min(if self.scales_windows { LARGEST_WINDOW } else { UNSCALED_WINDOW })
     }
 }
 

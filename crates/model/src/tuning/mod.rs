@@ -197,9 +197,10 @@ fn for_first_flights(host: &Host, profile: Profile) -> Host {
     Host { receive, initial_receive_window, ..*host }
 }
 
-/// Whole pages of 4 KiB.
+/// Whole pages of 4 KiB, as many as the kernel's settings take: numbers of 31 bits.
 fn in_pages(bytes: f64) -> Bytes {
-    Bytes::new((bytes / 4096.0).ceil() as u64 * 4096)
+    const MOST: u64 = (i32::MAX as u64) >> 12;
+    Bytes::new(((bytes / 4096.0).ceil() as u64).min(MOST) << 12)
 }
 
 fn check(link: &Link, workload: &Workload, choices: &Choices) -> Result<(), Invalid> {

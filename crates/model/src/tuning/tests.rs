@@ -84,6 +84,19 @@ fn buffers_are_never_made_smaller_and_grow_with_the_link() {
     assert!(fast.gain_percent() > 40.0);
 }
 
+/// RFC 7323, section 2.3; and numbers of the kernel's settings have 31 bits.
+#[test]
+fn no_link_gets_a_window_that_tcp_cannot_say_or_a_buffer_that_the_kernel_refuses() {
+    let found = linux(&link("100Gbit/s", "200ms", 0.0), &down("100GB"));
+    for buffer in [found.host.receive, found.host.send] {
+        assert!(buffer.most.as_u64() <= i32::MAX as u64 && buffer.most >= Bytes::new(2 * 65_535 << 14), "{buffer}");
+    }
+    let fastest = 100e9 / f64::from(65_535 << 14) * 0.2;
+    assert!(found.after.time().as_secs_f64() > fastest, "{}", found.after.time());
+    assert_eq!(found.after.binding(), Binding::ReceiveWindow);
+    assert!(found.warnings.iter().any(|warning| warning.contains("is above 1.074GB (RFC 7323)")), "{:?}", found.warnings);
+}
+
 #[test]
 fn losses_call_for_bbr_where_nobody_else_is_hurt() {
     let lossy = link("6Mbit/s", "550ms", 1e-2);

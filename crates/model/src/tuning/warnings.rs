@@ -1,5 +1,6 @@
 //! What is unsafe about a recommendation.
 
+use super::host::LARGEST_WINDOW;
 use super::{Choices, Control, Host, Link, Profile, Workload, course};
 use units::Bytes;
 
@@ -29,7 +30,14 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
             )
         });
     }
-    let path = link.rate.bytes_in(link.rtt) + link.queue;
+    let under_way = link.rate.bytes_in(link.rtt);
+    if under_way > LARGEST_WINDOW {
+        warnings.push(format!(
+            "{under_way} must be under way to fill the link, and no window of TCP is above {LARGEST_WINDOW} (RFC 7323): only several \
+             connections fill it"
+        ));
+    }
+    let path = under_way + link.queue;
     if host.control == Control::Hybla && host.largest_window() > path {
         warnings.push(format!(
             "Linux's hybla opens its window to all that the receiver allows within two round trips: above {path} (path and queue) \

@@ -289,10 +289,12 @@ fn in_linux_the_first_five_timeouts_of_a_syn_are_one_second_and_those_of_its_ans
     client.at(200_000);
     let at = |sent: Vec<(u64, Segment)>| sent.iter().map(|(at, _)| at / 1_000).collect::<Vec<_>>();
     assert_eq!(at(client.take_timed()), [0, 1, 2, 3, 4, 5, 7, 11, 19, 35, 67]);
+    assert_eq!(client.end.metrics().counters.timeouts, 10);
     assert_eq!(client.events(), [Event::Failed(Failure::ConnectTimedOut)]);
     let mut server = Lone::listening(linux());
     server.give(syn(&ALL));
     server.at(200_000);
     assert_eq!(at(server.take_timed()), [0, 1, 3, 7, 15, 31]);
+    assert_eq!(server.end.metrics().counters.timeouts, 5);
     assert_eq!(server.events(), [Event::Failed(Failure::ConnectTimedOut)]);
 }

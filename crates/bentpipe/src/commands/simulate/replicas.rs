@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What the table and the picture of a sweep are called.
+pub const SWEEP: &str = "sweep";
+
 /// The results of runs.
 #[derive(Debug)]
 pub struct Outcome {
@@ -95,7 +98,7 @@ pub fn check<'a>(replicas: impl IntoIterator<Item = &'a Replica>) -> Result<(), 
 }
 
 /// Removes the files of `directory` that have names of results: beside new ones they would be taken for such.
-fn remove_results(directory: &Path) -> Result<(), Failure> {
+pub fn remove_results(directory: &Path) -> Result<(), Failure> {
     let unreadable = |error| Failure::usage(format!("--out {}: {error}", directory.display()));
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
@@ -111,10 +114,11 @@ fn is_result(name: &str) -> bool {
     let Some((stem, extension)) = name.rsplit_once('.') else { return false };
     let is_partial = extension == "part" && stem.starts_with(".bentpipe-");
     let ends_with_seed = |run: &str| run.rsplit('-').next().is_some_and(|seed| seed.parse::<u64>().is_ok());
-    let is_table = TABLES.contains(&stem)
+    let is_table = TABLES.iter().chain([&SWEEP]).any(|table| *table == stem)
         && FormatArg::value_variants().iter().any(|format| Format::from(*format).extension() == extension);
     let is_picture = PictureFormat::ALL.iter().any(|format| format.extension() == extension)
-        && (["means", "distributions"].contains(&stem) || stem.strip_prefix("traces-").is_some_and(ends_with_seed));
+        && (["means", "distributions", SWEEP].contains(&stem)
+            || stem.strip_prefix("traces-").is_some_and(ends_with_seed));
     let has_seed = |run_and_node: &str| run_and_node.split('-').any(|part| part.parse::<u64>().is_ok());
     let is_capture = extension == "pcapng" && stem.strip_prefix("packets-").is_some_and(has_seed);
     is_table || is_partial || is_picture || is_capture

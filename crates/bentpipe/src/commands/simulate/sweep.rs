@@ -1,10 +1,9 @@
 //! `--sweep`: a scenario with each combination of some settings.
 
-use super::replicas::remove_if_there;
-use super::{Args, FormatArg, ScenarioFile, interrupted, name};
+use super::replicas::{SWEEP, remove_results};
+use super::{Args, ScenarioFile, interrupted, name};
 use crate::output::{Failure, Output};
 use crate::text::Text;
-use clap::ValueEnum as _;
 use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::chart::{Axis, Chart, Series, Style};
 use results::listing::{Cell, Listing, count, figure, text};
@@ -272,18 +271,15 @@ fn with_settings(grid: &Grid, mut table: Table, points: &[usize]) -> Table {
 /// The table and the picture.
 fn write(args: &Args, file: &Path, grid: &Grid, out: &Path, table: Table, document: &Document) -> Result<(), Failure> {
     let format = results::Format::from(args.format);
-    let file_of = |format: results::Format| out.join(format!("sweep.{}", format.extension()));
-    let picture_of = |format: PictureFormat| out.join(format!("sweep.{}", format.extension()));
-    let of_earlier = FormatArg::value_variants().iter().map(|format| file_of((*format).into()));
-    of_earlier.chain(PictureFormat::ALL.map(picture_of)).try_for_each(|path| remove_if_there(&path))?;
-    let path = file_of(format);
+    remove_results(out)?;
+    let path = out.join(format!("{SWEEP}.{}", format.extension()));
     let mut rows = TableFile::create(&path, format).map_err(Failure::failed)?;
     rows.append(&table).map_err(Failure::failed)?;
     rows.finish().map_err(Failure::failed)?;
     let Some(chart) = document.chart(grid, args.command(file)) else { return Ok(()) };
     let drawn = chart.svg().map_err(Failure::failed)?;
     let pictures = PictureFormat::from(args.pictures);
-    pictures.write(drawn, &picture_of(pictures)).map_err(Failure::failed)
+    pictures.write(drawn, &out.join(format!("{SWEEP}.{}", pictures.extension()))).map_err(Failure::failed)
 }
 
 impl Document {

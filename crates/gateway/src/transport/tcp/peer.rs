@@ -37,6 +37,8 @@ pub(super) struct TcpPeer {
     pub(super) received_at: Instant,
     /// How many bytes had come when that was last looked at.
     pub(super) received_before: u64,
+    /// Bytes that its connections had carried when it was last seen that it had not answered.
+    pub(super) carried_before: Option<u64>,
     /// Whether it is to be asked at once whether it is still the one that responded.
     pub(super) must_ask: bool,
     /// Ends that it has to learn of: of the streams that were opened here, and of those that it has opened.
@@ -124,6 +126,7 @@ impl TcpPeer {
             heard_since: now,
             received_at: now,
             received_before: 0,
+            carried_before: None,
             must_ask: false,
             own_ends: Notices::new(),
             its_ends: Notices::new(),

@@ -3,7 +3,7 @@
 
 use super::session::Initiator;
 use super::tunnel::{Data, Role, Tunnel};
-use super::{Name, TcpTransport, TunnelId};
+use super::{Name, TcpPeer, TcpTransport, TunnelId};
 use crate::transport::StreamEvent;
 use relay::reach::Reach;
 use tcp_tunnel::control::{Ended, Message};
@@ -34,6 +34,7 @@ impl TcpTransport {
     /// Asks whether `peer` is there, as often as what is under way makes it worth knowing.
     pub(super) fn look_at_session(&mut self, now: Instant, peer: usize) {
         let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);
+        self.take_progress_for_answer(now, peer);
         let known = &mut self.peers[peer];
         known.received_before = known.received;
         let Some(Initiator::Up { tunnel, next_look, said_at, unresponsive_at, .. }) = known.initiator.as_mut() else {
@@ -59,6 +60,25 @@ impl TcpTransport {
         if tunnel.say(&bytes).is_err() {
             self.lose_session(now, peer, "its session has failed");
         }
+    }
+
+    /// On a full link, a probe and the one in its place may be lost while connections go on: what they carry is an answer, too.
+    fn take_progress_for_answer(&mut self, now: Instant, peer: usize) {
+        let is_unanswered =
+            |known: &TcpPeer| matches!(known.initiator, Some(Initiator::Up { unresponsive_at: Some(_), .. }));
+        let carried = is_unanswered(&self.peers[peer]).then(|| self.carried_bytes(peer));
+        let known = &mut self.peers[peer];
+        let before = std::mem::replace(&mut known.carried_before, carried);
+        let progresses = carried.zip(before).is_some_and(|(carried, before)| carried > before);
+        if let Some(Initiator::Up { unresponsive_at: Some(at), .. }) = known.initiator.as_mut().filter(|_| progresses) {
+            *at = now + self.probe_timers.unresponsive_after;
+        }
+    }
+
+    /// Bytes that connections with `peer` have carried both ways. A process that stands still lets buffers fill, and no more.
+    fn carried_bytes(&self, peer: usize) -> u64 {
+        let tunnels = self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(of) if of == peer));
+        tunnels.map(|(_, tunnel)| tunnel.carried_bytes()).sum()
     }
 
     /// Whether something is under way to `peer` or from it, or was a moment ago.

@@ -388,6 +388,12 @@ impl Tunnel {
         self.pending.is_empty() && info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
     }
 
+    /// Bytes that it has carried both ways, as far as this end knows.
+    pub(super) fn carried_bytes(&self) -> u64 {
+        let info = self.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        info.map_or(0, |info| info.carried_bytes)
+    }
+
     /// Whether TCP's handshake has ended.
     pub(super) fn is_connected(&self) -> bool {
         self.tcp.socket.as_ref().is_some_and(|socket| socket.peer_addr().is_ok())
