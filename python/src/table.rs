@@ -11,6 +11,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
+use pyo3::BoundObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyIterator, PyList};
 use results::Values;
@@ -177,6 +178,6 @@ fn objects<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     values: impl Iterator<Item = T>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let objects = values.map(|value| Ok(value.into_pyobject(py).map_err(Into::into)?.into_any().into_bound().unbind()));
-    Ok(PyArray1::from_vec(py, objects.collect::<PyResult<Vec<Py<PyAny>>>>()?).into_any())
+    let object = |value: T| Ok(value.into_pyobject(py).map_err(Into::into)?.into_any().unbind());
+    Ok(PyArray1::from_vec(py, values.map(object).collect::<PyResult<Vec<Py<PyAny>>>>()?).into_any())
 }

@@ -64,8 +64,17 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The length of all tables in `directory` that are being written, if there are any.
+fn partial_tables(directory: &Path) -> Option<u64> {
+    let entries = fs::read_dir(directory).ok()?.flatten();
+    entries
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "part"))
+        .map(|entry| entry.metadata().map_or(0, |file| file.len()))
+        .reduce(|one, other| one + other)
+}
+
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()).filter(|entry| entry.path().is_file());
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
 }
 
@@ -288,7 +297,7 @@ fn an_interrupt_before_the_first_result_leaves_no_empty_tables() {
     command.args(["simulate", "test.toml", "--set", "stop.time=87600h", "--out", "out", "--format", "parquet"]);
     let mut child = command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
-    while !folder.path().join("out/flows.parquet").exists() {
+    while partial_tables(&folder.path().join("out")).is_none() {
         assert!(begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -377,8 +386,7 @@ fn a_signal_ends_many_short_runs() {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let begun = Instant::now();
         // Runs are being made once some have been written.
-        let written = || fs::metadata(folder.path().join("out/flows.csv")).map_or(0, |file| file.len());
-        while written() < 10_000 {
+        while partial_tables(&folder.path().join("out")).unwrap_or(0) < 10_000 {
             assert!(begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -527,14 +527,24 @@ impl<'a> Resolver<'a> {
         for (name, node) in self.named("gateway") {
             let Some(gateway) = self.gateway(&name, node, groups) else { continue };
             if !flows.iter().any(|flow| gateway.splits(&self.network, flow).is_some()) {
-                let text = format!(
-                    "gateway.{name} splits no flow: gateways are nodes that a TCP flow passes on its way from one host to another"
-                );
-                self.unused.push(Fault::new(node.origin.clone(), text));
+                self.note_idle_pair(&name, node);
             }
             gateways.push(gateway);
         }
         gateways
+    }
+
+    /// Notes a pair that splits nothing, unless an override has moved it, or a flow, out of the way.
+    fn note_idle_pair(&mut self, name: &str, node: &Node) {
+        let flows = self.document.get("flow").map_or(&[][..], Node::items);
+        let places = flows.iter().flat_map(|flow| ["from", "to"].map(|end| flow.get(end))).chain([node.get("nodes")]);
+        if places.flatten().any(|place| matches!(place.origin, Origin::Override(_))) {
+            return;
+        }
+        let text = format!(
+            "gateway.{name} splits no flow: gateways are nodes that a TCP flow passes on its way from one host to another"
+        );
+        self.unused.push(Fault::new(node.origin.clone(), text));
     }
 
     fn gateway(&mut self, name: &str, node: &Node, groups: &[String]) -> Option<GatewayConfig> {

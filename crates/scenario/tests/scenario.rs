@@ -684,10 +684,16 @@ fn settings_of_a_transport_that_no_variant_has_are_refused() {
 fn a_pair_that_splits_no_flow_is_refused_unless_a_variant_needs_it() {
     let pair = with_pair("");
     accepted(&pair, &[]);
-    for set in ["flow.file.from=a", "flow.file.from=b", "gateway.pair.nodes=[\"client\", \"server\"]"] {
-        let refused = faults(&pair, &[set]);
-        assert!(refused.len() == 1 && refused[0].contains(": gateway.pair splits no flow: "), "{set}: {refused:#?}");
+    for [before, after] in
+        [["\"client\"\nto", "\"a\"\nto"], ["nodes = [\"a\", \"c\"]", "nodes = [\"client\", \"server\"]"]]
+    {
+        let idle = pair.replace(before, after);
+        let refused = faults(&idle, &[]);
+        assert!(refused.len() == 1 && refused[0].contains(": gateway.pair splits no flow: "), "{after}: {refused:#?}");
     }
+    // Who moves it out of the way wants to see what happens without it.
+    accepted(&pair, &["gateway.pair.nodes=[\"client\", \"server\"]"]);
+    accepted(&pair, &["flow.file.from=b"]);
     let variants = "[variants]\nwithin = { \"flow.file.from\" = \"b\" }\nwhole = {}\n";
     read(&format!("{pair}{variants}"), &[]).unwrap_or_else(|faults| panic!("{faults:#?}"));
 }

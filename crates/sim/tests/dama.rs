@@ -276,8 +276,11 @@ fn what_requests_leave_of_their_shares_is_the_file_s() {
 
 #[test]
 fn a_pair_follows_no_allocation_without_a_carrier() {
-    let text =
-        format!("{CARRIER}{FOLLOWING}").replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n");
+    let text = format!("{CARRIER}{FOLLOWING}")
+        .replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n")
+        .replace("\"hub\", \"server\"]\n[[carrier]]", "\"hub\", \"server\", \"far\"]\n[[carrier]]")
+        .replace("to = \"server\"", "to = \"far\"")
+        .replace("[record]", "[[link]]\nname = \"beyond\"\nbetween = [\"server\", \"far\"]\n[record]");
     let loaded = scenario::load(&text, "allocation.toml", &[], &|_| Err("no files".into())).expect("sound");
     let error = Simulation::of(&loaded.scenarios[0], 1, false).expect_err("no carrier").to_string();
     assert!(error.contains("pep") && error.contains("dama"), "{error}");

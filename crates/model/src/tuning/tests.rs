@@ -94,7 +94,11 @@ fn no_link_gets_a_window_that_tcp_cannot_say_or_a_buffer_that_the_kernel_refuses
     let fastest = 100e9 / f64::from(65_535 << 14) * 0.2;
     assert!(found.after.time().as_secs_f64() > fastest, "{}", found.after.time());
     assert_eq!(found.after.binding(), Binding::ReceiveWindow);
-    assert!(found.warnings.iter().any(|warning| warning.contains("is above 1.074GB (RFC 7323)")), "{:?}", found.warnings);
+    assert!(
+        found.warnings.iter().any(|warning| warning.contains("is above 1.074GB (RFC 7323)")),
+        "{:?}",
+        found.warnings
+    );
 }
 
 #[test]
