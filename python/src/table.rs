@@ -10,8 +10,8 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use numpy::PyArray1;
-use pyo3::exceptions::PyKeyError;
 use pyo3::BoundObject;
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyIterator, PyList};
 use results::Values;
@@ -174,10 +174,7 @@ impl Table {
 }
 
 /// An array of Python objects.
-fn objects<'py, T: IntoPyObject<'py>>(
-    py: Python<'py>,
-    values: impl Iterator<Item = T>,
-) -> PyResult<Bound<'py, PyAny>> {
+fn objects<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl Iterator<Item = T>) -> PyResult<Bound<'py, PyAny>> {
     let object = |value: T| Ok(value.into_pyobject(py).map_err(Into::into)?.into_any().unbind());
     Ok(PyArray1::from_vec(py, values.map(object).collect::<PyResult<Vec<Py<PyAny>>>>()?).into_any())
 }

@@ -31,6 +31,11 @@ impl Discovery {
         })
     }
 
+    /// The number of its interface.
+    pub(crate) fn scope(&self) -> u32 {
+        self.scope
+    }
+
     /// Sends `signal` to the group.
     pub(crate) async fn ask(&self, signal: &[u8]) -> io::Result<()> {
         self.socket.send_to(signal, self.group).await.map(|_| ())

@@ -48,6 +48,8 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Signals that ask for a modem come so often at first, then half as often each time until a minute is reached.
 const ASK: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// As often, a router that looks for a modem makes sure of its interface.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Keeps a session with the modem until the sender of `stop` is gone; then ends it in order.
 pub async fn route(settings: &RouterSettings, mut stop: watch::Receiver<()>, mut on: impl FnMut(News)) {
@@ -142,6 +144,28 @@ async fn discover(settings: &RouterSettings) -> io::Result<Vec<SocketAddr>> {
         return Err(io::Error::new(error.kind(), format!("looking for a modem at {}: {error}", settings.interface)));
     }
     let sockets = [v4.ok(), v6.ok()];
+    let scope = sockets.iter().flatten().next().map(Discovery::scope);
+    tokio::select! {
+        offered = ask(settings, &sockets) => offered,
+        () = replaced(&settings.interface, scope) => Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("looking for a modem at {}: the interface was removed", settings.interface),
+        )),
+    }
+}
+
+/// Returns when `interface` is no longer the one with the number `scope`: sockets that are bound to it hear nothing any more.
+async fn replaced(interface: &str, scope: Option<u32>) {
+    loop {
+        sleep(LOOK).await;
+        if gtsm::index(interface).ok() != scope {
+            return;
+        }
+    }
+}
+
+/// Asks by `sockets` until a modem offers a session.
+async fn ask(settings: &RouterSettings, sockets: &[Option<Discovery>; 2]) -> io::Result<Vec<SocketAddr>> {
     let signal = dlep::discovery(&settings.session.name);
     let mut period = ASK[0];
     loop {

@@ -25,6 +25,11 @@ fn hosts() -> Option<[Namespace; 2]> {
     for namespace in [&modem, &router] {
         set_sysctls(namespace, &[("ipv6/conf/all/accept_dad", "0"), ("ipv6/conf/default/accept_dad", "0")]).unwrap();
     }
+    wire(&modem, &router);
+    Some([modem, router])
+}
+
+fn wire(modem: &Namespace, router: &Namespace) {
     let up = |namespace, number: u8| {
         IpBatch::new(namespace)
             .add(format!("address add 198.18.0.{number}/24 dev eth0"))
@@ -32,10 +37,9 @@ fn hosts() -> Option<[Namespace; 2]> {
             .run()
             .unwrap();
     };
-    IpBatch::new(&modem).add_veth("eth0", &router, "eth0").run().unwrap();
-    up(&modem, 1);
-    up(&router, 2);
-    Some([modem, router])
+    IpBatch::new(modem).add_veth("eth0", router, "eth0").run().unwrap();
+    up(modem, 1);
+    up(router, 2);
 }
 
 fn metrics(bps: u64) -> Metrics {
@@ -134,6 +138,19 @@ fn a_router_finds_its_modem_follows_its_link_and_both_end_in_order() {
         assert!(matches!(&one, News::Link(_)) || one == News::Down("ended from here: shutting down: stopping".into()));
     }
     router_thread.join().unwrap();
+}
+
+/// As a modem on USB that is plugged in again.
+#[test]
+fn a_router_looks_for_its_modem_at_an_interface_that_was_made_anew() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (news, _stop, _router) = router(&router_host, None);
+    assert!(news.recv_timeout(Duration::from_millis(500)).is_err(), "it asks");
+    IpBatch::new(&modem_host).add("link delete eth0").run().unwrap();
+    wire(&modem_host, &router_host);
+    let (_link, _modem) = modem(&modem_host);
+    assert!(matches!(next(&news), News::Down(why) if why.contains("the interface was removed")));
+    assert_eq!(up(&news).port(), 854);
 }
 
 #[test]

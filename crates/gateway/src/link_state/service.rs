@@ -19,6 +19,8 @@ use units::Duration;
 #[derive(Debug)]
 pub struct LinkUpdates {
     board: Board,
+    /// From before anything could be reported: whoever is given a copy has yet to see what was reported meanwhile.
+    state: watch::Receiver<LinkState>,
     modem: Option<modem::Seen>,
     /// None if nothing is configured to report the link.
     thread: Option<Thread>,
@@ -67,8 +69,9 @@ impl LinkUpdates {
         let (updates, configured) = (&settings.updates, configured(settings));
         let board =
             Board::new(SourceSelector::new(configured, settings.link.plausible), configured, Box::new(on_change));
+        let state = board.subscribe();
         if !updates.is_used() && settings.dlep.is_none() {
-            return Ok(Self { board, modem: None, thread: None, socket: None });
+            return Ok(Self { board, state, modem: None, thread: None, socket: None });
         }
         if let Some(dlep) = &settings.dlep {
             kernel::gtsm::index(&dlep.interface)
@@ -85,7 +88,7 @@ impl LinkUpdates {
         let modem = settings.dlep.clone().map(|dlep| (dlep, modem::Seen::default()));
         let seen = modem.as_ref().map(|(_, seen)| seen.clone());
         let services = Services { board: board.clone(), max_validity: updates.max_validity, listener, http, modem };
-        Ok(Self { board, modem: seen, thread: Some(services.start()?), socket })
+        Ok(Self { board, state, modem: seen, thread: Some(services.start()?), socket })
     }
 
     /// Stops listening. The link state stays as it is.
@@ -105,7 +108,7 @@ impl LinkUpdates {
 
     /// The link state, now and at each change.
     pub fn state(&self) -> watch::Receiver<LinkState> {
-        self.board.subscribe()
+        self.state.clone()
     }
 
     /// The session with the modem, if one is to be had.
@@ -212,6 +215,20 @@ mod tests {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    #[test]
+    fn what_was_reported_before_anybody_looked_is_news() {
+        let folder = tempfile::tempdir().unwrap();
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (updates, changes) = service(&folder.path().join("updates.sock"), http);
+        assert!(!updates.state().has_changed().unwrap(), "nothing was reported");
+        assert!(put(http, r#"{"rate": "3Mbit/s"}"#).starts_with("HTTP/1.1 200"));
+        changes.recv_timeout(PATIENCE).unwrap();
+        let mut state = updates.state();
+        assert!(state.has_changed().unwrap());
+        assert_eq!(bps(&state.borrow_and_update()), (3_000_000, Source::Api));
+        assert!(!state.has_changed().unwrap());
     }
 
     fn bps(state: &LinkState) -> (u64, Source) {
