@@ -89,7 +89,7 @@ fn buffers_are_never_made_smaller_and_grow_with_the_link() {
 fn no_link_gets_a_window_that_tcp_cannot_say_or_a_buffer_that_the_kernel_refuses() {
     let found = linux(&link("100Gbit/s", "200ms", 0.0), &down("100GB"));
     for buffer in [found.host.receive, found.host.send] {
-        assert!(buffer.most.as_u64() <= i32::MAX as u64 && buffer.most >= Bytes::new(2 * 65_535 << 14), "{buffer}");
+        assert!(buffer.most.as_u64() <= i32::MAX as u64 && buffer.most >= Bytes::new((2 * 65_535) << 14), "{buffer}");
     }
     let fastest = 100e9 / f64::from(65_535 << 14) * 0.2;
     assert!(found.after.time().as_secs_f64() > fastest, "{}", found.after.time());
