@@ -1,11 +1,13 @@
 //! Asking and answering by multicast (§7.1).
 
 use dlep::ConnectionPoint;
-use kernel::gtsm;
+use kernel::{clock, gtsm};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use units::{Duration, Instant};
 
 /// Longest signal that is read: a peer's description and some dozen connection points.
 const LONGEST: usize = 2048;
@@ -15,6 +17,24 @@ pub(crate) struct Discovery {
     socket: UdpSocket,
     group: SocketAddr,
     scope: u32,
+    strangers: Warnings,
+    tls_only: Warnings,
+}
+
+/// A warning that anybody who sends datagrams may cause: once a minute, so that nobody fills the log.
+#[derive(Default)]
+struct Warnings(AtomicU64);
+
+impl Warnings {
+    const AGAIN: Duration = Duration::from_secs(60);
+
+    fn are_due(&self, now: Instant) -> bool {
+        let is_due = now.as_nanos() >= self.0.load(Ordering::Relaxed);
+        if is_due {
+            self.0.store((now + Self::AGAIN).as_nanos(), Ordering::Relaxed);
+        }
+        is_due
+    }
 }
 
 impl Discovery {
@@ -28,6 +48,8 @@ impl Discovery {
             socket: UdpSocket::from_std(socket.into())?,
             group: scoped(SocketAddr::new(group, port), scope),
             scope,
+            strangers: Warnings::default(),
+            tls_only: Warnings::default(),
         })
     }
 
@@ -58,7 +80,10 @@ impl Discovery {
             let receive = || gtsm::receive(&self.socket, &mut buffer);
             match self.socket.async_io(Interest::READABLE, receive).await? {
                 (Some(length), from) => return Ok((buffer[..length].to_vec(), from)),
-                (None, from) => tracing::warn!(%from, "DLEP: a signal that no neighbour has sent is ignored"),
+                (None, from) if self.strangers.are_due(clock::now()) => {
+                    tracing::warn!(%from, "DLEP: a signal that no neighbour has sent is ignored");
+                }
+                (None, _) => {}
             }
         }
     }
@@ -68,7 +93,7 @@ impl Discovery {
         let points = dlep::connection_points(datagram, from.ip());
         let (tls, clear): (Vec<ConnectionPoint>, Vec<ConnectionPoint>) =
             points.into_iter().partition(|point| point.tls);
-        if clear.is_empty() && !tls.is_empty() {
+        if clear.is_empty() && !tls.is_empty() && self.tls_only.are_due(clock::now()) {
             tracing::warn!(%from, "DLEP: the modem offers sessions over TLS only, which is not supported");
         }
         let mut addresses: Vec<_> = clear.into_iter().map(|point| scoped(point.address, self.scope)).collect();
@@ -86,4 +111,17 @@ pub(crate) fn scoped(mut address: SocketAddr, scope: u32) -> SocketAddr {
         address.set_scope_id(scope);
     }
     address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_due_once_a_minute() {
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let warnings = Warnings::default();
+        let due: Vec<u64> = (1_000..1_200).filter(|seconds| warnings.are_due(at(*seconds))).collect();
+        assert_eq!(due, [1_000, 1_060, 1_120, 1_180]);
+    }
 }

@@ -336,7 +336,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let debug = debug::read(document, choice);
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
-    let interfaces = host::named(document, &link, &intercept);
+    let interfaces = host::named(document, &link, &intercept, dlep.as_ref());
     let rates = [link.nominal_rate(), link.receive_rate];
     let rules = rules(&name, &gateway, &link, &intercept);
     let (private_key, private_key_file) = private_key?;

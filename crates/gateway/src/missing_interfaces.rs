@@ -48,6 +48,7 @@ fn consequence(key: &str) -> &'static str {
     match key {
         "intercept.interfaces" => "connections from that network go end to end",
         "intercept.out_interfaces" => "connections that leave by another interface go end to end",
+        "dlep.interface" => "no modem reports the link until it is there",
         _ => {
             "cross traffic counts as none, and connections go end to end unless [intercept] out_interfaces names other interfaces,"
         }

@@ -1,6 +1,7 @@
 //! What settings name of the host that they are for.
 
 use super::{Link, Settings, format};
+use dlep_io::RouterSettings;
 use document::{Document, suggestion};
 use kernel::interfaces::Interfaces;
 use std::io;
@@ -17,7 +18,12 @@ pub struct Named {
 }
 
 /// The interfaces that the sections name.
-pub(super) fn named(document: &Document<'_>, link: &Link, intercept: &format::Intercept) -> Vec<Named> {
+pub(super) fn named(
+    document: &Document<'_>,
+    link: &Link,
+    intercept: &format::Intercept,
+    dlep: Option<&RouterSettings>,
+) -> Vec<Named> {
     let mut all = Vec::new();
     if let Some(name) = &link.interface {
         let place = document.place(&["link", "interface"]);
@@ -31,6 +37,11 @@ pub(super) fn named(document: &Document<'_>, link: &Link, intercept: &format::In
             let place = document.place(&["intercept", last, &at.to_string()]);
             all.push(Named { key, place, name: interface.0.clone() });
         }
+    }
+    // That of the link is named already.
+    if let Some(dlep) = dlep.filter(|dlep| Some(&dlep.interface) != link.interface.as_ref()) {
+        let place = document.place(&["dlep", "interface"]);
+        all.push(Named { key: "dlep.interface", place, name: dlep.interface.clone() });
     }
     all
 }
@@ -62,7 +73,7 @@ mod tests {
     #[test]
     fn interfaces_that_this_machine_has_not_are_told_with_their_places_and_the_nearest_name() {
         let text = minimal().replace("[link]", "[link]\ninterface = \"lo0\"")
-            + "[intercept]\ninterfaces = [\"lo\", \"no-such-lan\"]\nout_interfaces = [\"lo\"]\n";
+            + "[intercept]\ninterfaces = [\"lo\", \"no-such-lan\"]\nout_interfaces = [\"lo\"]\n[dlep]\ninterface = \"usb7\"\n";
         let settings = Settings { file: Some("/etc/gateway.toml".into()), ..parse(&text, "x").unwrap() };
         let keys: Vec<_> = settings.interfaces.iter().map(|named| (named.key, named.place, &*named.name)).collect();
         let expected = [
@@ -70,15 +81,17 @@ mod tests {
             ("intercept.interfaces", (11, 15), "lo"),
             ("intercept.interfaces", (11, 21), "no-such-lan"),
             ("intercept.out_interfaces", (12, 19), "lo"),
+            ("dlep.interface", (14, 13), "usb7"),
         ];
         assert_eq!(keys, expected);
         let missing = missing_interfaces(&settings).unwrap();
-        assert_eq!(missing.len(), 2, "every machine has lo: {missing:?}");
+        assert_eq!(missing.len(), 3, "every machine has lo: {missing:?}");
         let expected_line = "/etc/gateway.toml:4:13: link.interface = \"lo0\": this machine has no such interface";
         assert!(missing[0].starts_with(expected_line) && missing[0].contains("did you mean lo?"), "{missing:?}");
         assert!(
             missing[1].starts_with("/etc/gateway.toml:11:21: intercept.interfaces = \"no-such-lan\": "),
             "{missing:?}"
         );
+        assert!(missing[2].starts_with("/etc/gateway.toml:14:13: dlep.interface = \"usb7\": "), "{missing:?}");
     }
 }

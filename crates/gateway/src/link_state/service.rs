@@ -73,10 +73,6 @@ impl LinkUpdates {
         if !updates.is_used() && settings.dlep.is_none() {
             return Ok(Self { board, state, modem: None, thread: None, socket: None });
         }
-        if let Some(dlep) = &settings.dlep {
-            kernel::gtsm::index(&dlep.interface)
-                .map_err(while_doing(format!("[dlep] interface {}", dlep.interface)))?;
-        }
         let (listener, socket) = match &updates.socket {
             Some(path) => Some(unix::listen(path, None, "[updates] socket")?).unzip(),
             None => (None, None),
