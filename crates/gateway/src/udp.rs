@@ -242,7 +242,7 @@ impl Udp {
                 Some(EcnCodepoint::Ce) => Mark::Ce,
                 Some(_) => Mark::NotCe,
             };
-            let to = meta.dst_ip.map(|to| to.to_canonical()).filter(|_| self.has_any_address);
+            let to = meta.dst_ip.map(|to| to.to_canonical()).filter(|to| self.has_any_address && !is_link_local(to));
             let arrival = Arrival { at: self.arrivals.arrival(meta.timestamp), mark, to };
             let stride = meta.stride.max(1);
             for (number, datagram) in buffer[..meta.len].chunks_mut(stride).enumerate() {
@@ -253,6 +253,11 @@ impl Udp {
         }
         Ok(filled)
     }
+}
+
+/// Whether an address says nothing without its interface, and is chosen by that.
+fn is_link_local(address: &IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 /// Whether an error of sendmsg(2) may be due to the source that was asked for.

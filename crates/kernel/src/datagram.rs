@@ -1,5 +1,5 @@
-//! Sending UDP datagrams with a traffic class for each call (`IP_TOS`, `IPV6_TCLASS`) and a source (`IP_PKTINFO`, `IPV6_PKTINFO`), several in one call where the system
-//! cuts them (`UDP_SEGMENT`, udp(7)).
+//! Sending UDP datagrams with a traffic class for each call (`IP_TOS`, `IPV6_TCLASS`) and a source (`IP_PKTINFO`,
+//! `IPV6_PKTINFO`), several in one call where the system cuts them (`UDP_SEGMENT`, udp(7)).
 
 use socket2::{SockAddr, Socket};
 use std::io;
@@ -46,7 +46,8 @@ pub struct Way {
 /// point and congestion bits). If there is more than one datagram, the system must take batches.
 ///
 /// # Errors
-/// Those of sendmsg(2), of which `EINVAL` may say that the host has no such address any more; `EIO` and `EINVAL` of a batch say that the system cannot cut this one.
+/// Those of sendmsg(2), of which `EINVAL` may say that the host has no such address any more; `EIO` and `EINVAL` of a batch say
+/// that the system cannot cut this one.
 pub fn send(
     socket: &Socket,
     Way { to, from }: Way,

@@ -32,6 +32,8 @@ const MAX_BYTES: usize = 4096;
 const CONNECTIONS: usize = 16;
 /// How long to leave a listener alone that cannot accept, for want of descriptors.
 const RESPITE: std::time::Duration = std::time::Duration::from_millis(100);
+/// What is valid for less is over before it is used: changes come at most each 20 ms.
+const LEAST_VALIDITY: Duration = Duration::from_millis(100);
 const EXAMPLE: &str = r#"{"rate": "4Mbit/s", "receive_rate": "8Mbit/s", "rtt": "550ms", "valid_for": "30s"}"#;
 
 /// Takes updates and passes them on.
@@ -170,9 +172,14 @@ pub(crate) fn parse(line: &[u8], max_validity: Duration) -> Result<Option<LinkUp
             .or(Some(max_validity))
             .min(Some(max_validity)),
     };
-    match keys.keys().next() {
-        Some(key) => Err(format!("unknown key {key:?}; known are rate, receive_rate, rtt and valid_for")),
-        None => Ok(Some(update)),
+    if let Some(key) = keys.keys().next() {
+        return Err(format!("unknown key {key:?}; known are rate, receive_rate, rtt and valid_for"));
+    }
+    match update.valid_for {
+        Some(valid_for) if valid_for < LEAST_VALIDITY => {
+            Err(format!("valid_for = {valid_for}: expected at least {LEAST_VALIDITY}; null withdraws an update"))
+        }
+        _ => Ok(Some(update)),
     }
 }
 
@@ -208,6 +215,7 @@ mod tests {
             ("{\"rate\": 4}", "rate = 4: expected a rate such as \"4Mbit/s\""),
             ("{\"rate\": \"4\"}", "rate = \"4\": expected a rate"),
             ("{\"rtt\": \"4Mbit/s\"}", "rtt = \"4Mbit/s\": expected a duration"),
+            ("{\"rate\": \"4Mbit/s\", \"valid_for\": \"0s\"}", "valid_for = 0s: expected at least 100ms"),
             ("{\"ratee\": \"4Mbit/s\"}", "unknown key \"ratee\"; known are rate, receive_rate, rtt and valid_for"),
         ] {
             let error = parse(line.as_bytes(), VALIDITY).unwrap_err();
