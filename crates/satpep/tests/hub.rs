@@ -2,7 +2,7 @@
 
 use crate::world::{Hop, World, jain};
 use satpep::{Cipher, PeerState};
-use units::{Duration, Rate};
+use units::{Duration, Instant, Rate};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -258,5 +258,35 @@ fn each_terminal_that_begins_a_session_chooses_its_cipher() {
             gateway.endpoint.peer_stats(now, gateway.peers[peer]).cipher
         });
         assert_eq!((hub, its), (Some(of(terminal)), Some(of(terminal))), "{terminal}");
+    }
+}
+
+/// As a modem reports it when the rain is over. What was sent before says how the link was.
+#[test]
+fn a_rise_that_is_reported_under_load_is_followed_within_a_round_trip() {
+    const SLOW: Rate = Rate::from_bps(2_000_000);
+    const FAST: Rate = Rate::from_bps(8_000_000);
+    let at = seconds(31);
+    for (before, after) in [(SLOW, FAST), (Rate::from_bps(5_000_000), FAST)] {
+        let hop = Hop { rate: before, change: Some((at, after)), ..Hop::geo(0.0, 47) };
+        let mut world = World::new(hop, 1);
+        world.connect();
+        world.send(0, 0, 100_000_000);
+        let received = |world: &World| world.gateways[1].received.values().map(|stream| stream.bytes).sum::<u64>();
+        world.run_for(at - world.time.now().since(Instant::ZERO));
+        world.gateways[0].endpoint.set_capacity(world.time.now(), after);
+        // Half a round trip later arrives what was sent then.
+        world.run_for(Duration::from_millis(275));
+        let rates: Vec<f64> = (0..6)
+            .map(|_| {
+                let start = received(&world);
+                world.run_for(Duration::from_millis(550));
+                (received(&world) - start) as f64 * 8.0 / 0.55e6
+            })
+            .collect();
+        println!("{before} to {after}: {rates:.1?} Mbit/s");
+        let share = |rate: &f64| rate / (after.as_bps() as f64 / 1e6 * 1448.0 / 1500.0);
+        assert!(rates.iter().all(|rate| share(rate) > 0.85), "{before} to {after}: {rates:.1?} Mbit/s");
+        assert!(rates[2..].iter().all(|rate| share(rate) > 0.97), "{before} to {after}: {rates:.1?} Mbit/s");
     }
 }

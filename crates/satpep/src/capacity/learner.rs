@@ -50,6 +50,8 @@ pub(super) struct Learner {
     pub(super) newest: Option<Point>,
     /// Bytes that have entered the link.
     pub(super) position: f64,
+    /// How many had when a higher capacity was reported: what arrived of those says how the link was before.
+    told_at: f64,
     pub(super) noise: f64,
     /// Seconds of sending that arrive together.
     pub(super) frame: f64,
@@ -206,6 +208,7 @@ impl Learner {
             queue: 0.0,
             newest: None,
             position: 0.0,
+            told_at: 0.0,
             noise: 0.0005,
             frame: 0.0,
             is_shared: false,
@@ -254,6 +257,9 @@ impl Learner {
     pub(super) fn tell(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.
         self.is_guess |= belief.rate > Self::BELIEVED * self.rate;
+        // What has been sent says how the link was. Of a link that has become slower, its queue is still to be drained.
+        self.told_at = if belief.rate > self.rate { self.position } else { 0.0 };
+        self.trains.forget_under_way();
         self.belief = belief;
         self.set(belief.rate, why);
         self.points.clear();
@@ -494,6 +500,10 @@ impl Learner {
             self.on_trains(now);
         }
         let mut judgement = Judgement::default();
+        if position < self.told_at {
+            self.counts = news.counts;
+            return judgement;
+        }
         if let Some(point) = news.point {
             if self.parts.has(EstimatorPart::Noise) {
                 (self.noise, self.frame) = (news.wander.noise, news.wander.frame);

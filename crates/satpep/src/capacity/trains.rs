@@ -247,6 +247,12 @@ impl Trains {
         self.under_way.retain(|train| train.peer != peer);
     }
 
+    /// What is under way was sent to a link that is another now.
+    pub(super) fn forget_under_way(&mut self) {
+        self.end();
+        self.spare.extend(self.under_way.drain(..).map(|train| train.arrived));
+    }
+
     /// What trains have told does not hold any more.
     pub(super) fn forget_results(&mut self) {
         self.results.clear();

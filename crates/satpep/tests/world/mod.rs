@@ -25,13 +25,15 @@ pub struct Hop {
     pub duplicate: f64,
     /// The largest IP packet that passes.
     pub mtu: usize,
+    /// When the hub's rate changes, after the start of all time, and what it is then.
+    pub change: Option<(Duration, Rate)>,
 }
 
 impl Hop {
     pub fn geo(loss: f64, seed: u64) -> Self {
         let rate = Rate::from_bps(6_000_000);
         let rtt = Duration::from_millis(550);
-        Self { rate, return_rate: rate, rtt, loss, seed, reorder: None, duplicate: 0.0, mtu: 1500 }
+        Self { rate, return_rate: rate, rtt, loss, seed, reorder: None, duplicate: 0.0, mtu: 1500, change: None }
     }
 
     /// The design's limit for `bytes` from the hub's side ("up"): half a round trip and the bytes in full packets.
@@ -40,7 +42,17 @@ impl Hop {
             + bytes as f64 * 8.0 / (self.rate.as_bps() as f64 * 1448.0 / 1500.0 * (1.0 - self.loss))
     }
 
+    fn forward(&self) -> Link<Datagram> {
+        let mut config = self.config(self.rate, 1);
+        config.rate_steps = self.change.map(|change| link::Steps::new(vec![change]));
+        Link::new(config).expect("link")
+    }
+
     fn link(&self, rate: Rate, stream: u64) -> Link<Datagram> {
+        Link::new(self.config(rate, stream)).expect("link")
+    }
+
+    fn config(&self, rate: Rate, stream: u64) -> LinkConfig {
         let mut config = LinkConfig::new(rate, self.rtt / 2);
         config.queue = QueueLimit::bandwidth_delay_product(rate, self.rtt);
         if self.loss > 0.0 {
@@ -50,7 +62,7 @@ impl Hop {
         config.duplicate = Probability::new(self.duplicate).expect("probability");
         config.seed = self.seed;
         config.stream = stream;
-        Link::new(config).expect("link")
+        config
     }
 }
 
@@ -191,7 +203,7 @@ impl World {
         let mut world = Self {
             time: VirtualTime::starting_at(Instant::from_nanos(1_000_000_000)),
             gateways: Vec::new(),
-            forward: hop.link(hop.rate, 1),
+            forward: hop.forward(),
             back: hop.link(hop.return_rate, 2),
             hop,
             outage: false,
