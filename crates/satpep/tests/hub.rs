@@ -290,3 +290,31 @@ fn a_rise_that_is_reported_under_load_is_followed_within_a_round_trip() {
         assert!(rates[2..].iter().all(|rate| share(rate) > 0.97), "{before} to {after}: {rates:.1?} Mbit/s");
     }
 }
+
+/// A modem that is wrong by ten, or reports a rise that the link does not have, once or again and again.
+#[test]
+fn a_rise_that_is_no_rise_costs_little_and_the_next_ones_nothing() {
+    for (link, said) in [(6, 60), (6, 12), (2, 8)] {
+        let [rate, wrong] = [link, said].map(|mbit| Rate::from_bps(mbit * 1_000_000));
+        let mut world = World::new(Hop { rate, ..Hop::geo(0.0, 48) }, 1);
+        world.connect();
+        world.send(0, 0, 100_000_000);
+        world.run_for(seconds(25));
+        let received = |world: &World| world.gateways[1].received.values().map(|stream| stream.bytes).sum::<u64>();
+        let mut told = |times: usize| {
+            let (sent, before) = (world.forward_bytes(), received(&world));
+            for _ in 0..times {
+                for said in [wrong, rate] {
+                    world.gateways[0].endpoint.set_capacity(world.time.now(), said);
+                    world.run_for(seconds(10) / (2 * times as u64));
+                }
+            }
+            let arrived = (received(&world) - before) as f64;
+            (arrived / (10.0 * limit(&world.hop)), (world.forward_bytes() - sent) as f64 / arrived)
+        };
+        let [(once, once_sent), (often, often_sent)] = [1, 4].map(&mut told);
+        let found = format!("{said} of {link} Mbit/s: {once:.3} ({once_sent:.3}), often {often:.3} ({often_sent:.3})");
+        println!("{found}");
+        assert!(once > 0.85 && once_sent < 1.25 && often > 0.9 && often_sent < 1.2, "{found}");
+    }
+}

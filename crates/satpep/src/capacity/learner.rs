@@ -52,6 +52,9 @@ pub(super) struct Learner {
     pub(super) position: f64,
     /// How many had when a higher capacity was reported: what arrived of those says how the link was before.
     told_at: f64,
+    /// The link bore out the last rise that was reported. After one that it did not, what was sent before goes on counting: a modem that is
+    /// wrong again and again is not to fill the link's queue each time.
+    trusts_rises: bool,
     pub(super) noise: f64,
     /// Seconds of sending that arrive together.
     pub(super) frame: f64,
@@ -185,6 +188,8 @@ impl Learner {
     const LEAST: f64 = 1.0 / 64.0;
     /// A reported rate up to this multiple of the estimate is used without reserve.
     const BELIEVED: f64 = 1.25;
+    /// A rise that was reported is borne out by an estimate of this share of it.
+    const BORNE_OUT: f64 = 0.8;
     const MAX_POINTS: usize = 200;
     /// Seconds of stamps that a point needs, and packets at most: they outlast a stall of a host.
     const POINT: f64 = 0.02;
@@ -209,6 +214,7 @@ impl Learner {
             newest: None,
             position: 0.0,
             told_at: 0.0,
+            trusts_rises: true,
             noise: 0.0005,
             frame: 0.0,
             is_shared: false,
@@ -256,10 +262,16 @@ impl Learner {
     /// Somebody who should know, `why` says who, says what the capacity is.
     pub(super) fn tell(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.
-        self.is_guess |= belief.rate > Self::BELIEVED * self.rate;
+        let is_rise = belief.rate > Self::BELIEVED * self.rate;
+        self.is_guess |= is_rise;
         // What has been sent says how the link was. Of a link that has become slower, its queue is still to be drained.
-        self.told_at = if belief.rate > self.rate { self.position } else { 0.0 };
-        self.trains.forget_under_way();
+        if self.told_at > 0.0 {
+            self.trusts_rises = self.rate >= Self::BORNE_OUT * self.belief.rate;
+        }
+        self.told_at = if is_rise { self.position } else { 0.0 };
+        if self.trusts_rises {
+            self.trains.forget_under_way();
+        }
         self.belief = belief;
         self.set(belief.rate, why);
         self.points.clear();
@@ -500,7 +512,7 @@ impl Learner {
             self.on_trains(now);
         }
         let mut judgement = Judgement::default();
-        if position < self.told_at {
+        if self.trusts_rises && position < self.told_at {
             self.counts = news.counts;
             return judgement;
         }
