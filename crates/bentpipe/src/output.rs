@@ -290,6 +290,8 @@ pub fn start_logging(options: &Options) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
         .with_writer(std::io::stderr)
+        // The subscriber would say by a panic that stderr cannot be written, and end a gateway whose log is on a full disk.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal() && !is_colour_unwanted());
     match options.log_format {
         LogFormat::Text => builder.finish().with(filter).init(),

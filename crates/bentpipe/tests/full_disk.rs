@@ -62,3 +62,12 @@ fn a_full_disk_is_a_failure_and_a_name_that_cannot_be_is_wrong_usage() {
         }
     }
 }
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    // It logs each row.
+    let rows = ["bench", "limit", "--simulate-only", "--seeds", "1", "--json"];
+    let output = bentpipe(&rows).stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stdout.starts_with(b"{"));
+}

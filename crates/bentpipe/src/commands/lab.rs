@@ -10,6 +10,7 @@ use replicas::Interrupt;
 use results::listing::{Listing, count, figure, text};
 use scenario::Scenario;
 use serde::Serialize;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use units::Quantity;
@@ -131,10 +132,15 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 /// What to say after the first Ctrl-C.
 const STOPPING: &str = "bentpipe: stopping when the runs under way have ended; Ctrl-C again stops at once";
 
+/// Says what happens after the first Ctrl-C, where stderr can be written.
+fn say_stopping() {
+    let _ = writeln!(std::io::stderr(), "{STOPPING}");
+}
+
 /// Runs one scenario after the other, until one fails or the user interrupts: that, and the runs that were finished.
 fn measure(prepared: Vec<(Scenario, RealScenario)>) -> Result<(Vec<MeasuredRun>, Result<(), Failure>), Failure> {
     let interrupt = Interrupt::on_signals()?;
-    interrupt.when_set(|| eprintln!("{STOPPING}"));
+    interrupt.when_set(say_stopping);
     let count: usize = prepared.iter().map(|(scenario, _)| scenario.seeds.clone().count()).sum();
     let mut runs = Vec::new();
     for (scenario, real) in prepared {

@@ -1,6 +1,6 @@
 //! `bentpipe lab --compare`: random links, the kernel's TCP and the simulator's side by side.
 
-use super::STOPPING;
+use super::say_stopping;
 use crate::commands::demo::start_in_private;
 use crate::output::{Failure, Output};
 use crate::text::Text;
@@ -72,7 +72,7 @@ fn measure(
     let next = AtomicU64::new(0);
     let bar = progress_bar(request.links, output);
     let shown = bar.clone();
-    interrupt.when_set(move || shown.suspend(|| eprintln!("{STOPPING}")));
+    interrupt.when_set(move || shown.suspend(say_stopping));
     let (sender, receiver) = mpsc::channel();
     let mut done = BTreeMap::new();
     std::thread::scope(|scope| {
