@@ -61,35 +61,34 @@ pub fn table(page: &str, rows: &[(&str, String)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use tempfile::NamedTempFile;
 
-    /// A file of this test run with this text.
-    fn file(name: &str, text: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("testkit-{}-{name}", std::process::id()));
-        write_whole(&path, text);
-        path
+    /// A file with this text, which is removed even when its test panics.
+    fn file(text: &str) -> NamedTempFile {
+        let file = NamedTempFile::new().expect("a file");
+        write_whole(file.path(), text);
+        file
     }
 
     const PAGE: &str = "before\n<!-- list -->\none\n<!-- end of the list -->\nafter\n";
 
     #[test]
     fn a_section_that_is_what_code_makes_is_left_as_it_is() {
-        let page = file("same", PAGE);
-        section(&page, "list", "one\n", "this");
-        assert_eq!(whole_file(&page, PAGE), PAGE);
-        std::fs::remove_file(page).unwrap();
+        let page = file(PAGE);
+        section(page.path(), "list", "one\n", "this");
+        assert_eq!(whole_file(page.path(), PAGE), PAGE);
     }
 
     #[test]
     #[should_panic(expected = "cargo test -p this writes it")]
     fn a_section_that_differs_is_told_with_the_command_that_writes_it() {
-        section(&file("differs", PAGE), "list", "two\n", "this");
+        section(file(PAGE).path(), "list", "two\n", "this");
     }
 
     #[test]
     #[should_panic(expected = "the page has a place for it")]
     fn a_page_without_the_place_is_told() {
-        section(&file("none", PAGE), "table", "one\n", "this");
+        section(file(PAGE).path(), "table", "one\n", "this");
     }
 
     #[test]

@@ -42,13 +42,12 @@ mod tests {
 
     #[test]
     fn rows_have_their_fields_by_name() {
-        let path = std::env::temp_dir().join(format!("testkit-{}-table.csv", std::process::id()));
-        crate::made::write_whole(&path, "name,at\none,1\ntwo,\"2,3\"\n");
-        let rows = rows(&path);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        crate::made::write_whole(file.path(), "name,at\none,1\ntwo,\"2,3\"\n");
+        let rows = rows(file.path());
         assert_eq!(
             rows.iter().map(|row| (&*row["name"], &*row["at"])).collect::<Vec<_>>(),
             [("one", "1"), ("two", "2,3")]
         );
-        std::fs::remove_file(path).unwrap();
     }
 }

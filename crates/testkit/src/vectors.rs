@@ -62,6 +62,7 @@ pub fn bytes(hex: &Value) -> Vec<u8> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use tempfile::NamedTempFile;
 
     #[test]
     fn bytes_are_read_as_they_are_written() {
@@ -76,17 +77,17 @@ mod tests {
         bytes(&json!("abc"));
     }
 
-    /// A file of this test run.
-    fn vectors(name: &str, content: &Value) -> Vectors {
-        let path = std::env::temp_dir().join(format!("testkit-{}-{name}.json", std::process::id()));
-        write_whole(&path, &content.to_string());
-        Vectors::at(path.to_str().expect("a name").to_owned().leak())
+    /// Vectors in a file, which is removed even when its test panics.
+    fn vectors(content: &Value) -> (Vectors, NamedTempFile) {
+        let file = NamedTempFile::new().expect("a file");
+        write_whole(file.path(), &content.to_string());
+        (Vectors::at(file.path().to_str().expect("a name").to_owned().leak()), file)
     }
 
     #[test]
     fn vectors_that_are_what_the_code_makes_pass() {
         let content = json!({"one": hex(&[1]), "known to others": 2});
-        let vectors = vectors("same", &content);
+        let (vectors, _file) = vectors(&content);
         vectors.check(&json!({"one": "01"}));
         assert_eq!(vectors.read(), content);
     }
@@ -94,6 +95,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "one")]
     fn vectors_that_differ_are_named() {
-        vectors("differ", &json!({"one": "01"})).check(&json!({"one": "02"}));
+        let (vectors, _file) = vectors(&json!({"one": "01"}));
+        vectors.check(&json!({"one": "02"}));
     }
 }

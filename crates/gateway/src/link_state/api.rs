@@ -143,7 +143,7 @@ impl Api {
     }
 
     fn accepted(&self) -> Answer {
-        Answer::Accepted { link: Link::new(&self.board.state(), clock::now()) }
+        Answer::Accepted { link: Link::new(&self.board.selected(), clock::now()) }
     }
 }
 

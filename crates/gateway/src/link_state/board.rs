@@ -115,9 +115,9 @@ impl Board {
         self.0.wake.notify_one();
     }
 
-    /// The link state now.
-    pub(super) fn state(&self) -> LinkState {
-        *self.0.state.borrow()
+    /// The link state that the updates so far make, if its publication is held back, too.
+    pub(super) fn selected(&self) -> LinkState {
+        self.selector().selected(clock::now())
     }
 
     /// Ends validities and publishes changes that are due.

@@ -284,6 +284,16 @@ mod tests {
         std::fs::remove_dir_all(&directory).unwrap();
     }
 
+    #[test]
+    fn each_answer_shows_the_state_after_its_update_however_fast_they_come() {
+        with_service(|_, _, http| {
+            for rate in 1..=5 {
+                let answer = put(http, &format!("{{\"rate\": \"{rate}Mbit/s\"}}"));
+                assert!(answer.contains(&format!("\"rate_bps\":{rate}000000,")), "{answer}");
+            }
+        });
+    }
+
     /// What a gateway with the socket and HTTP of [`service`] does with what `act` says to them.
     fn with_service(act: impl FnOnce(&LinkUpdates, &Path, SocketAddr)) {
         let directory = tempfile::tempdir().unwrap();

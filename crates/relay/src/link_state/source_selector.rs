@@ -74,6 +74,12 @@ impl SourceSelector {
         Some(best)
     }
 
+    /// The link state that the updates so far make: what [`SourceSelector::news`] returns next, if it holds a change back.
+    pub fn selected(&self, now: Instant) -> LinkState {
+        let best = self.best(now);
+        if differ(&best, &self.current) { best } else { self.current }
+    }
+
     /// When to ask for news again without an update.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let held_back = differ(&self.best(now), &self.current).then_some(self.changes_from);
@@ -188,6 +194,7 @@ mod tests {
             news.extend(selector.news(at(ms)));
         }
         assert_eq!(news.len(), 5);
+        assert_eq!(selector.selected(at(99)).rate.as_bps(), 1_000_099, "held back, and yet what the updates make");
         assert_eq!(selector.next_timeout(at(99)), Some(at(100)));
         assert_eq!(summary(selector.news(at(100))), Some((1_000_099, Source::Dlep)));
     }
