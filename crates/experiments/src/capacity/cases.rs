@@ -29,6 +29,8 @@ pub(super) struct Case {
     pub(super) prior: Prior,
     pub(super) link: Nature,
     pub(super) beside: Beside,
+    /// Whether modems report each change of the link's rate.
+    pub(super) modems: bool,
     /// Whether both gateways stall for up to 10 ms at random.
     pub(super) stalls: bool,
     /// When the transfers begin.
@@ -126,6 +128,7 @@ fn case(name: impl Into<String>, targets: Targets) -> Case {
         prior: Prior::Times(1.0),
         link: Nature::Plain,
         beside: Beside::Nothing,
+        modems: false,
         stalls: false,
         begin: BEGIN,
         most_seeds: u16::MAX,
@@ -193,6 +196,17 @@ fn changes() -> Vec<Case> {
         }
         .over(50, 40),
         Case { link: fade(0.3), ..case("30 % for 10 s", back(Targets::share(0.94).overhead(10.0), 3.0)) },
+        Case {
+            link: fade(0.3),
+            modems: true,
+            ..case("30 % for 10 s, reported", back(Targets::share(0.94).overhead(10.0), 1.0))
+        },
+        Case {
+            link: Nature::Turns { share: 0.25, each: Duration::from_secs(6) },
+            size: 30 * MB,
+            modems: true,
+            ..case("8 Mbit/s, 100 and 25 % in turns, reported", Targets::share(0.95)).over(8, 550)
+        },
         Case { link: fade(0.02), size: 20 * MB, ..case("2 % for 10 s", back(Targets::share(0.94), 5.0)) },
         outage(5),
         outage(60),

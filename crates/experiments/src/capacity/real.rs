@@ -26,6 +26,7 @@ pub(super) fn obstacle(case: &Case) -> Option<&'static str> {
         Case { beside: Beside::Requests | Beside::Tcp(_) | Beside::Udp, .. } => {
             Some("other traffic beside the transfers is simulated only")
         }
+        Case { modems: true, .. } => Some("modems that report changes are simulated only"),
         Case { stalls: true, .. } => Some("a processor that is busy at given times is simulated only"),
         Case { most_seeds, .. } if *most_seeds < u16::MAX => Some("an hour is simulated only"),
         _ => None,
@@ -158,6 +159,8 @@ mod tests {
     fn what_an_emulated_link_between_two_gateways_does_not_do_is_simulated_only() {
         let only: Vec<_> = all().into_iter().filter(|case| obstacle(case).is_some()).map(|case| case.name).collect();
         let expected = [
+            "30 % for 10 s, reported",
+            "8 Mbit/s, 100 and 25 % in turns, reported",
             "ends stall for up to 10 ms",
             "200 Mbit/s, 600 ms, ends stall",
             "beside requests of 20 kB",

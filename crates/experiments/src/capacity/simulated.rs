@@ -223,6 +223,7 @@ impl<'c> World<'c> {
                 Beside::Nothing | Beside::Requests => CrossTrafficPolicy::Subtract,
                 Beside::Tcp(_) | Beside::Udp => CrossTrafficPolicy::Fair,
             },
+            link_updates: self.case.modems,
             longest_stall: if self.case.stalls { STALL } else { Duration::ZERO },
             ..SatpepSettings::default()
         };
