@@ -132,8 +132,8 @@ pub struct Network {
     links_by_name: BTreeMap<String, DirectionId>,
     /// Carriers shared on demand, by name.
     carriers: Vec<(String, CarrierConfig)>,
-    /// The directions that start at each node.
-    outgoing: Vec<Vec<DirectionId>>,
+    /// The directions that end at each node.
+    incoming: Vec<Vec<DirectionId>>,
 }
 
 impl Network {
@@ -153,7 +153,7 @@ impl Network {
         }
         self.nodes_by_name.insert(name.to_owned(), id);
         self.nodes.push(name.to_owned());
-        self.outgoing.push(Vec::new());
+        self.incoming.push(Vec::new());
         Ok(id)
     }
 
@@ -191,8 +191,8 @@ impl Network {
         self.links_by_name.insert(name.to_owned(), id);
         self.directions.push(Direction { link: name.to_owned(), from: a, to: b, config: ab, up: None });
         self.directions.push(Direction { link: name.to_owned(), from: b, to: a, config: ba, up: None });
-        self.outgoing[a.index()].push(id);
-        self.outgoing[b.index()].push(id.reverse());
+        self.incoming[b.index()].push(id);
+        self.incoming[a.index()].push(id.reverse());
         Ok(id)
     }
 
@@ -320,36 +320,41 @@ impl Network {
     }
 
     /// The way that packets take from one node to another: the one with the least propagation delay, among those the one
-    /// with the fewest links, among those the one that reaches its nodes over the links added first. `None` if there is none.
+    /// with the fewest links, among those at each node the one over the link added first. `None` if there is none.
     pub fn path(&self, from: NodeId, to: NodeId) -> Option<Vec<DirectionId>> {
-        let (start, none) = ((Duration::ZERO, 0u32), (Duration::MAX, u32::MAX));
+        let next = self.next_directions(to);
+        let mut path = Vec::new();
+        let mut node = from;
+        while node != to {
+            let direction = next[node.index()]?;
+            path.push(direction);
+            node = self.directions[direction.index()].to;
+        }
+        Some(path)
+    }
+
+    /// The first direction of the way from each node to `end`.
+    fn next_directions(&self, end: NodeId) -> Vec<Option<DirectionId>> {
+        let none = (Duration::MAX, u32::MAX, u32::MAX);
         let mut best = vec![none; self.nodes.len()];
-        let mut reached_by: Vec<Option<DirectionId>> = vec![None; self.nodes.len()];
-        let mut frontier = BinaryHeap::from([Reverse((start, from))]);
-        best[from.index()] = start;
-        while let Some(Reverse((cost, node))) = frontier.pop() {
-            if cost > best[node.index()] {
+        let mut next = vec![None; self.nodes.len()];
+        best[end.index()] = (Duration::ZERO, 0, 0);
+        let mut frontier = BinaryHeap::from([Reverse((Duration::ZERO, 0, end))]);
+        while let Some(Reverse((far, links, node))) = frontier.pop() {
+            if (far, links) > (best[node.index()].0, best[node.index()].1) {
                 continue;
             }
-            for &direction in &self.outgoing[node.index()] {
-                let Direction { to, config, .. } = &self.directions[direction.index()];
-                let farther = (cost.0 + config.delay, cost.1 + 1);
-                if farther < best[to.index()] {
-                    best[to.index()] = farther;
-                    reached_by[to.index()] = Some(direction);
-                    frontier.push(Reverse((farther, *to)));
+            for &direction in &self.incoming[node.index()] {
+                let Direction { from, config, .. } = &self.directions[direction.index()];
+                let cost = (far + config.delay, links + 1, direction.index() as u32);
+                if cost < best[from.index()] {
+                    best[from.index()] = cost;
+                    next[from.index()] = Some(direction);
+                    frontier.push(Reverse((cost.0, cost.1, *from)));
                 }
             }
         }
-        let mut path = Vec::new();
-        let mut node = to;
-        while node != from {
-            let direction = reached_by[node.index()]?;
-            path.push(direction);
-            node = self.directions[direction.index()].from;
-        }
-        path.reverse();
-        Some(path)
+        next
     }
 }
 

@@ -243,3 +243,27 @@ proptest! {
         prop_assert!(received > 0);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
+
+    /// Among ways of equal delay and length, too: a study that lets links come and go begins where one with fixed links is.
+    #[test]
+    fn routes_that_are_computed_anew_are_those_of_fixed_links_while_nothing_changes(
+        links in prop::collection::vec((0usize..6, 0usize..6, 1u64..3), 5..16),
+    ) {
+        let mut network = Network::new();
+        let nodes: Vec<_> = (0..6).map(|number| network.add_node(&format!("{number}")).expect("new")).collect();
+        for (number, (from, to, delay)) in links.iter().enumerate().filter(|(_, (from, to, _))| from != to) {
+            let [there, back] = [0, 1].map(|stream| link(10 * delay, 2 * number as u64 + stream));
+            network.add_link(&format!("{number}"), nodes[*from], nodes[*to], there, back).expect("valid");
+        }
+        prop_assume!(network.path(nodes[0], nodes[5]).is_some());
+        let used = |every: Option<Duration>| {
+            let flows = vec![flow("there", nodes[0], nodes[5], None, udp()), flow("back", nodes[5], nodes[0], None, udp())];
+            let report = run(network.clone(), flows, Routing { every, ..Routing::default() }, 300);
+            report.links.iter().map(|link| link.counters.offered.packets > 0).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(used(None), used(Some(MS(100))));
+    }
+}
