@@ -10,7 +10,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// Counts a flow that delivered `bytes` from `start` to `end`, in seconds; a flow that delivered nothing has no end.
+    /// Counts a flow that delivered `bytes` from `start` to `end`, in seconds; a flow that never started has neither.
     pub fn take(&mut self, bytes: u64, start: Option<f64>, end: Option<f64>) {
         if let Some((start, end)) = start.zip(end) {
             self.bytes += bytes as f64;

@@ -54,7 +54,7 @@ pub struct FlowSummary {
     pub failed: usize,
     /// Goodput of all flows of a run together, over the time in which at least one of them ran.
     pub goodput_bps: Option<Statistic>,
-    /// From start to end of a flow, the mean of a run.
+    /// From start to end of a flow that completed, the mean of a run.
     pub time_s: Option<Statistic>,
     /// Jain's index of fairness over the goodputs of a run.
     pub jain_index: Option<Statistic>,
@@ -136,7 +136,7 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         complete: count(|flow| flow.complete),
         failed: count(|flow| flow.failure.is_some()),
         goodput_bps: per_run(|flows| together(flows).goodput_bps()),
-        time_s: per_run(|flows| mean(flows.iter().filter_map(|flow| Some(flow.end_s? - flow.start_s?)))),
+        time_s: per_run(|flows| mean(flows.iter().filter(|flow| flow.complete).filter_map(|flow| Some(flow.end_s? - flow.start_s?)))),
         jain_index: per_run(|flows| jain(flows.iter().map(|flow| flow.goodput_bps.unwrap_or(0.0)))),
         rtt_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.mean_s))),
         rtt_median_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.median_s))),
@@ -148,7 +148,7 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
 
 fn together(flows: &[&sim::FlowReport]) -> Together {
     let mut together = Together::default();
-    flows.iter().for_each(|flow| together.take(flow.bytes, flow.start_s, flow.end_s));
+    flows.iter().for_each(|flow| together.take(flow.bytes, flow.start_s, flow.until_s));
     together
 }
 

@@ -52,6 +52,7 @@ pub fn flows(run: &Run) -> Table {
         count("bytes", |flow| flow.bytes),
         number(rows, "start_s", |flow| flow.start_s),
         number(rows, "end_s", |flow| flow.end_s),
+        number(rows, "until_s", |flow| flow.until_s),
         number(rows, "goodput_bps", |flow| flow.goodput_bps),
         Column { name: "complete".into(), values: Values::Flag(rows.iter().map(|flow| Some(flow.complete)).collect()) },
         text(rows, "failure", |flow| flow.failure.as_deref().map(Arc::from)),

@@ -365,3 +365,15 @@ fn summaries_are_means_over_seeds() {
     }
     assert!(document["links"][0]["dropped"]["loss"].as_u64().unwrap() > 0);
 }
+
+/// A flow that the end of the run cut short has no time: the mean would be shorter the more are cut.
+#[test]
+fn times_are_those_of_flows_that_completed() {
+    let mut run = run(LOSSY, 1).0;
+    let time = |run: &Run| Summary::of(std::slice::from_ref(run))[0].flows[0].time_s.map(|time| time.mean);
+    let second = run.report.flows[1].end_s.unwrap() - run.report.flows[1].start_s.unwrap();
+    run.report.flows[0].complete = false;
+    assert_eq!(time(&run), Some(second));
+    run.report.flows[1].complete = false;
+    assert_eq!(time(&run), None);
+}

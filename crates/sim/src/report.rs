@@ -75,7 +75,10 @@ pub struct FlowReport {
     pub start_s: Option<f64>,
     /// When the receiver got the last of `bytes`; null if it got none.
     pub end_s: Option<f64>,
-    /// `bytes` over the time from start to end.
+    /// Until when it ran: `end_s` of a complete one; of another when its traffic stopped, it failed, or the run ended, or `end_s` if that
+    /// is later; null if it never started.
+    pub until_s: Option<f64>,
+    /// `bytes` over the time from `start_s` to `until_s`; null if that is no time.
     pub goodput_bps: Option<f64>,
     /// Whether all that it was to deliver was delivered; false for flows without an end.
     pub complete: bool,

@@ -314,7 +314,7 @@ impl Simulation {
         Report {
             stopped: self.stopped.unwrap_or(Stopped::Unfinished),
             end_s: self.wire.now.as_secs_f64(),
-            flows: flows.map(|(flow, agent)| agent.outcome().report(flow.name.clone())).collect(),
+            flows: flows.map(|(flow, agent)| agent.outcome().report(flow, self.wire.now)).collect(),
             links: links.collect(),
             carriers: self.wire.carrier_reports(&self.network),
             gateways: pairs.map(|(pair, config)| pair.report(config, &self.flows)).collect(),

@@ -256,6 +256,36 @@ fn a_file_without_end_is_cut_short_where_the_flow_stops() {
     assert!(flow.end_s.expect("data") <= 31.5 && report.end_s < 33.0, "{:?} {}", flow.end_s, report.end_s);
 }
 
+/// A flow that has stalled has not the goodput of its better days, and one that fails or stops does not run on.
+#[test]
+fn goodput_counts_the_time_in_which_nothing_arrives() {
+    let goes_dead = LinkConfig {
+        loss: LossModel::Steps(link::Steps::new(vec![
+            (Duration::ZERO, Probability::ZERO),
+            (Duration::from_secs(2), Probability::new(1.0).expect("valid")),
+        ])),
+        ..LinkConfig::new(mbit(6), MS(50))
+    };
+    let (network, nodes) = row(&[goes_dead]);
+    let endless = Application::Bulk { size: None, transfer: Transfer::Upload };
+    let traffic = |max_expiries| tcp(Config { max_expiries, ..Config::new(Profile::Linux) }, endless.clone());
+    let flows = vec![
+        flow("stalls", nodes[0], nodes[1], traffic(u32::MAX)),
+        flow("fails", nodes[0], nodes[1], traffic(3)),
+        FlowConfig { stop: Some(at(10)), ..flow("stops", nodes[0], nodes[1], traffic(u32::MAX)) },
+    ];
+    let report = run(network, flows, until(60));
+    let [stalls, fails, stops] = &report.flows[..] else { panic!("three flows") };
+    assert!(report.flows.iter().all(|flow| flow.bytes > 0 && flow.end_s.is_some_and(|end| end < 2.2)));
+    let ran = |flow: &sim::FlowReport| flow.until_s.expect("it ran") - flow.start_s.expect("it began");
+    assert_eq!((ran(stalls), ran(stops)), (60.0, 10.0));
+    assert!(fails.failure.is_some() && ran(fails) > 2.5 && ran(fails) < 20.0, "{}", ran(fails));
+    for flow in [stalls, fails, stops] {
+        let expected = flow.bytes as f64 * 8.0 / ran(flow);
+        assert!((flow.goodput_bps.expect("it ran") / expected - 1.0).abs() < 1e-9, "{}", flow.name);
+    }
+}
+
 #[test]
 fn a_server_that_never_answers_is_a_named_failure() {
     let loss = LossModel::Bernoulli(Probability::new(1.0).expect("valid"));

@@ -5,6 +5,9 @@ use sim::Record;
 use std::fmt::{self, Display, Write};
 use twox_hash::XxHash3_128;
 
+/// Goes up with each change of what is kept of a run: runs that were kept before are not mixed with those of now.
+const LAYOUT: u32 = 2;
+
 /// What decides the results of a scenario with a given seed: the scenario as it is understood, and the program's version. How its
 /// file is written, which seeds it asks for and what it records change nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +24,7 @@ impl Key {
         plain.settings.record = Record::default();
         let mut hash = Hash(XxHash3_128::new());
         // A hash takes whatever is written to it.
-        let _ = write!(hash, "{} {plain:?}", env!("CARGO_PKG_VERSION"));
+        let _ = write!(hash, "{} {LAYOUT} {plain:?}", env!("CARGO_PKG_VERSION"));
         Self(hash.0.finish_128())
     }
 

@@ -78,6 +78,10 @@ impl Store {
         for shard in self.shards()? {
             let table = read_parquet(&shard, None)?;
             let keys = runs(&table).ok_or(Error::NoShard(shard))?;
+            if !keys.iter().any(|run| places.contains_key(run)) {
+                // Perhaps another version's, with other columns.
+                continue;
+            }
             // Two processes may have made the same run.
             let fresh: BTreeSet<RunKey> = keys.iter().filter(|run| !seen.contains(*run)).copied().collect();
             for (row, run) in keys.iter().enumerate().filter(|(_, run)| fresh.contains(run)) {

@@ -26,7 +26,7 @@ pub struct PointSummary {
     pub complete: usize,
     /// Goodput of all flows of a run together, over the time in which at least one of them ran.
     pub goodput_bps: Option<Interval>,
-    /// From start to end of a flow, the mean of a run.
+    /// From start to end of a flow that completed, the mean of a run.
     pub time_s: Option<Interval>,
     /// Retransmissions of a run.
     pub retransmissions: Option<Interval>,
@@ -87,7 +87,7 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
         Some(Values::Number(values)) => Some(values),
         _ => None,
     };
-    let (starts, ends) = (number("start_s")?, number("end_s")?);
+    let (starts, ends, until) = (number("start_s")?, number("end_s")?, number("until_s")?);
     let Values::Flag(complete) = table.column("complete")? else { return None };
     let limits = limits(table)?;
     let mut names: Vec<(Option<Arc<str>>, Arc<str>)> = Vec::new();
@@ -99,8 +99,9 @@ pub fn summaries(table: &Table, points: &[usize]) -> Option<Vec<PointSummary>> {
             names.len() - 1
         });
         let run = all.entry((*point, number)).or_default().entry(seeds[row]?).or_default();
-        run.together.take(bytes[row].unwrap_or(0), starts[row], ends[row]);
-        run.times.extend(starts[row].zip(ends[row]).map(|(start, end)| end - start));
+        run.together.take(bytes[row].unwrap_or(0), starts[row], until[row]);
+        let time = starts[row].zip(ends[row]).map(|(start, end)| end - start);
+        run.times.extend(time.filter(|_| complete[row] == Some(true)));
         run.retransmissions += again[row].unwrap_or(0) as f64;
         run.flows += 1;
         run.complete += usize::from(complete[row] == Some(true));

@@ -226,6 +226,11 @@ impl Connection {
         self.agreed.ecn = self.config.ecn;
         match agreement {
             Agreement::Echo => {
+                if self.config.accurate_ecn && self.config.ecn == Ecn::Ect1 {
+                    // Queues that mark early are for those who are told of each mark (RFC 9331, section 4.2).
+                    self.agreed.ecn = Ecn::Ect0;
+                    self.sender.give_up_counts();
+                }
                 self.agreed.answer = 0b001;
                 self.receiver.use_ecn(self.config.reports_each_mark());
             }
@@ -250,6 +255,9 @@ impl Connection {
             shift: if window_scaling { self.config.window_shift() } else { 0 },
         };
         self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps);
+        if let Some(mss) = segment.mss() {
+            self.sender.limit_mss(mss);
+        }
         self.agree_on_ecn(segment);
         self.sender.agree(self.agreed.sack);
         if segment.len > 0 {
@@ -473,7 +481,7 @@ impl Connection {
             len,
             window: self.receiver.window(0),
             timestamps: self.timestamps(now),
-            sack: SackBlocks::default(),
+            sack: if self.config.bare { SackBlocks::default() } else { SackBlocks::of_syn(self.config.mss) },
             flags: flags.with(order),
             header: match self.sender.data_header() {
                 Some(header) if len > 0 => header,
@@ -506,7 +514,7 @@ impl Connection {
         }
         header += if self.config.bare { 8 * sack.len() as u8 } else { sack_option(sack.len()) };
         // Full segments have no room for it.
-        let is_full = len + u32::from(ACCURATE_ECN_OPTION) > self.config.mss;
+        let is_full = len + u32::from(ACCURATE_ECN_OPTION) > self.sender.mss();
         let (ecn_bytes, order) = self.receiver.accurate_ecn().filter(|_| !is_full).unwrap_or_default();
         header += if order == Flags::default() { 0 } else { ACCURATE_ECN_OPTION };
         self.receiver.on_acknowledged();

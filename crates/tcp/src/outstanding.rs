@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::control::{self, Ack, Control, Loss, LossState, Window};
+use crate::kinds::{self, ControlId};
 use crate::marks::Answer;
 use crate::profile::{AfterIdle, SendingRules};
 use crate::rtt::RttEstimator;
@@ -28,6 +29,8 @@ pub struct Outstanding {
     pub rtt: RttEstimator,
     /// The congestion control.
     pub control: Box<dyn Control>,
+    /// The control is not the configured one.
+    is_control_given: bool,
     /// Duplicates since the last acknowledgement of new data.
     pub duplicates: u32,
     /// Bytes that limited transmit has sent since the first of them.
@@ -52,6 +55,7 @@ impl Outstanding {
             window: Window { cwnd: config.initial_window, ssthresh: config.start_ssthresh() },
             rtt: RttEstimator::new(&config.rtt),
             control,
+            is_control_given: false,
             duplicates: 0,
             limited_transmit: 0,
             expiries: 0,
@@ -61,9 +65,33 @@ impl Outstanding {
         }
     }
 
+    /// The peer takes at most `mss` bytes of payload in a segment (RFC 9293, section 3.7.1), before anything has happened.
+    pub(crate) fn limit_mss(&mut self, mss: u32) {
+        if mss < self.config.mss {
+            self.configure(Config { mss, ..(*self.config).clone() });
+        }
+    }
+
+    /// The peer does not say how many packets were marked: Prague, which has to know, gives way to Reno, before anything has happened
+    /// (RFC 9331, sections 4.2 and 4.3).
+    pub(crate) fn give_up_counts(&mut self) {
+        if self.config.control.id == ControlId::Prague {
+            self.configure(Config { control: &kinds::RENO, ..(*self.config).clone() });
+        }
+    }
+
+    fn configure(&mut self, config: Config) {
+        self.config = Arc::new(config);
+        self.window.ssthresh = self.config.start_ssthresh();
+        if !self.is_control_given {
+            self.control = control::start(&self.config);
+        }
+    }
+
     /// Puts `control` in the place of the configured one, before anything has happened.
     pub(crate) fn set_control(&mut self, control: Box<dyn Control>) {
         self.control = control::under_resume(control, &self.config);
+        self.is_control_given = true;
         if self.control.follows_losses() {
             self.board.keep_losses();
         }

@@ -69,6 +69,11 @@ impl Segment {
         (self.has(Flags::ACCECN0) || self.has(Flags::ACCECN1)).then_some(self.ecn_bytes)
     }
 
+    /// The maximum segment size in its SYN: what payload its sender takes at most in one segment.
+    pub fn mss(&self) -> Option<u32> {
+        self.sack.mss().filter(|_| self.has(Flags::SYN))
+    }
+
     /// The blocks of its SACK option as ranges, in the order in which they stand.
     pub fn sack_blocks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.sack.iter(self.ack)
@@ -132,6 +137,19 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
+    /// Without ranges, which a SYN has none of. The maximum segment size stands in their place, so that a segment stays small.
+    pub(crate) const fn of_syn(mss: u32) -> Self {
+        Self { blocks: [(mss as i32, 0), (0, 0), (0, 0), (0, 0)], count: 0 }
+    }
+
+    /// The maximum segment size, if it stands here.
+    const fn mss(&self) -> Option<u32> {
+        match self.blocks[0] {
+            (mss, 0) if mss > 0 && self.count == 0 => Some(mss as u32),
+            _ => None,
+        }
+    }
+
     /// Appends a range; a fifth, or one that is too far from `ack`, is left out.
     pub fn push(&mut self, ack: u64, range: Range<u64>) {
         let relative = |at: u64| i32::try_from(at as i64 - ack as i64).ok();

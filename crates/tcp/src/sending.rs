@@ -63,6 +63,28 @@ impl Sending {
         }
     }
 
+    /// The peer takes at most `mss` bytes of payload in a segment. ns-2's agents do not ask.
+    pub(crate) fn limit_mss(&mut self, mss: u32) {
+        if let Sending::Usual(sender) = self {
+            sender.out.limit_mss(mss);
+        }
+    }
+
+    /// The peer does not count marked packets, though it was asked to.
+    pub(crate) fn give_up_counts(&mut self) {
+        if let Sending::Usual(sender) = self {
+            sender.out.give_up_counts();
+        }
+    }
+
+    /// The payload of a full segment.
+    pub(crate) fn mss(&self) -> u32 {
+        match self {
+            Sending::Usual(sender) => sender.out.config.mss,
+            Sending::Ns2(sender) => sender.mss(),
+        }
+    }
+
     /// The peer counts marked packets.
     pub(crate) fn use_counts(&mut self) {
         if let Sending::Usual(sender) = self {

@@ -53,6 +53,37 @@ fn server(config: Config) -> Lone {
     server
 }
 
+/// The codepoint of a client's data, and its windows while some of its acknowledgements echo marks.
+fn under_echoes(config: Config, answer: u8) -> (Ecn, Vec<f64>) {
+    let mut client = Lone::connecting(config);
+    client.take();
+    client.at(100);
+    client.give(bare(ANSWER.with(flags(answer)), 0, 1));
+    client.write(2_000 * u64::from(MSS));
+    let codepoint = client.take().last().expect("data").ecn;
+    let mut acked = 0;
+    let windows = (0..200).map(|number| {
+        client.at(client.ms() + 20);
+        acked = (acked + 2).min(client.end.metrics().flight / u64::from(MSS) + acked);
+        let echo = if number % 20 == 19 { Flags::ECE } else { NONE };
+        client.give(bare(Flags::ACK.with(echo), 1, seg(acked)));
+        client.end.metrics().window.cwnd
+    });
+    (codepoint, windows.collect())
+}
+
+/// RFC 9331, section 4.2: ECT(1) is for senders that are told of each mark.
+#[test]
+fn prague_gives_way_to_reno_and_ect0_where_the_peer_counts_no_marks() {
+    let of = |name| Config { control: ControlKind::by_name(name).expect("its name"), ..accurate() };
+    let (reno, prague) = (Config { ecn: Ecn::Ect0, accurate_ecn: false, ..of("reno") }, of("prague"));
+    assert_eq!(under_echoes(prague.clone(), 0b010).0, Ecn::Ect1);
+    let (codepoint, windows) = under_echoes(prague, 0b001);
+    assert_eq!(codepoint, Ecn::Ect0);
+    assert_eq!(windows, under_echoes(reno, 0b001).1);
+    assert!(windows.iter().any(|window| *window < 0.6 * windows[0]), "{windows:?}");
+}
+
 fn data(number: u64, ecn: Ecn) -> Segment {
     Segment { len: MSS, ecn, ..bare(Flags::ACK, seg(number), 1) }
 }

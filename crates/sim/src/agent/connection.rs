@@ -33,7 +33,7 @@ pub(crate) struct Connection<E> {
     last: Option<Instant>,
     start: Option<Instant>,
     stop: Instant,
-    failure: Option<String>,
+    failure: Option<(Instant, String)>,
     has_end: bool,
     has_ended: bool,
     is_complete: bool,
@@ -248,7 +248,7 @@ impl<E: Endpoint> Connection<E> {
             Event::Closed => {}
             Event::Failed(failure) => {
                 if self.failure.is_none() && wire.now < self.stop {
-                    self.failure = Some(failure);
+                    self.failure = Some((wire.now, failure));
                 }
                 self.place.wake_application(wire, Instant::FAR_FUTURE);
                 return self.end();

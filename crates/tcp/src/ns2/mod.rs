@@ -166,6 +166,10 @@ impl Sender {
     }
 
     /// Bytes of headers of the segments with data, where they are not the usual ones.
+    pub(crate) fn mss(&self) -> u32 {
+        self.config.mss
+    }
+
     pub(crate) fn data_header(&self) -> Option<u8> {
         (self.kind == Ns2Agent::Vegas).then_some(0)
     }

@@ -88,6 +88,31 @@ fn the_window_of_a_syn_is_not_scaled_and_later_ones_are_whole_units() {
     assert_eq!(client.take()[0].window, 1_000_001 >> 4 << 4);
 }
 
+/// RFC 9293, section 3.7.1: segments are no longer than the peer's maximum, and no longer than the own one.
+#[test]
+fn no_segment_is_longer_than_either_end_takes() {
+    let with = |mss| Config { mss, ..with_all_options() };
+    for (own, peers, longest) in [(1448, 536, 536), (536, 1448, 536), (1000, 1000, 1000)] {
+        let mut client = Lone::connecting(with(own));
+        let mut server = Lone::listening(with(peers));
+        let offer = client.take()[0];
+        assert_eq!(offer.mss(), Some(own));
+        server.give(offer);
+        let answer = server.take()[0];
+        assert_eq!(answer.mss(), Some(peers));
+        client.give(answer);
+        let third = client.take()[0];
+        assert_eq!(third.mss(), None);
+        server.give(third);
+        for (name, end) in [("client", &mut client), ("server", &mut server)] {
+            end.write(100_000);
+            let lengths: Vec<_> = end.take().iter().map(|segment| segment.len).collect();
+            let window = with(own).initial_window as usize;
+            assert_eq!(lengths, vec![longest; window], "{name}, {own} and {peers}");
+        }
+    }
+}
+
 trait Acknowledging {
     fn acknowledging(self, ack: u64) -> Segment;
 }
