@@ -217,7 +217,7 @@ impl Follower {
                 self.is_broken = false;
             }
             Err(error) if !std::mem::replace(&mut self.is_broken, true) => {
-                tracing::error!(%error, "rules that another program has removed could not be set up again; trying again");
+                tracing::error!(%error, "the gateway's rules could not be checked or set up again; trying again");
             }
             Err(_) => {}
         }

@@ -99,6 +99,23 @@ fn so_they_do_over_ipv6_down_to_its_least_size() {
     goes_on(TLS, Family::V6, 1280);
 }
 
+/// Both gateways let the kernel send smaller packets where full ones are lost, as gateways do that may set sysctls: trials, too, come back so.
+#[test]
+fn a_path_that_loses_large_packets_from_the_start_is_found_out_in_either_direction() {
+    for (settings, lossy) in [(CLEAR, End::Hub), (TLS, End::Terminal)] {
+        let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
+        pair.outage_limit = "20s";
+        let mut pair = pair.start_both("");
+        no_bunches(&pair);
+        pair.nft(lossy, "add rule inet path in iifname sat meta length > 1300 drop");
+        pair.stop(End::Terminal);
+        pair.start(End::Terminal, "");
+        pair.wait_for(|pair| pair.status(End::Terminal)["peers"][0]["mtu"].as_u64() == Some(1280));
+        pair.wait_until(End::Terminal, true);
+        echoes(&mut pair.connect(server(&pair)), &pattern(2, 20_000));
+    }
+}
+
 #[test]
 #[ignore = "takes 15 s: the path is searched for what is stuck now and then"]
 fn where_the_kernel_does_not_probe_new_connections_of_the_tcp_transport_find_what_passes() {

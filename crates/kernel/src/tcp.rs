@@ -25,6 +25,10 @@ pub struct TcpInfo {
     pub unsent_bytes: u32,
     /// The largest payload of a segment that is sent.
     pub segment: u32,
+    /// The payload of the largest segments that have come of late.
+    pub received_segment: u32,
+    /// The largest IP packet that the route allows, as routers have reported it.
+    pub path_mtu: u32,
     /// How fast the congestion control lets segments leave, in bytes a second; all ones if it does not pace.
     pub pacing_rate: u64,
     /// Probes of an idle connection, or of a closed window, that nothing has answered yet.
@@ -163,6 +167,8 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         unacknowledged_segments: info.tcpi_unacked,
         unsent_bytes: info.tcpi_notsent_bytes,
         segment: info.tcpi_snd_mss,
+        received_segment: info.tcpi_rcv_mss,
+        path_mtu: info.tcpi_pmtu,
         pacing_rate: info.tcpi_pacing_rate,
         unanswered_probes: info.tcpi_probes,
         is_syn_data_acked: info.tcpi_options & TCPI_OPT_SYN_DATA != 0,

@@ -111,6 +111,13 @@ impl Search {
         }
     }
 
+    /// A trial is known not to have passed: there is no need to wait for that of what the route allows.
+    pub fn on_lost(&mut self, now: Instant, size: Size) {
+        if let (State::Route(..), None) = (self.state, size) {
+            self.state = State::Route(now, None);
+        }
+    }
+
     /// A trial has come back.
     pub fn on_passed(&mut self, size: Size) {
         match (self.state, size) {
@@ -172,6 +179,24 @@ mod tests {
         assert_eq!(search.poll_trials(now), [None]);
         search.on_passed(None);
         assert_eq!((search.found(), search.next_timeout()), (Some(None), None));
+    }
+
+    #[test]
+    fn a_trial_that_is_known_to_be_lost_is_not_waited_for() {
+        let mut search = Search::new(RTT);
+        search.begin();
+        let mut now = Instant::ZERO;
+        assert_eq!(search.poll_trials(now), [None]);
+        now = now + RTT;
+        search.on_lost(now, None);
+        assert_eq!(search.next_timeout(), Some(now));
+        assert_eq!(search.poll_trials(now).len(), SIZES.len() + 1);
+        // One of all is as good as not tried.
+        search.on_lost(now, None);
+        search.on_passed(Some(1280));
+        now = search.next_timeout().unwrap();
+        assert!(search.poll_trials(now).is_empty());
+        assert_eq!(search.found(), Some(Some(1280)));
     }
 
     #[test]

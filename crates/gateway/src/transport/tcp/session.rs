@@ -121,6 +121,11 @@ impl Initiator {
         matches!(self, Initiator::Up { settles_at: None, has_room: true, is_draining: false, .. })
     }
 
+    /// Whether no full packet has returned from it yet, and connections wait for that.
+    pub(super) fn is_settling(&self) -> bool {
+        matches!(self, Initiator::Up { settles_at: Some(_), .. })
+    }
+
     /// Whether the process at the other end has said that it takes no more connections.
     pub(super) fn is_draining(&self) -> bool {
         matches!(self, Initiator::Up { is_draining: true, .. })

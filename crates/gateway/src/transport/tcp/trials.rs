@@ -3,6 +3,7 @@
 use super::TcpTransport;
 use super::session::{Initiator, Refusal};
 use super::tunnel::Role;
+use kernel::tcp::TcpInfo;
 use std::io;
 use std::net::SocketAddr;
 use tcp_tunnel::Trial;
@@ -21,10 +22,41 @@ pub(crate) const MIN_SEGMENT: u32 = 512;
 /// Bytes read of a trial at once.
 const READ: usize = 4096;
 
+/// Headers of IP and TCP.
+const IPV4_HEADERS: u16 = 40;
+const IPV6_HEADERS: u16 = 60;
+
 /// The largest segment in an IP packet of `size` bytes to `address`.
 pub(super) fn segment(size: u16, address: SocketAddr) -> u16 {
-    // Headers of IP and TCP.
-    size - if address.is_ipv6() { 60 } else { 40 }
+    size - if address.is_ipv6() { IPV6_HEADERS } else { IPV4_HEADERS }
+}
+
+/// A trial of packets of one size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PathTrial {
+    size: Size,
+    /// Payload of a full segment, options included.
+    segment: u32,
+    began: Instant,
+}
+
+impl PathTrial {
+    /// Options of segments, and what rounding takes.
+    const MARGIN: u32 = 40;
+    /// A trial that takes no longer has waited for no second time-out, after which the kernel sends smaller segments: round trips of its
+    /// handshakes, of the trial, and of routers' reports that a packet was too large; and two of the shortest time-outs.
+    const ROUND_TRIPS: u64 = 6;
+    const TIME_OUTS: Duration = Duration::from_millis(400);
+
+    /// Whether it came back in segments of its size. Where full ones are lost, the kernel at either end cuts smaller ones in time
+    /// ([`PROBING`]), and those say nothing of the size.
+    fn has_passed(&self, now: Instant, info: &TcpInfo, headers: u32) -> bool {
+        let allowed = self.segment.min(info.path_mtu.saturating_sub(headers));
+        let is_whole = |segment: u32, full: u32| segment + Self::MARGIN >= full;
+        let prompt = Duration::from(info.srtt) * Self::ROUND_TRIPS + Self::TIME_OUTS;
+        is_whole(info.segment, allowed)
+            && (is_whole(info.received_segment, self.segment) || now.since(self.began) <= prompt)
+    }
 }
 
 impl TcpTransport {
@@ -76,7 +108,8 @@ impl TcpTransport {
         let mut bytes = key.trial(*next, length);
         *next += 1;
         bytes.resize(bytes.len() + usize::from(length), 0);
-        let at = self.connect_with(now, peer, Role::Trying { peer, size, missing: length.into() }, size)?;
+        let trial = PathTrial { size, segment: full, began: now };
+        let at = self.connect_with(now, peer, Role::Trying { peer, trial, missing: length.into() }, size)?;
         self.set_deadline(at, Some(now + self.probe_timers.authentication));
         self.tunnels[at].say(&bytes).inspect_err(|_| drop(self.remove(at)))
     }
@@ -88,24 +121,39 @@ impl TcpTransport {
         loop {
             let tunnel = &mut self.tunnels[at];
             let outcome = tunnel.flush().and_then(|_| tunnel.read(&mut buffer));
-            let Role::Trying { peer, size, missing } = &mut tunnel.role else { return };
+            let Role::Trying { peer, trial, missing } = &mut tunnel.role else { return };
             match outcome {
                 Ok(count @ 1..) if count < *missing => *missing -= count,
                 Ok(1..) => {
-                    let (peer, size) = (*peer, *size);
-                    drop(self.remove(at));
-                    let before = self.peers[peer].search.found();
-                    self.peers[peer].search.on_passed(size);
-                    return self.use_found(now, peer, before);
+                    let (peer, trial) = (*peer, *trial);
+                    return self.on_returned(now, at, peer, &trial);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok(_) | Err(_) => {
-                    let (peer, size) = (*peer, *size);
+                    let (peer, size) = (*peer, trial.size);
                     self.peers[peer].search.on_refused(now, size);
                     return drop(self.remove(at));
                 }
             }
         }
+    }
+
+    /// All of a trial has come back.
+    fn on_returned(&mut self, now: Instant, at: usize, peer: usize, trial: &PathTrial) {
+        let socket = self.tunnels[at].tcp.socket.as_ref();
+        let is_ipv6 = self.peers[peer].settings.address.is_some_and(|address| address.is_ipv6());
+        let headers = if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS };
+        let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        let has_passed = info.is_none_or(|info| trial.has_passed(now, &info, headers.into()));
+        drop(self.remove(at));
+        let search = &mut self.peers[peer].search;
+        let before = search.found();
+        if has_passed {
+            search.on_passed(trial.size);
+        } else {
+            search.on_lost(now, trial.size);
+        }
+        self.use_found(now, peer, before);
     }
 
     /// Goes by what has been found, if it is not what was found before.

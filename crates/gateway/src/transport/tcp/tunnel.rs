@@ -2,6 +2,7 @@
 
 mod protected;
 
+use super::trials::PathTrial;
 use super::splice::{Moved, Pipes, Splice};
 use super::tls::{Tls, is_later};
 use crate::tcp_socket::Tcp;
@@ -31,8 +32,8 @@ pub(super) enum Role {
     Warm(usize),
     /// It carries a relayed connection, through a peer.
     Stream(usize),
-    /// This gateway has made it to see whether packets of this size pass; so many bytes have not come back.
-    Trying { peer: usize, size: tcp_tunnel::search::Size, missing: usize },
+    /// This gateway has made it to see whether packets of a size pass; so many bytes have not come back.
+    Trying { peer: usize, trial: PathTrial, missing: usize },
     /// A peer has made it for that: so many bytes go back once those that are missing have come.
     Echoing { length: usize, missing: usize },
     /// It has carried a relayed connection, and is closed when all is sent.
