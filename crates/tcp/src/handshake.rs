@@ -86,13 +86,13 @@ impl Handshake {
     pub(crate) fn opening(&self, now: Instant, segment: &Segment, config: &Config) -> Opening {
         let rules = &config.rules().handshake;
         let syn_expired = self.expiries > 0;
-        // Of one that was sent more than once, only the timestamp tells which is acknowledged (Karn).
-        let echo = (rules.reads_echo && segment.has(Flags::TIMESTAMPS)).then_some(segment.timestamps.echo);
+        // Of one that was sent more than once, only the timestamp tells which is acknowledged (RFC 7323, section 4.1).
+        let echo = segment.has(Flags::TIMESTAMPS).then_some(segment.timestamps.echo);
         let by_echo = echo.map(|echo| Duration::from_millis(u64::from(ms(now).wrapping_sub(echo))));
         Opening {
             rtt: if self.sent == 1 { Some(now.since(self.sent_at)) } else { by_echo },
             syn_expired,
-            // Not where the timestamp shows that the first one had arrived (`tcp_try_undo_spurious_syn` of Linux 6.18).
+            // Not where the timestamp shows that the first one was not lost (`tcp_try_undo_spurious_syn` of Linux 6.18).
             starts_from_one: syn_expired
                 && self.sent > rules.syns_with_full_window
                 && echo != Some(self.first_timestamp),

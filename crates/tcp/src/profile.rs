@@ -51,8 +51,6 @@ pub(crate) struct HandshakeRules {
     pub(crate) syn_expiries: u16,
     /// Expiries that a SYN that answers survives (`tcp_synack_retries`).
     pub(crate) answer_expiries: u16,
-    /// The timestamp that the answer echoes tells which SYN it answers.
-    pub(crate) reads_echo: bool,
     /// A SYN that was lost lets data begin with one segment if it has left more often than this (RFC 5681, section 3.1; in Linux 6.18,
     /// `tcp_init_transfer`, if it was sent again more than once).
     pub(crate) syns_with_full_window: u16,
@@ -159,7 +157,6 @@ impl Rules {
             linear_timeouts: 0,
             syn_expiries: 6,
             answer_expiries: 6,
-            reads_echo: false,
             syns_with_full_window: 0,
             answers_alone: false,
         },
@@ -200,7 +197,6 @@ impl Rules {
             linear_timeouts: 4,
             syn_expiries: 6 + 4,
             answer_expiries: 5,
-            reads_echo: true,
             syns_with_full_window: 2,
             answers_alone: true,
         },

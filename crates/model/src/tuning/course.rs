@@ -175,8 +175,7 @@ impl<'a> Walk<'a> {
     fn flight(&mut self) -> bool {
         let window = self.cwnd.min(self.rwnd).min(self.send_buffer).max(1.0);
         if window >= self.left {
-            self.last_flight(window);
-            return true;
+            return self.last_flight(window);
         }
         let line = window * self.segment;
         let idle = (self.rtt + self.segment - line).max(0.0);
@@ -202,10 +201,21 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// The end of it: BBR paces it; and where one of its segments is lost, a round trip repairs it.
-    fn last_flight(&mut self, window: f64) {
+    /// What is left fits into the window: BBR paces it; and where one of its segments is lost, a round trip repairs it. Says whether it was
+    /// the last flight: what finds the queue full is sent again.
+    fn last_flight(&mut self, window: f64) -> bool {
         let line = self.left * self.segment;
         self.course.line += line;
+        let overflow = self.last_overflow().min(self.left);
+        if overflow > 0.0 {
+            // The round trip in which that is noticed goes through the full queue.
+            self.course.loss += self.rtt + self.queue * self.segment;
+            self.course.overflowed += overflow;
+            self.left = overflow;
+            self.is_first = false;
+            self.decrease(window - overflow);
+            return false;
+        }
         if self.host.control == Control::Bbr && self.is_slow_start {
             // At the rate of the flight before, which was half as large.
             let before = if self.is_first { window } else { window / 2.0 };
@@ -214,6 +224,7 @@ impl<'a> Walk<'a> {
         }
         let tail = self.left.min(self.path).max(1.0);
         self.course.loss += self.rtt * (1.0 - (1.0 - self.loss).powf(tail));
+        true
     }
 
     /// Where the idle time of a flight belongs.
@@ -233,6 +244,15 @@ impl<'a> Walk<'a> {
         let is_paced = self.host.control == Control::Bbr;
         let room = if self.is_first && !is_paced { self.queue + 1.0 } else { self.path + self.queue };
         (window - room).max(0.0)
+    }
+
+    /// Segments of what is left, which is less than a window, that find the queue full. In slow start it joins half of the flight before:
+    /// two leave for each that arrives.
+    fn last_overflow(&self) -> f64 {
+        if self.is_first || !self.is_slow_start || self.host.control == Control::Bbr {
+            return self.overflow(self.left);
+        }
+        (self.read + self.left / 2.0 - self.path - self.queue).max(0.0)
     }
 
     /// Linux's receive buffer grows to twice what was read in a round trip, and what slow start may add meanwhile. A flight
