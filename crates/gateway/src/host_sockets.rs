@@ -51,6 +51,24 @@ pub(crate) fn log_not_connected(request: &ConnectRequest, error: &io::Error) {
     tracing::debug!(client = %request.source, destination = %request.destination, %error, "no connection to the server");
 }
 
+/// When it was last logged that ports are used up. Each connection from this host's own address to one server takes one.
+#[derive(Debug, Default)]
+struct PortShortage(Option<Instant>);
+
+impl PortShortage {
+    const AGAIN: Duration = Duration::from_secs(60);
+
+    /// Whether `error` says that there is no port, and it is to be logged.
+    fn is_news(&mut self, now: Instant, error: &io::Error) -> bool {
+        let is_due = self.0.is_none_or(|logged| logged + Self::AGAIN <= now);
+        let is_news = error.raw_os_error() == Some(libc::EADDRNOTAVAIL) && is_due;
+        if is_news {
+            self.0 = Some(now);
+        }
+        is_news
+    }
+}
+
 /// The sockets towards clients and servers.
 #[derive(Debug)]
 pub(crate) struct HostSockets {
@@ -60,6 +78,7 @@ pub(crate) struct HostSockets {
     backlog: u32,
     keepalive: std::time::Duration,
     most_descriptors: u64,
+    ports: PortShortage,
     pub(crate) held_syns: Option<HeldSyns>,
 }
 
@@ -71,6 +90,7 @@ impl HostSockets {
             backlog: settings.host_backlog(),
             keepalive: settings.host_keepalive.into(),
             most_descriptors,
+            ports: PortShortage::default(),
             held_syns: None,
         }
     }
@@ -91,7 +111,7 @@ impl Hosts for HostSockets {
 
     fn connect(
         &mut self,
-        _: Instant,
+        now: Instant,
         key: usize,
         request: &ConnectRequest,
         as_client: bool,
@@ -109,6 +129,14 @@ impl Hosts for HostSockets {
             Err(error) if is_out_of_descriptors(&error) => Err(ConnectError::NoRoom),
             Err(error) => {
                 log_not_connected(request, &error);
+                if self.ports.is_news(now, &error) {
+                    tracing::warn!(
+                        destination = %request.destination,
+                        %error,
+                        "no port is free for connections to a server: widen net.ipv4.ip_local_port_range, or connect from clients' \
+                         addresses (connect_from = \"client\")"
+                    );
+                }
                 Err(ConnectError::Failed(why_not_connected(&error)))
             }
         }
@@ -195,5 +223,16 @@ mod tests {
         {
             assert_eq!((usable_descriptors(limit), most_for_connections(limit)), (usable, for_connections));
         }
+    }
+
+    #[test]
+    fn ports_that_are_used_up_are_logged_once_a_minute() {
+        let mut ports = PortShortage::default();
+        let [refused, no_port] = [libc::ECONNREFUSED, libc::EADDRNOTAVAIL].map(io::Error::from_raw_os_error);
+        let news = [0, 1, 59, 60, 61].map(|seconds| {
+            let now = Instant::ZERO + Duration::from_secs(seconds);
+            (ports.is_news(now, &refused), ports.is_news(now, &no_port))
+        });
+        assert_eq!(news, [(false, true), (false, false), (false, false), (false, true), (false, false)]);
     }
 }

@@ -175,7 +175,8 @@ impl<'a> Walk<'a> {
     fn flight(&mut self) -> bool {
         let window = self.cwnd.min(self.rwnd).min(self.send_buffer).max(1.0);
         if window >= self.left {
-            return self.last_flight(window);
+            self.last_flight(window);
+            return true;
         }
         let line = window * self.segment;
         let idle = (self.rtt + self.segment - line).max(0.0);
@@ -201,20 +202,16 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// What is left fits into the window: BBR paces it; and where one of its segments is lost, a round trip repairs it. Says whether it was
-    /// the last flight: what finds the queue full is sent again.
-    fn last_flight(&mut self, window: f64) -> bool {
+    /// The end of it: BBR paces it; and where one of its segments is lost, a round trip repairs it.
+    fn last_flight(&mut self, window: f64) {
         let line = self.left * self.segment;
         self.course.line += line;
-        let overflow = self.last_overflow().min(self.left);
+        let overflow = self.last_overflow(window).min(self.left);
         if overflow > 0.0 {
-            // The round trip in which that is noticed goes through the full queue.
-            self.course.loss += self.rtt + self.queue * self.segment;
             self.course.overflowed += overflow;
-            self.left = overflow;
-            self.is_first = false;
-            self.decrease(window - overflow);
-            return false;
+            // What is dropped is noticed a round trip later, through a full queue. If drops go on for as long, the line is not idle until then.
+            let drops = if self.is_first { 0.0 } else { overflow * self.segment };
+            self.course.loss += (self.rtt + self.queue * self.segment) * (1.0 - drops / self.rtt).max(0.0);
         }
         if self.host.control == Control::Bbr && self.is_slow_start {
             // At the rate of the flight before, which was half as large.
@@ -224,7 +221,6 @@ impl<'a> Walk<'a> {
         }
         let tail = self.left.min(self.path).max(1.0);
         self.course.loss += self.rtt * (1.0 - (1.0 - self.loss).powf(tail));
-        true
     }
 
     /// Where the idle time of a flight belongs.
@@ -248,11 +244,11 @@ impl<'a> Walk<'a> {
 
     /// Segments of what is left, which is less than a window, that find the queue full. In slow start it joins half of the flight before:
     /// two leave for each that arrives.
-    fn last_overflow(&self) -> f64 {
+    fn last_overflow(&self, window: f64) -> f64 {
         if self.is_first || !self.is_slow_start || self.host.control == Control::Bbr {
             return self.overflow(self.left);
         }
-        (self.read + self.left / 2.0 - self.path - self.queue).max(0.0)
+        (window.min(self.read + self.left / 2.0) - self.path - self.queue).max(0.0)
     }
 
     /// Linux's receive buffer grows to twice what was read in a round trip, and what slow start may add meanwhile. A flight

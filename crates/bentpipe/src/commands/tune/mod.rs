@@ -201,9 +201,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         (None, Profile::Linux) => Host::LINUX,
         (None, Profile::Linux22) => Host::LINUX_2_2,
     };
-    let found = tuning::recommend(&task.link, &task.workload, &now, &task.choices)?;
+    let mut found = tuning::recommend(&task.link, &task.workload, &now, &task.choices)?;
     let is_verified = args.verify || (!args.no_verify && args.is_verified_by_default(&task));
-    let verified = if is_verified { Some(args.verify(&task, &now, &found, output)?) } else { None };
+    let verified = if is_verified { Some(args.verify(&task, &now, &mut found, output)?) } else { None };
     let all = tuning::settings(&task.link, &task.workload, &found.host, task.purpose);
     let settings = needed(&all, present.as_ref());
     let applied = match &present {
@@ -217,6 +217,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     output.result(&document, |columns| document.text(&commands, columns))
 }
+
+/// The shares of a recommended initial window that are simulated when it gains less than predicted.
+const SMALLER_WINDOWS: [f64; 5] = [0.85, 0.7, 0.55, 0.4, 0.25];
 
 /// The settings that differ from the wanted ones: of this host, or of the Linux defaults.
 fn needed(settings: &[Setting], present: Option<&Present>) -> Vec<Setting> {
@@ -316,14 +319,34 @@ impl Args {
         segments <= SEGMENTS && task.purpose.profile == Profile::Linux
     }
 
+    /// Simulates what was found. If that does not confirm the predicted gain, smaller initial windows are tried, and the best one is
+    /// taken: whether a flight just fits into the queue decides more than a few segments are worth.
     fn verify(
         &self,
         task: &Task,
         now: &Host,
-        found: &Recommendation,
+        found: &mut Recommendation,
         output: &Output,
     ) -> Result<Verification, Failure> {
-        let verified = verify::run(&task.link, &task.workload, now, found, self.seeds, output)?;
+        let simulated = |found: &Recommendation| verify::run(&task.link, &task.workload, now, found, self.seeds, output);
+        let mut verified = simulated(found)?;
+        let is_confirmed =
+            |verified: &Verification, found: &Recommendation| verified.confirms(found.gain_percent()) && verified.holds;
+        let window = found.host.initial_window;
+        if task.choices.initial_window.is_none() && !is_confirmed(&verified, found) {
+            let smaller = SMALLER_WINDOWS.map(|share| (f64::from(window) * share) as u32);
+            for window in smaller.into_iter().filter(|window| *window >= Host::LINUX.initial_window) {
+                let choices = Choices { initial_window: Some(window), ..task.choices.clone() };
+                let other = tuning::recommend(&task.link, &task.workload, now, &choices)?;
+                let of_other = simulated(&other)?;
+                if of_other.after_s < verified.after_s {
+                    (*found, verified) = (other, of_other);
+                }
+                if is_confirmed(&verified, found) {
+                    break;
+                }
+            }
+        }
         if verified.holds {
             return Ok(verified);
         }
