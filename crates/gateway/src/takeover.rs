@@ -92,14 +92,24 @@ pub(crate) fn is_running(settings: &Settings) -> bool {
 impl Heir {
     /// Asks the gateway that runs with the control socket of `settings`.
     pub(crate) fn ask(settings: &Settings) -> Result<Self, StartError> {
+        Self::ask_within(settings, PATIENCE)
+    }
+
+    /// The same, for an answer within `patience`.
+    fn ask_within(settings: &Settings, patience: Duration) -> Result<Self, StartError> {
         let refuse = |reason: String| StartError::TakeOver(reason);
         let path = settings.control.display();
         let mut stream = UnixStream::connect(&settings.control)
             .map_err(|error| refuse(format!("no gateway serves {path}: {error}")))?;
         let doing = || while_doing(format!("taking over from the gateway at {path}"));
-        stream.set_read_timeout(Some(PATIENCE)).map_err(doing())?;
+        stream.set_read_timeout(Some(patience)).map_err(doing())?;
         stream.write_all(format!("{QUESTION}\n").as_bytes()).map_err(doing())?;
-        let (line, mut listeners) = receive(&mut stream).map_err(doing())?;
+        let (line, mut listeners) = receive(&mut stream).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                refuse(format!("the gateway at {path} has not answered for {} s: is it stopped?", patience.as_secs()))
+            }
+            _ => doing()(error),
+        })?;
         let offer = match serde_json::from_slice(&line) {
             Ok(Reply::Offer(offer)) if offer.version == VERSION => *offer,
             Ok(Reply::Offer(offer)) => {

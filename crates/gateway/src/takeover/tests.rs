@@ -97,6 +97,16 @@ fn an_offer_that_is_cut_or_is_none_is_not_taken() {
 }
 
 #[test]
+fn a_gateway_that_does_not_answer_is_said_not_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory, "");
+    // The kernel accepts for it.
+    let _stopped = UnixListener::bind(&settings.control).unwrap();
+    let error = Heir::ask_within(&settings, Duration::from_millis(1)).err().unwrap().to_string();
+    assert!(error.contains("has not answered for 0 s: is it stopped?"), "{error}");
+}
+
+#[test]
 fn an_offer_in_another_form_and_a_refusal_say_so() {
     let directory = tempfile::tempdir().unwrap();
     let settings = settings(&directory, "");
