@@ -50,7 +50,9 @@ pub(crate) struct Bursts {
     chunk: u64,
     burst: Instant,
     burst_ends: Instant,
-    chunks: u64,
+    /// What the burst has, and what of it is written.
+    bytes: u64,
+    written: u64,
 }
 
 /// Requests and responses.
@@ -214,27 +216,28 @@ impl Bursts {
     fn new(rate: Rate, on_off: OnOff, mss: u32, random: CounterRandom) -> Self {
         // The first burst begins where none has ended.
         let zero = Instant::ZERO;
-        Self { rate, on_off, random, chunk: u64::from(mss), burst: zero, burst_ends: zero, chunks: 0 }
+        Self { rate, on_off, random, chunk: u64::from(mss), burst: zero, burst_ends: zero, bytes: 0, written: 0 }
     }
 
     fn begin(&mut self, now: Instant) {
-        self.burst = now;
-        self.burst_ends = now + self.on_off.on.sample(&mut self.random);
-        self.chunks = 0;
+        let on = self.on_off.on.sample(&mut self.random);
+        (self.burst, self.burst_ends) = (now, now + on);
+        // Also a burst of no length has a byte, and takes its time.
+        (self.bytes, self.written) = (self.rate.bytes_in(on).as_u64().max(1), 0);
     }
 
-    /// Writes one chunk; returns when the next is to be written.
+    /// Writes one chunk, or what is left of the burst; returns when the next is to be written.
     fn write(&mut self, now: Instant, client: &mut impl Endpoint) -> Instant {
         if now >= self.burst_ends {
             self.begin(now);
         }
-        client.write(self.chunk);
-        self.chunks += 1;
-        let next = self.burst + self.rate.time_to_send(Bytes::new(self.chunk * self.chunks));
-        if next < self.burst_ends {
+        let chunk = self.chunk.min(self.bytes - self.written);
+        client.write(chunk);
+        self.written += chunk;
+        let next = self.burst + self.rate.time_to_send(Bytes::new(self.written));
+        if self.written < self.bytes && next < self.burst_ends {
             return next;
         }
-        // Also a burst of no length writes one chunk, and takes its time.
         (self.burst_ends + self.on_off.off.sample(&mut self.random)).max(next)
     }
 }
