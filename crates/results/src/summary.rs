@@ -136,7 +136,9 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         complete: count(|flow| flow.complete),
         failed: count(|flow| flow.failure.is_some()),
         goodput_bps: per_run(|flows| together(flows).goodput_bps()),
-        time_s: per_run(|flows| mean(flows.iter().filter(|flow| flow.complete).filter_map(|flow| Some(flow.end_s? - flow.start_s?)))),
+        time_s: per_run(|flows| {
+            mean(flows.iter().filter(|flow| flow.complete).filter_map(|flow| Some(flow.end_s? - flow.start_s?)))
+        }),
         jain_index: per_run(|flows| jain(flows.iter().map(|flow| flow.goodput_bps.unwrap_or(0.0)))),
         rtt_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.mean_s))),
         rtt_median_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.median_s))),

@@ -187,7 +187,7 @@ mod tests {
         search.begin();
         let mut now = Instant::ZERO;
         assert_eq!(search.poll_trials(now), [None]);
-        now = now + RTT;
+        now += RTT;
         search.on_lost(now, None);
         assert_eq!(search.next_timeout(), Some(now));
         assert_eq!(search.poll_trials(now).len(), SIZES.len() + 1);

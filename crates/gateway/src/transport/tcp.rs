@@ -618,7 +618,9 @@ impl Reports for TcpTransport {
             name: settings.name.clone(),
             state: match (is_up, peer.has_been_up) {
                 (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_draining) => status::PeerState::Draining,
-                (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_settling) => status::PeerState::Connecting,
+                (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_settling) => {
+                    status::PeerState::Connecting
+                }
                 (true, _) => status::PeerState::Up,
                 (false, true) => status::PeerState::Unresponsive,
                 (false, false) => status::PeerState::Connecting,

@@ -328,7 +328,8 @@ impl Args {
         found: &mut Recommendation,
         output: &Output,
     ) -> Result<Verification, Failure> {
-        let simulated = |found: &Recommendation| verify::run(&task.link, &task.workload, now, found, self.seeds, output);
+        let simulated =
+            |found: &Recommendation| verify::run(&task.link, &task.workload, now, found, self.seeds, output);
         let mut verified = simulated(found)?;
         let is_confirmed =
             |verified: &Verification, found: &Recommendation| verified.confirms(found.gain_percent()) && verified.holds;

@@ -2,9 +2,9 @@
 
 mod protected;
 
-use super::trials::PathTrial;
 use super::splice::{Moved, Pipes, Splice};
 use super::tls::{Tls, is_later};
+use super::trials::PathTrial;
 use crate::tcp_socket::Tcp;
 use crate::transport::Progress;
 use ::satpep::{PublicKey, ResetReason};
