@@ -202,7 +202,7 @@ fn changes() -> Vec<Case> {
             ..case("30 % for 10 s, reported", back(Targets::share(0.94).overhead(10.0), 1.0))
         },
         Case {
-            link: Nature::Turns { share: 0.25, each: Duration::from_secs(6) },
+            link: Nature::Turns { share: 0.25, each: Duration::from_secs(5) },
             size: 30 * MB,
             modems: true,
             ..case("8 Mbit/s, 100 and 25 % in turns, reported", Targets::share(0.95)).over(8, 550)
