@@ -24,7 +24,8 @@ pub(crate) struct Tcp {
     /// Congestion control, instead of the preset's.
     #[schemars(schema_with = "controls")]
     pub(crate) control: Option<String>,
-    /// Payload of a full segment, from 64B to 65000B. By default 1448B, for ns2 1460B.
+    /// Payload of a full segment, from 64B to 65000B. By default 1448B, for ns2 1460B. The SYN offers it, and neither end sends longer segments
+    /// than the other takes (RFC 9293, section 3.7.1), except with ns2.
     pub(crate) mss: Option<Size>,
     /// Initial congestion window. By default that of RFC 6928, for ns2 2segments.
     pub(crate) initial_window: Option<Window>,
