@@ -475,6 +475,11 @@ impl Connection {
         }
     }
 
+    /// Payload of UDP in a full packet, in which windows count.
+    pub fn max_datagram_size(&self) -> u32 {
+        self.config.max_datagram_size()
+    }
+
     /// The congestion window and slow-start threshold, in full packets.
     pub fn window(&self) -> Window {
         self.sender.congestion.window

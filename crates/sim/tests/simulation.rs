@@ -289,6 +289,23 @@ fn goodput_counts_the_time_in_which_nothing_arrives() {
     }
 }
 
+/// Windows count the segments that leave: those that the peer takes, if it takes no longer ones.
+#[test]
+fn windows_in_bytes_are_of_the_segments_that_leave() {
+    let (network, nodes) = satellite_path();
+    let [own, peers] = [1448, 724].map(|mss| Arc::new(Config { mss, ..Config::new(Profile::Linux) }));
+    let application = Application::Bulk { size: Some(Bytes::new(200_000)), transfer: Transfer::Upload };
+    let traffic = Traffic::Tcp { client: own.clone(), server: peers, application };
+    let record = Record { flow_interval: Some(MS(50)), ..Record::default() };
+    let settings = Settings { record, ..complete() };
+    let flows = vec![flow("file", nodes[0], nodes[3], traffic)];
+    let mut simulation = Simulation::new(network, flows, settings).expect("valid");
+    simulation.run();
+    let samples = simulation.take_flow_samples();
+    let first = samples.iter().find(|sample| sample.in_flight > Bytes::ZERO).expect("data");
+    assert_eq!((first.cwnd, first.in_flight), (Bytes::new(7240), Bytes::new(7240)));
+}
+
 #[test]
 fn a_server_that_never_answers_is_a_named_failure() {
     let loss = LossModel::Bernoulli(Probability::new(1.0).expect("valid"));

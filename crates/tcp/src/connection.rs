@@ -594,6 +594,11 @@ impl Connection {
         self.sender.set_capacity(now, allocation);
     }
 
+    /// Payload of the full segments that this end sends, in which windows count: what is configured, or what the peer takes at most.
+    pub fn mss(&self) -> u32 {
+        self.sender.mss()
+    }
+
     /// The congestion window and slow-start threshold: what changes most often of [`Connection::metrics`].
     #[inline]
     pub fn window(&self) -> Window {

@@ -20,7 +20,6 @@ pub(crate) struct Connection<E> {
     place: Place,
     /// By port.
     ends: [E; 2],
-    mss: [u32; 2],
     app: App,
     /// When the timer of each end goes off: at its deadline or before, since a deadline that has moved into the future (as
     /// that of a retransmission keeps doing) is not worth a change of the timer.
@@ -59,7 +58,7 @@ impl Connection<tcp::Connection> {
         let [client, server] = configs;
         let has_ns2_order = client.delays_acks_as_ns2() || server.delays_acks_as_ns2();
         let is_bare = client.bare || server.bare;
-        let mss = [client.mss, server.mss];
+        let mss = client.mss;
         let ends = [tcp::Connection::connect(client, Instant::ZERO), tcp::Connection::listen(server)];
         let mut connection = Self::new(setup, ends, mss);
         connection.ns2_clocks = has_ns2_order.then(|| Box::new([Ns2Clock::new(); 2]));
@@ -80,7 +79,7 @@ impl Connection<quic::Connection> {
             quic::Connection::listen(Arc::clone(config)),
         ];
         let mss = config.max_datagram_size();
-        Self::new(setup, ends, [mss; 2])
+        Self::new(setup, ends, mss)
     }
 
     /// Puts `control` in the place of the one with which the end that sends the flow's data does.
@@ -90,13 +89,12 @@ impl Connection<quic::Connection> {
 }
 
 impl<E: Endpoint> Connection<E> {
-    fn new(setup: Setup<'_>, ends: [E; 2], mss: [u32; 2]) -> Self {
+    fn new(setup: Setup<'_>, ends: [E; 2], mss: u32) -> Self {
         let Setup { place, application, random, stop, records_changes } = setup;
         Self {
             place,
             ends,
-            mss,
-            app: App::new(application, mss[0], random),
+            app: App::new(application, mss, random),
             armed: [Instant::FAR_FUTURE; 2],
             ns2_clocks: None,
             received: [0; 2],
@@ -303,7 +301,7 @@ impl<E: Endpoint> Connection<E> {
     pub(crate) fn sample(&self, at: Instant) -> FlowSample {
         let sender = self.app.sender() as usize;
         let standing = self.ends[sender].standing();
-        let bytes = |segments: f64| bytes(segments, self.mss[sender]);
+        let bytes = |segments: f64| bytes(segments, self.ends[sender].mss());
         FlowSample {
             flow: self.place.agent,
             at,

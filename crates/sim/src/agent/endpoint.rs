@@ -30,6 +30,8 @@ pub(crate) trait Endpoint {
     fn abort(&mut self);
     /// The congestion window and slow-start threshold, in full segments.
     fn window(&self) -> Window;
+    /// Payload of a full segment.
+    fn mss(&self) -> u32;
     /// Whether the connection is over.
     fn is_closed(&self) -> bool;
     /// Where it stands.
@@ -121,6 +123,10 @@ impl Endpoint for tcp::Connection {
         tcp::Connection::window(self)
     }
 
+    fn mss(&self) -> u32 {
+        tcp::Connection::mss(self)
+    }
+
     fn is_closed(&self) -> bool {
         tcp::Connection::is_closed(self)
     }
@@ -190,6 +196,10 @@ impl Endpoint for quic::Connection {
 
     fn window(&self) -> Window {
         quic::Connection::window(self)
+    }
+
+    fn mss(&self) -> u32 {
+        self.max_datagram_size()
     }
 
     fn is_closed(&self) -> bool {
