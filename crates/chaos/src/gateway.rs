@@ -161,6 +161,12 @@ impl Gateway {
                     self.apply(now, number, Event::StreamReset, transfers);
                 }
             }
+            satpep::Event::EndedBeforeReset(stream) => {
+                let reads = |number: &u32| self.relays.get(number).is_some_and(|relay| relay.state.reads_stream());
+                if let Some(number) = self.by_stream.get(&stream).copied().filter(reads) {
+                    self.apply(now, number, Event::StreamFin, transfers);
+                }
+            }
             satpep::Event::Closed(stream) => {
                 if let Some(number) = self.by_stream.get(&stream).copied() {
                     self.apply(now, number, Event::StreamFin, transfers);
@@ -359,6 +365,7 @@ impl Gateway {
             }
             Action::FinishStream => self.endpoint.finish(now, stream),
             Action::ResetStream(reason) => self.endpoint.reset(now, stream, reason),
+            Action::ResetStreamBehindData => self.endpoint.reset_behind_data(now, stream, ResetReason::Aborted),
             Action::ShutdownTcp | Action::CloseTcp => host.saw_end = true,
             Action::ResetTcp | Action::RefuseSyn => host.was_reset = true,
             Action::ReleaseSyn => {

@@ -193,6 +193,15 @@ impl Hosts for HostSockets {
         !tcp.writable
     }
 
+    fn has_peer_finished(&self, tcp: &Tcp) -> bool {
+        tcp.has_fin()
+    }
+
+    fn is_unacknowledged(&self, tcp: &Tcp) -> bool {
+        let info = tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        info.is_some_and(|info| info.unacknowledged_segments > 0 || info.unsent_bytes > 0)
+    }
+
     fn release_syn(&mut self, syn: Held) {
         if let Some(syns) = &mut self.held_syns {
             syns.release(&syn);

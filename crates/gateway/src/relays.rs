@@ -121,7 +121,7 @@ impl<T: SatelliteTransport> Relays<T> {
         tcp.on_event(event);
         if state == State::Connecting {
             self.on_connect_progress(now, key);
-        } else if event.is_error() && tcp.has_failed() {
+        } else if event.is_error() && !state.reads_tcp() && tcp.has_failed() {
             self.engine.on_tcp_failed(now, key);
         } else {
             self.engine.on_ready(key);

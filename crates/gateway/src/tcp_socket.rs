@@ -16,6 +16,10 @@ pub(crate) struct Tcp {
     pub(crate) urgent: bool,
     /// The kernel has announced the end of what TCP will offer.
     pub(crate) read_closed: bool,
+    /// The other end's FIN has come, and no reset before it.
+    has_fin: bool,
+    /// A write has met a failure of the connection. The kernel has forgotten it by that: a read then finds no more, as behind a FIN.
+    has_write_failed: bool,
     /// Since when it has been found again and again that something waits for an acknowledgement and none comes.
     unacknowledged_since: Option<Instant>,
     unacknowledged_for: Duration,
@@ -39,6 +43,8 @@ impl Tcp {
             writable: true,
             urgent: false,
             read_closed: false,
+            has_fin: false,
+            has_write_failed: false,
             unacknowledged_since: None,
             unacknowledged_for: Duration::ZERO,
         }
@@ -50,6 +56,17 @@ impl Tcp {
         self.writable |= event.is_writable();
         self.urgent |= event.is_priority();
         self.read_closed |= event.is_read_closed();
+        self.has_fin |= event.is_read_closed() && !event.is_error() && !self.has_write_failed;
+    }
+
+    /// Whether the other end's FIN has come, of a connection that takes no data any more.
+    pub(crate) fn has_fin(&self) -> bool {
+        self.has_fin
+    }
+
+    /// Whether a read that finds no more has met the end of a connection that has failed, and no FIN.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.has_write_failed && !self.has_fin
     }
 
     /// What an error of reading from the socket means.
@@ -64,7 +81,15 @@ impl Tcp {
     pub(crate) fn write_failed(&mut self, error: &io::Error) -> Progress {
         let (writable, progress) = failed(error);
         self.writable &= writable;
+        if progress == Progress::TcpFailed {
+            self.note_failed_write();
+        }
         progress
+    }
+
+    /// A write has met a failure of the connection: what came before it may still be read.
+    pub(crate) fn note_failed_write(&mut self) {
+        (self.has_write_failed, self.readable) = (true, true);
     }
 
     /// Whether the other end has acknowledged nothing for more than `limit`, neither data nor probes. To be asked each `period`.

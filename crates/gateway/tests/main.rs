@@ -14,6 +14,7 @@ mod page;
 mod pair;
 mod relaying;
 mod reload;
+mod resets;
 mod tcp;
 mod tcp_strangers;
 mod upgrade;

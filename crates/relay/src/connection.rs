@@ -2,7 +2,9 @@
 //! towards the other gateway, and the two directions between them, which end independently of one another.
 //!
 //! The machine never turns an unclean end into a clean one: a reset on one side becomes a reset on the other, and TCP is
-//! closed in order only after the FIN of both directions has been passed on behind the last byte.
+//! closed in order only after the FIN of both directions has been passed on behind the last byte. Once the server has accepted, a
+//! host's reset overtakes nothing that the host sent before it, as end to end: a server that answers, and closes with part of the
+//! request unread, sends its answer and a reset (RFC 9293, section 3.6.1).
 //!
 //! ```text
 //! near, immediate:  Requested --------Answered-----------------------> Established
@@ -11,6 +13,7 @@
 //! far:              Opening --RequestValid--> Connecting --TcpConnected--> Established
 //! both:             Established --TcpFin--> TcpEnded --StreamFin--> Closed
 //!                       `-------StreamFin--> StreamEnded --TcpFin--> Closed
+//! both:             Established, TcpEnded, StreamEnded --StreamResetEarly--> Resetting --TcpDrained--> Closed
 //! any:              --reset, failure, timeout, shutdown--> Closed
 //! ```
 
@@ -37,6 +40,8 @@ pub enum State {
     TcpEnded,
     /// The stream's FIN has been passed to TCP; TCP still flows to the stream.
     StreamEnded,
+    /// The stream is gone. TCP is reset as soon as its host has acknowledged what the stream brought before.
+    Resetting,
     /// Over: nothing is left of the TCP socket or the stream.
     Closed,
 }
@@ -64,6 +69,10 @@ pub enum Event {
     StreamFin,
     /// The stream was reset, by the other gateway or by the transport.
     StreamReset,
+    /// As [`Event::StreamReset`], while TCP's host has not acknowledged all that the stream brought.
+    StreamResetEarly,
+    /// TCP's host has acknowledged all that the stream brought, or has had its time for that.
+    TcpDrained,
     /// The other gateway breaks the protocol.
     ProtocolError,
     /// The state has lasted too long.
@@ -87,6 +96,8 @@ pub enum Action {
     FinishStream,
     /// Abort the stream in both directions.
     ResetStream(ResetReason),
+    /// Abort the stream in both directions once everything written has arrived.
+    ResetStreamBehindData,
     /// Send FIN on TCP, behind everything written, and go on reading.
     ShutdownTcp,
     /// Close TCP so that its peer sees a reset.
@@ -145,9 +156,13 @@ impl State {
             (StreamEnded, Event::TcpFin) => step(Closed, Some(Action::FinishStream), Some(Action::CloseTcp)),
             (TcpEnded, Event::StreamFin) => step(Closed, Some(Action::CloseTcp), None),
 
-            (Requested | RequestedEnded | Established | TcpEnded | StreamEnded, Event::TcpReset) => {
-                self.abort(Some(ResetReason::Aborted))
+            (Requested | RequestedEnded, Event::TcpReset) => self.abort(Some(ResetReason::Aborted)),
+            (Established | TcpEnded | StreamEnded, Event::TcpReset) => {
+                step(Closed, Some(Action::ResetTcp), Some(Action::ResetStreamBehindData))
             }
+            (Established | TcpEnded | StreamEnded, Event::StreamResetEarly) => step(Resetting, None, None),
+            (Resetting, Event::StreamReset | Event::StreamResetEarly | Event::StreamFin) => step(Resetting, None, None),
+            (Resetting, Event::TcpReset | Event::TcpDrained) => self.abort(None),
             (_, Event::StreamReset) => self.abort(None),
             (_, Event::ProtocolError) => self.abort(Some(ResetReason::Protocol)),
             (_, Event::Timeout) => self.abort(Some(ResetReason::TimedOut)),
@@ -200,6 +215,7 @@ impl std::fmt::Display for State {
             State::Established => "established",
             State::TcpEnded => "tcp-ended",
             State::StreamEnded => "stream-ended",
+            State::Resetting => "resetting",
             State::Closed => "closed",
         })
     }
@@ -210,7 +226,7 @@ mod tests {
     use super::*;
     use State::*;
 
-    const STATES: [State; 10] = [
+    const STATES: [State; 11] = [
         Confirming,
         Released,
         Requested,
@@ -220,28 +236,31 @@ mod tests {
         Established,
         TcpEnded,
         StreamEnded,
+        Resetting,
         Closed,
     ];
 
     /// The whole machine, one row for each event, one column for each state in the order of [`STATES`]. `!` cannot
     /// happen, `.` changes nothing. Actions: L release SYN, N refuse SYN, C connect, A answer, F finish stream,
     /// S shut TCP down, R reset TCP, O close TCP in order; r and a letter: reset the stream with reason (a aborted,
-    /// d denied, f refused, p protocol, s shutdown, t timed out).
+    /// d denied, f refused, p protocol, s shutdown, t timed out), b behind what was written.
     const TABLE: &str = "
-        event         Confirming Released Requested RequestedEnded Opening Connecting Established TcpEnded StreamEnded Closed
-        Answered      Released:L !        Established TcpEnded     !       !          !           !        !           .
-        Accepted      !          Established !      !              !       !          !           !        !           .
-        RequestValid  !          !        !         !              Connecting:C !     !           !        !           .
-        RequestDenied !          !        !         !              Closed:rd !        !           !        !           .
-        TcpConnected  !          !        !         !              !       Established:A !        !        !           .
-        TcpFailed     !          !        !         !              !       Closed:Rrf !           !        !           .
-        TcpFin        !          !        RequestedEnded:F !       !       !          TcpEnded:F  !        Closed:FO   .
-        TcpReset      !          !        Closed:Rra Closed:Rra    !       !          Closed:Rra  Closed:Rra Closed:Rra .
-        StreamFin     Closed:Nrp !        Closed:Rrp Closed:Rrp    Closed:rp !        StreamEnded:S Closed:O !         .
-        StreamReset   Closed:N   Closed:  Closed:R  Closed:R       Closed: Closed:R   Closed:R    Closed:R Closed:R    .
-        ProtocolError Closed:Nrp Closed:rp Closed:Rrp Closed:Rrp   Closed:rp Closed:Rrp Closed:Rrp Closed:Rrp Closed:Rrp .
-        Timeout       Closed:Nrt Closed:rt Closed:Rrt Closed:Rrt   Closed:rt Closed:Rrt Closed:Rrt Closed:Rrt Closed:Rrt .
-        Shutdown      Closed:Nrs Closed:rs Closed:Rrs Closed:Rrs   Closed:rs Closed:Rrs Closed:Rrs Closed:Rrs Closed:Rrs .
+        event            Confirming Released    Requested        RequestedEnded Opening      Connecting    Established   TcpEnded   StreamEnded Resetting  Closed
+        Answered         Released:L !           Established      TcpEnded       !            !             !             !          !           !          .
+        Accepted         !          Established !                !              !            !             !             !          !           !          .
+        RequestValid     !          !           !                !              Connecting:C !             !             !          !           !          .
+        RequestDenied    !          !           !                !              Closed:rd    !             !             !          !           !          .
+        TcpConnected     !          !           !                !              !            Established:A !             !          !           !          .
+        TcpFailed        !          !           !                !              !            Closed:Rrf    !             !          !           !          .
+        TcpFin           !          !           RequestedEnded:F !              !            !             TcpEnded:F    !          Closed:FO   !          .
+        TcpReset         !          !           Closed:Rra       Closed:Rra     !            !             Closed:Rrb    Closed:Rrb Closed:Rrb  Closed:R   .
+        StreamFin        Closed:Nrp !           Closed:Rrp       Closed:Rrp     Closed:rp    !             StreamEnded:S Closed:O   !           .          .
+        StreamReset      Closed:N   Closed:     Closed:R         Closed:R       Closed:      Closed:R      Closed:R      Closed:R   Closed:R    .          .
+        StreamResetEarly !          !           !                !              !            !             Resetting     Resetting  Resetting   .          .
+        TcpDrained       !          !           !                !              !            !             !             !          !           Closed:R   .
+        ProtocolError    Closed:Nrp Closed:rp   Closed:Rrp       Closed:Rrp     Closed:rp    Closed:Rrp    Closed:Rrp    Closed:Rrp Closed:Rrp  Closed:Rrp .
+        Timeout          Closed:Nrt Closed:rt   Closed:Rrt       Closed:Rrt     Closed:rt    Closed:Rrt    Closed:Rrt    Closed:Rrt Closed:Rrt  Closed:Rrt .
+        Shutdown         Closed:Nrs Closed:rs   Closed:Rrs       Closed:Rrs     Closed:rs    Closed:Rrs    Closed:Rrs    Closed:Rrs Closed:Rrs  Closed:Rrs .
     ";
 
     fn events() -> Vec<(&'static str, Event)> {
@@ -256,6 +275,8 @@ mod tests {
             ("TcpReset", Event::TcpReset),
             ("StreamFin", Event::StreamFin),
             ("StreamReset", Event::StreamReset),
+            ("StreamResetEarly", Event::StreamResetEarly),
+            ("TcpDrained", Event::TcpDrained),
             ("ProtocolError", Event::ProtocolError),
             ("Timeout", Event::Timeout),
             ("Shutdown", Event::Shutdown),
@@ -272,6 +293,7 @@ mod tests {
             Action::ShutdownTcp => "S",
             Action::ResetTcp => "R",
             Action::CloseTcp => "O",
+            Action::ResetStreamBehindData => "rb",
             Action::ResetStream(ResetReason::Aborted) => "ra",
             Action::ResetStream(ResetReason::Denied) => "rd",
             Action::ResetStream(ResetReason::Refused) => "rf",

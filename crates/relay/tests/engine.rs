@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use relay::classes::Conditions;
 use relay::connect::ConnectRequest;
 use relay::connection::{Event, State};
-use relay::engine::{ConnectError, ConnectReply, Engine, Notice, Progress, ReceivedRequest, Settings, StreamEvent};
+use relay::engine::{
+    ConnectError, ConnectReply, EndCause, Engine, Notice, Progress, ReceivedRequest, Settings, StreamEvent,
+};
 use relay::reach::{Ranges, Reach};
 use relay::routes::Routes;
 use std::net::{IpAddr, SocketAddr};
@@ -125,6 +127,85 @@ fn a_request_that_never_comes_costs_a_minute_at_most() {
     settle(&mut engine, START);
     engine.handle_timeout(at(60.0));
     assert_eq!(engine.transport.resets, [(3, ResetReason::TimedOut)]);
+}
+
+/// The engine of [`engine`] with a connection at the far gateway whose server, `1001`, has accepted.
+fn connected() -> Engine<FakeTransport, FakeHosts> {
+    let mut engine = engine();
+    engine.transport.requests.insert(3, ReceivedRequest::Complete(one()));
+    engine.on_stream_event(START, StreamEvent::Opened(3, 0));
+    settle(&mut engine, START);
+    engine.on_connected(START, 0);
+    settle(&mut engine, START);
+    engine
+}
+
+#[test]
+fn a_server_that_resets_is_read_to_the_end_even_if_a_write_meets_the_reset_first() {
+    for is_finished in [false, true] {
+        let mut engine = connected();
+        engine.transport.to_receive.push((0, Progress::TcpFailed));
+        // Read after that write: the room is taken, then there is some, then the kernel has no more.
+        engine.transport.to_send =
+            vec![(0, Progress::Ended), (9, Progress::More), (7, Progress::Blocked), (0, Progress::Blocked)];
+        if is_finished {
+            engine.hosts.finished.push(1001);
+        }
+        engine.on_ready(0);
+        settle(&mut engine, at(0.1));
+        assert!(engine.transport.reset_behind.is_empty(), "the stream takes no more for now");
+        engine.on_stream_event(at(0.2), StreamEvent::Ready(3));
+        settle(&mut engine, at(0.2));
+        assert_eq!((engine.counters.bytes_from_tcp, &engine.transport.reset_behind[..]), (16, &[3][..]));
+        let fin = transitions(&mut engine).contains(&(Event::TcpFin, State::TcpEnded));
+        assert_eq!(fin, is_finished, "a reset is no end in order");
+        assert!(engine.transport.resets.is_empty() && engine.connections().len() == 0);
+    }
+}
+
+#[test]
+fn a_hosts_reset_waits_until_the_other_host_has_what_came_before() {
+    let outcomes = [
+        // The host acknowledges after a while; it does not; it resets the connection itself.
+        (Some(0.5), Event::TcpDrained, 1.0),
+        (None, Event::TcpDrained, 45.0),
+        (Some(0.3), Event::TcpReset, 0.4),
+    ];
+    for (until, event, over_by) in outcomes {
+        let mut engine = connected();
+        notices(&mut engine);
+        engine.hosts.unacknowledged.push(1001);
+        engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Aborted));
+        assert_eq!(transitions(&mut engine), [(Event::StreamResetEarly, State::Resetting)]);
+        // Late events change nothing.
+        engine.on_stream_event(START, StreamEvent::Ready(3));
+        engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Outage));
+        settle(&mut engine, START);
+        let mut looks = 0;
+        while let Some(due) = engine.next_timeout().filter(|due| *due <= until.map_or(at(100.0), at)) {
+            engine.handle_timeout(due);
+            looks += 1;
+        }
+        assert!(looks < 60, "{looks}");
+        match event {
+            Event::TcpReset => engine.on_tcp_failed(at(0.35), 0),
+            _ => {
+                assert_eq!(engine.connections().len(), usize::from(until.is_some()));
+                engine.hosts.unacknowledged.clear();
+                engine.next_timeout().into_iter().for_each(|due| engine.handle_timeout(due));
+            }
+        }
+        let found = notices(&mut engine);
+        let ended = found.iter().find_map(|notice| match notice {
+            Notice::Closed(ended) => Some(ended),
+            _ => None,
+        });
+        let ended = ended.expect("it is over");
+        assert!(ended.at < at(over_by), "{:?}", ended.at);
+        assert_eq!(ended.cause, EndCause::StreamReset(ResetReason::Aborted));
+        assert_eq!(engine.hosts.heard.last(), Some(&Heard::Aborted(1001)));
+        assert!(engine.transport.resets.is_empty() && engine.transport.reset_behind.is_empty());
+    }
 }
 
 #[test]

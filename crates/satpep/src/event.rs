@@ -138,6 +138,9 @@ pub enum Event {
     Readable(StreamId),
     /// There is space again after a write found none.
     Writable(StreamId),
+    /// The peer has ended its direction in order, and has reset the stream since. Everything before the end has been read;
+    /// [`Event::Reset`] follows.
+    EndedBeforeReset(StreamId),
     /// The stream was given up; nothing more comes, nothing more is sent.
     Reset(StreamId, ResetReason),
     /// Both directions ended in order, everything acknowledged and consumed.

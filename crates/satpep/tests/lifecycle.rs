@@ -12,7 +12,7 @@ use units::Duration;
 enum Act {
     Open { bytes: u64, finish: bool },
     More { stream: usize, bytes: u64, finish: bool },
-    Reset { stream: usize },
+    Reset { stream: usize, behind_data: bool },
     Stall { stream: usize },
     Read { stream: usize },
     Outage { millis: u64 },
@@ -24,7 +24,7 @@ fn any_act() -> impl Strategy<Value = (usize, Act)> {
         4 => (0u64..60_000, any::<bool>()).prop_map(|(bytes, finish)| Act::Open { bytes, finish }),
         3 => (0usize..20, 0u64..60_000, any::<bool>())
             .prop_map(|(stream, bytes, finish)| Act::More { stream, bytes, finish }),
-        2 => (0usize..20).prop_map(|stream| Act::Reset { stream }),
+        2 => (0usize..20, any::<bool>()).prop_map(|(stream, behind_data)| Act::Reset { stream, behind_data }),
         1 => (0usize..20).prop_map(|stream| Act::Stall { stream }),
         1 => (0usize..20).prop_map(|stream| Act::Read { stream }),
         1 => (1u64..2500).prop_map(|millis| Act::Outage { millis }),
@@ -72,12 +72,17 @@ fn act(world: &mut World, index: usize, act: Act, aborted: &mut Vec<(usize, Stre
                 write_more(world, index, id, bytes, finish);
             }
         }
-        Act::Reset { stream } => {
+        Act::Reset { stream, behind_data } => {
             let live = chosen(stream).filter(|id| world.gateways[index].endpoint.stream_stats(*id).is_some());
             if let Some(id) = live {
                 let ended = world.gateways[index].count(|event| matches!(event, Event::Reset(own, _) if *own == id));
                 world.gateways[index].sending.remove(&id);
-                world.gateways[index].endpoint.reset(world.time.now(), id, ResetReason::Aborted);
+                let (now, endpoint) = (world.time.now(), &mut world.gateways[index].endpoint);
+                if behind_data {
+                    endpoint.reset_behind_data(now, id, ResetReason::Aborted);
+                } else {
+                    endpoint.reset(now, id, ResetReason::Aborted);
+                }
                 if ended == 0 {
                     aborted.push((index, id));
                 }

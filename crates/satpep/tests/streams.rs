@@ -107,6 +107,119 @@ fn a_reset_of_bytes_that_wait_unread_drops_them() {
     assert_eq!(world.gateways[1].stats(world.time.now(), 0).receive_buffered, 0);
 }
 
+/// Has gateway `index` write so much more, of which everything has room.
+fn more(world: &mut World, index: usize, name: StreamId, bytes: u64) {
+    let (now, gateway) = (world.time.now(), &mut world.gateways[index]);
+    let sending = gateway.sending.entry(name).or_insert(crate::world::Sending {
+        left: 0,
+        written: 0,
+        finish: false,
+        finished: false,
+    });
+    sending.left += bytes;
+    gateway.writable.insert(name);
+    gateway.users(now);
+    assert_eq!(gateway.sending[&name].left, 0);
+}
+
+/// A stream that gateway 1 has answered, as the far gateway answers a connect request, with so much written by gateway 0.
+fn answered(world: &mut World, bytes: u64) -> (StreamId, StreamId) {
+    let id = world.write(0, 0, 100);
+    world.run_for(seconds(3));
+    let name = counterpart(world, 1, id);
+    more(world, 1, name, 1);
+    world.run_for(seconds(3));
+    more(world, 0, id, bytes);
+    (id, name)
+}
+
+fn assert_nothing_is_left(world: &World) {
+    for gateway in &world.gateways {
+        let stats = gateway.stats(world.time.now(), 0);
+        assert_eq!((stats.streams, stats.send_buffered, stats.receive_buffered), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_reset_behind_data_arrives_after_all_of_them() {
+    for (ends_in_order, seed) in [(false, 1), (true, 2), (false, 3), (true, 4)] {
+        let mut world = connected(Hop::geo(1e-2, seed));
+        let (id, _) = answered(&mut world, 100_000);
+        let now = world.time.now();
+        if ends_in_order {
+            world.gateways[0].endpoint.finish(now, id);
+        }
+        world.gateways[0].endpoint.reset_behind_data(now, id, ResetReason::Aborted);
+        assert_eq!(world.gateways[0].endpoint.write(now, id, b"late"), 0);
+        world.run_for(seconds(6));
+        assert_eq!(world.received(1, id).map(|received| received.bytes), Some(100_100));
+        assert_eq!(resets(&world, 1), [(id.number(), ResetReason::Aborted)]);
+        let ends = world.gateways[1].count(|event| matches!(event, Event::EndedBeforeReset(_)));
+        let reader_knows = world.is_finished(1, id);
+        assert_eq!(ends_in_order, ends == 1 || reader_knows, "a reset behind the end is not met before it");
+        assert_eq!((closed(&world, 1, id), resets(&world, 0)), (0, vec![]));
+        assert_nothing_is_left(&world);
+    }
+}
+
+#[test]
+fn a_reader_that_stalls_finds_everything_before_the_reset() {
+    for drops in [false, true] {
+        let mut world = connected(Hop::geo(0.0, 1));
+        let (id, name) = answered(&mut world, 50_000);
+        world.gateways[1].stalled.push(id.number());
+        // What the other side sends meanwhile is for nobody.
+        more(&mut world, 1, name, 3000);
+        let now = world.time.now();
+        world.gateways[0].endpoint.reset_behind_data(now, id, ResetReason::Aborted);
+        world.run_for(seconds(5));
+        let reader = &mut world.gateways[1].endpoint;
+        assert_eq!((reader.readable_len(name), reader.is_read_finished(name)), (50_000, false));
+        assert_eq!(resets(&world, 1), []);
+        let now = world.time.now();
+        let reader = &mut world.gateways[1].endpoint;
+        assert_eq!(reader.write(now, name, b"late"), 0);
+        match drops {
+            false => reader.consume(now, name, 50_000),
+            true => reader.reset(now, name, ResetReason::TimedOut),
+        }
+        world.run_for(seconds(3));
+        assert_eq!(resets(&world, 1).len(), usize::from(!drops), "who gave up needs no news of it");
+        assert_eq!((resets(&world, 0), closed(&world, 1, id)), (vec![], 0));
+        assert_nothing_is_left(&world);
+    }
+}
+
+#[test]
+fn unread_bytes_before_a_reset_survive_the_end_of_the_session() {
+    let mut world = connected(Hop::geo(0.0, 1));
+    let (id, name) = answered(&mut world, 50_000);
+    world.gateways[1].stalled.push(id.number());
+    let now = world.time.now();
+    world.gateways[0].endpoint.reset_behind_data(now, id, ResetReason::Aborted);
+    world.run_for(seconds(5));
+    let now = world.time.now();
+    world.gateways[0].endpoint.close(now);
+    world.run_for(seconds(5));
+    let now = world.time.now();
+    assert_eq!(world.gateways[1].endpoint.readable_len(name), 50_000);
+    world.gateways[1].endpoint.consume(now, name, 50_000);
+    world.run_for(seconds(1));
+    assert_eq!(resets(&world, 1), [(id.number(), ResetReason::Aborted)]);
+}
+
+#[test]
+fn a_reset_before_the_answer_waits_for_no_reader() {
+    let mut world = connected(Hop::geo(0.0, 1));
+    let id = world.write(0, 0, 1000);
+    world.gateways[1].stalled.push(id.number());
+    let now = world.time.now();
+    world.gateways[0].endpoint.reset_behind_data(now, id, ResetReason::Aborted);
+    world.run_for(seconds(3));
+    assert_eq!(resets(&world, 1), [(id.number(), ResetReason::Aborted)]);
+    assert_nothing_is_left(&world);
+}
+
 #[test]
 fn a_stream_aborted_before_anything_of_it_left_is_never_delivered() {
     let mut world = connected(Hop::geo(0.0, 1));

@@ -137,6 +137,7 @@ impl<P: Payload> Streams<P> {
                 {
                     None
                 }
+                Event::EndedBeforeReset(stream) => Some(StreamEvent::EndedBeforeReset(stream)),
                 Event::Reset(stream, reason) => Some(StreamEvent::Reset(stream, reason)),
                 Event::Closed(stream) => Some(StreamEvent::Closed(stream)),
                 _ => {

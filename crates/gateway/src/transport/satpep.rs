@@ -341,7 +341,12 @@ impl Satpep {
                  them (`bentpipe keygen`)"
             ),
             // Streams are the engine's.
-            Event::Opened(_) | Event::Readable(_) | Event::Writable(_) | Event::Reset(..) | Event::Closed(_) => {}
+            Event::Opened(_)
+            | Event::Readable(_)
+            | Event::Writable(_)
+            | Event::EndedBeforeReset(_)
+            | Event::Reset(..)
+            | Event::Closed(_) => {}
         }
     }
 
@@ -664,6 +669,10 @@ impl Transport<HostSockets> for Satpep {
 
     fn reset(&mut self, now: Instant, stream: StreamId, reason: ResetReason) {
         self.streams.endpoint.reset(now, stream, reason);
+    }
+
+    fn reset_behind_data(&mut self, now: Instant, stream: StreamId) {
+        self.streams.endpoint.reset_behind_data(now, stream, ResetReason::Aborted);
     }
 
     fn forget(&mut self, stream: StreamId) {

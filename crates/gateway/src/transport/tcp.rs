@@ -18,6 +18,7 @@ mod membership;
 mod peer;
 mod place;
 mod ports;
+mod resets;
 mod session;
 mod sockets;
 mod splice;
@@ -306,6 +307,7 @@ impl TcpTransport {
         let tunnel = &mut self.tunnels[at];
         tunnel.deadline = None;
         match &tunnel.role {
+            Role::Stream(_) if tunnel.is_resetting() => self.on_resetting(now, at),
             Role::Stream(_) if tunnel.held_until.is_some() => {
                 // The client is not the one to speak first.
                 if let Err(error) = tunnel.flush() {
@@ -356,15 +358,18 @@ impl TcpTransport {
 
     fn on_stream(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
         let tunnel = &mut self.tunnels[at];
-        // The outcome of a connection to a server is read by the code that waits for it.
+        if tunnel.is_resetting() {
+            return self.on_resetting(now, at);
+        }
+        // The outcome of a connection to a server is read by the code that waits for it; a reset behind data is met by the reader.
         let is_awaited = tunnel.is_direct && tunnel.awaits_reply;
-        if event.is_error() && !is_awaited && tunnel.tcp.has_failed() {
+        if event.is_error() && !is_awaited && !tunnel.is_read_on() && tunnel.tcp.has_failed() {
             tunnel.failed.get_or_insert(ResetReason::Aborted);
         } else if event.is_writable()
             && tunnel.held_until.is_none()
             && let Err(error) = tunnel.flush()
         {
-            tunnel.fail(&error);
+            tunnel.write_failed(&error);
         }
         self.look_at_fast_open(now, at);
         self.tell(at);
@@ -399,7 +404,7 @@ impl TcpTransport {
                 _ => self.outage_limit,
             };
             let is_gone = tunnel.tcp.is_gone(now, period, limit);
-            if matches!(tunnel.role, Role::Leaving) {
+            if tunnel.is_ending() {
                 gone.extend(is_gone.then_some(at));
             } else if is_gone && !tunnel.awaits_reply && tunnel.failed.is_none() {
                 tunnel.failed = Some(ResetReason::Outage);
@@ -523,7 +528,7 @@ impl SatelliteTransport for TcpTransport {
     }
 
     fn unfinished(&self, _: Instant) -> usize {
-        self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Leaving)).count()
+        self.tunnels.iter().filter(|(_, tunnel)| tunnel.is_ending()).count()
     }
 }
 
@@ -752,8 +757,16 @@ impl Transport<HostSockets> for TcpTransport {
         }
     }
 
+    fn reset_behind_data(&mut self, now: Instant, stream: TunnelId) {
+        match self.tunnel(stream).map(|tunnel| tunnel.failed) {
+            Some(None) => self.reset_behind(now, stream.at),
+            Some(Some(_)) => drop(self.remove(stream.at)),
+            None => {}
+        }
+    }
+
     fn forget(&mut self, stream: TunnelId) {
-        let Some(tunnel) = self.tunnel(stream) else { return };
+        let Some(tunnel) = self.tunnel(stream).filter(|tunnel| !tunnel.is_ending()) else { return };
         if !tunnel.is_over() {
             drop(self.remove(stream.at));
         } else {

@@ -50,6 +50,15 @@ pub trait Hosts {
         false
     }
 
+    /// Whether `tcp`, to which nothing can be written any more, has received its host's FIN all the same.
+    fn has_peer_finished(&self, _tcp: &Self::Connection) -> bool {
+        false
+    }
+    /// Whether the host of `tcp` has not acknowledged all that was written to it.
+    fn is_unacknowledged(&self, _tcp: &Self::Connection) -> bool {
+        false
+    }
+
     /// Whether there is room for another connection. Asked only after one was [scarce](Hosts::is_scarce).
     fn has_room(&self) -> bool;
     /// Whether little room is left now that `tcp`, the newest connection, has some.
@@ -117,6 +126,9 @@ pub trait Transport<H: Hosts> {
     fn finish(&mut self, now: Instant, stream: Self::Stream);
     /// Ends both directions uncleanly.
     fn reset(&mut self, now: Instant, stream: Self::Stream, reason: ResetReason);
+    /// Ends both directions uncleanly, as [`ResetReason::Aborted`], once everything sent has arrived; the transport sees to that by
+    /// itself.
+    fn reset_behind_data(&mut self, now: Instant, stream: Self::Stream);
     /// The engine knows the stream no longer. If it has not been reset, both of its directions have ended in order.
     fn forget(&mut self, stream: Self::Stream);
     /// Moves bytes from TCP into the stream, a bounded amount. Returns how many.
@@ -143,6 +155,8 @@ pub enum StreamEvent<S> {
     Opened(S, usize),
     /// The stream may be able to move bytes.
     Ready(S),
+    /// The peer's direction of the stream has ended in order, and everything before that has been read; a reset follows.
+    EndedBeforeReset(S),
     /// The stream was reset by the peer, or has failed.
     Reset(S, ResetReason),
     /// Both directions of the stream have ended in order.

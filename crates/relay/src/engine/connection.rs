@@ -31,6 +31,10 @@ pub struct Relayed<S, H: Hosts> {
     /// Why it ends, if the event that ends it does not say.
     pub(super) cause: Option<EndCause>,
     pub(super) is_queued: bool,
+    /// Nothing can be written to TCP any more; what its host sent before is still read.
+    pub(super) takes_nothing: bool,
+    /// When the stream was reset, if TCP's host had not acknowledged all by then.
+    pub(super) stream_reset_at: Option<Instant>,
 }
 
 impl<S: Copy, H: Hosts> Relayed<S, H> {
@@ -53,12 +57,19 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
             opened: None,
             cause: None,
             is_queued: false,
+            takes_nothing: false,
+            stream_reset_at: None,
         }
     }
 
     /// Where it stands.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Whether bytes that the stream offers can be written to TCP.
+    pub(super) fn writes_tcp(&self) -> bool {
+        self.state.reads_stream() && !self.takes_nothing
     }
 
     /// Its stream.

@@ -1,8 +1,8 @@
 //! What the adapter reports, and which transition of [`crate::connection`] follows.
 
 use super::{
-    ConnectError, EndCause, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, REQUEST_TIMEOUT, Relayed, StreamEvent, Transport,
-    ends,
+    ConnectError, DRAIN_CHECK, DRAIN_TIMEOUT, EndCause, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, REQUEST_TIMEOUT,
+    Relayed, StreamEvent, Transport, ends,
 };
 use crate::connect::ConnectRequest;
 use crate::connection::{Action, Event, State};
@@ -117,9 +117,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 if let Some(key) = key_of(stream) {
                     let stream = self.transport.number(stream);
                     self.notices.push_back(Notice::ResetByPeer { stream, reason });
-                    let connection = &mut self.connections[key];
-                    connection.cause = Some(EndCause::of_stream(connection.state, reason));
-                    self.apply(now, key, Event::StreamReset);
+                    self.on_stream_reset(now, key, reason);
+                }
+            }
+            StreamEvent::EndedBeforeReset(stream) => {
+                if let Some(key) = key_of(stream).filter(|key| self.state(*key).reads_stream()) {
+                    self.apply(now, key, Event::StreamFin);
                 }
             }
             // A connection that is still in the table has yet to learn of the end that came with the last byte it read.
@@ -128,6 +131,37 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                     self.apply(now, key, Event::StreamFin);
                 }
             }
+        }
+    }
+
+    /// The stream of connection `key` was reset. TCP follows once its host has acknowledged what the stream brought: TCP drops what waits
+    /// when it is reset.
+    pub(super) fn on_stream_reset(&mut self, now: Instant, key: usize, reason: ResetReason) {
+        let state = self.state(key);
+        if state == State::Resetting {
+            return;
+        }
+        let connection = &mut self.connections[key];
+        connection.cause = Some(EndCause::of_stream(state, reason));
+        let is_open = matches!(state, State::Established | State::TcpEnded | State::StreamEnded);
+        if is_open && connection.tcp.as_ref().is_some_and(|tcp| self.hosts.is_unacknowledged(tcp)) {
+            connection.stream_reset_at = Some(now);
+            self.apply(now, key, Event::StreamResetEarly);
+            self.set_deadline(key, Some(now + DRAIN_CHECK));
+        } else {
+            self.apply(now, key, Event::StreamReset);
+        }
+    }
+
+    /// Resets TCP of connection `key` if its host has acknowledged all that the stream brought before its reset, or will not.
+    fn look_at_drain(&mut self, now: Instant, key: usize) {
+        let connection = &self.connections[key];
+        let waited = connection.stream_reset_at.map_or(DRAIN_TIMEOUT, |at| now.since(at));
+        let waits = connection.tcp.as_ref().is_some_and(|tcp| self.hosts.is_unacknowledged(tcp));
+        if waits && waited < DRAIN_TIMEOUT {
+            self.set_deadline(key, Some(now + (waited / 2).max(DRAIN_CHECK)));
+        } else {
+            self.apply(now, key, Event::TcpDrained);
         }
     }
 
@@ -173,10 +207,15 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             self.deadlines.remove(&(at, key));
-            if self.state(key) == State::Connecting {
-                self.counters.unreachable += 1;
-            }
             self.connections[key].deadline = None;
+            match self.state(key) {
+                State::Resetting => {
+                    self.look_at_drain(now, key);
+                    continue;
+                }
+                State::Connecting => self.counters.unreachable += 1,
+                _ => {}
+            }
             self.apply(now, key, Event::Timeout);
         }
     }
@@ -275,6 +314,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             Action::Reply => self.transport.reply(now, stream),
             Action::FinishStream => self.transport.finish(now, stream),
             Action::ResetStream(reason) => self.transport.reset(now, stream, reason),
+            Action::ResetStreamBehindData => self.transport.reset_behind_data(now, stream),
             Action::ShutdownTcp => {
                 if let Some(tcp) = &mut connection.tcp {
                     self.hosts.finish(now, tcp);

@@ -65,6 +65,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client has to complete the handshake after its held SYN was released.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a host has to acknowledge what came before the other host's reset, and how soon that is looked at for the first time.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+const DRAIN_CHECK: Duration = Duration::from_millis(2);
+
 /// What the operator sets for the relayed connections.
 #[derive(Debug, Clone)]
 pub struct Settings {

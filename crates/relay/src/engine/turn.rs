@@ -1,7 +1,7 @@
 //! One connection's turn: bytes from TCP into the stream, bytes from the stream to TCP.
 
 use super::accounts::Direction;
-use super::{ConnectReply, EndCause, Engine, Hosts, Notice, Progress, ReceivedRequest, Transport};
+use super::{ConnectReply, EndCause, Engine, Hosts, Notice, Progress, ReceivedRequest, Relayed, Transport};
 use crate::classes::Class;
 use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
@@ -36,16 +36,27 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             match self.move_bytes(now, key, Direction::ToStream) {
                 Progress::More => more = true,
                 Progress::Blocked => {}
-                Progress::Ended => self.apply(now, key, Event::TcpFin),
+                Progress::Ended if self.is_cut_off(key) => return self.apply(now, key, Event::TcpReset),
+                Progress::Ended => {
+                    self.apply(now, key, Event::TcpFin);
+                    if self.connections.get(key).is_some_and(|connection| connection.takes_nothing) {
+                        return self.apply(now, key, Event::TcpReset);
+                    }
+                }
                 Progress::TcpFailed => return self.apply(now, key, Event::TcpReset),
                 Progress::StreamFailed(reason) => return self.stream_failed(now, key, reason),
             }
         }
-        if self.connections.get(key).is_some_and(|connection| connection.state.reads_stream()) {
+        if self.connections.get(key).is_some_and(Relayed::writes_tcp) {
             match self.move_bytes(now, key, Direction::ToTcp) {
                 Progress::More => more = true,
                 Progress::Blocked => {}
                 Progress::Ended => return self.apply(now, key, Event::StreamFin),
+                // What the host sent before its reset may still wait to be read.
+                Progress::TcpFailed if self.state(key).reads_tcp() => {
+                    self.connections[key].takes_nothing = true;
+                    more = true;
+                }
                 Progress::TcpFailed => return self.apply(now, key, Event::TcpReset),
                 Progress::StreamFailed(reason) => return self.stream_failed(now, key, reason),
             }
@@ -55,10 +66,15 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
     }
 
+    /// Whether what was read of TCP ended by a reset: once a write has met that, a read just finds no more.
+    fn is_cut_off(&self, key: usize) -> bool {
+        let connection = &self.connections[key];
+        connection.takes_nothing && !connection.tcp.as_ref().is_some_and(|tcp| self.hosts.has_peer_finished(tcp))
+    }
+
     fn stream_failed(&mut self, now: Instant, key: usize, reason: ResetReason) {
         self.notices.push_back(Notice::StreamFailed(self.connections[key].request, reason));
-        self.connections[key].cause = Some(EndCause::of_stream(self.state(key), reason));
-        self.apply(now, key, Event::StreamReset);
+        self.on_stream_reset(now, key, reason);
     }
 
     /// Reads on in the connect request. Returns whether the connection is still there.

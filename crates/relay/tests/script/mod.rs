@@ -31,6 +31,9 @@ pub struct FakeHosts {
     /// Connections whose host has sent what nobody has read, and those whose host takes nothing.
     pub with_data: Vec<u32>,
     pub full: Vec<u32>,
+    /// Connections whose host has not acknowledged all, and those whose FIN has come although nothing can be written to them.
+    pub unacknowledged: Vec<u32>,
+    pub finished: Vec<u32>,
     /// How many connections there may be.
     pub most: usize,
     /// What the next connections that the engine makes or hands over come to, if they fail.
@@ -46,6 +49,8 @@ impl Default for FakeHosts {
             gone: Vec::new(),
             with_data: Vec::new(),
             full: Vec::new(),
+            unacknowledged: Vec::new(),
+            finished: Vec::new(),
             most: usize::MAX,
             failures: Vec::new(),
             request: 0,
@@ -99,6 +104,14 @@ impl Hosts for FakeHosts {
         self.full.contains(tcp)
     }
 
+    fn has_peer_finished(&self, tcp: &u32) -> bool {
+        self.finished.contains(tcp)
+    }
+
+    fn is_unacknowledged(&self, tcp: &u32) -> bool {
+        self.unacknowledged.contains(tcp)
+    }
+
     fn has_room(&self) -> bool {
         self.request < self.most
     }
@@ -143,6 +156,8 @@ pub struct FakeTransport {
     /// What each call of `send` moves.
     pub always: Option<(u64, Progress)>,
     pub resets: Vec<(u32, ResetReason)>,
+    /// Streams that were reset behind their data.
+    pub reset_behind: Vec<u32>,
     pub replied: Vec<u32>,
     pub forgotten: Vec<u32>,
     opened: u32,
@@ -204,6 +219,10 @@ impl Transport<FakeHosts> for FakeTransport {
 
     fn reset(&mut self, _: Instant, stream: u32, reason: ResetReason) {
         self.resets.push((stream, reason));
+    }
+
+    fn reset_behind_data(&mut self, _: Instant, stream: u32) {
+        self.reset_behind.push(stream);
     }
 
     fn forget(&mut self, stream: u32) {

@@ -507,6 +507,12 @@ impl<P: Payload> Endpoint<P> {
         self.with_session(now, id, |session| session.reset(id, reason));
     }
 
+    /// Gives up both directions as soon as everything written has arrived, which the peer's reader then finds before the reset.
+    /// Nothing can be read or written any more.
+    pub fn reset_behind_data(&mut self, now: Instant, id: StreamId, reason: ResetReason) {
+        self.with_session(now, id, |session| session.reset_behind_data(id, reason));
+    }
+
     /// Lends the bytes that can be read, in order; returns how many of `slices` it filled.
     pub fn readable<'a>(&'a self, id: StreamId, slices: &mut [IoSlice<'a>]) -> usize {
         self.session(id).map_or(0, |session| session.readable(id, slices))

@@ -39,7 +39,9 @@ impl<P: Payload> Endpoint<P> {
         unread.forget_aborted();
         while let Some(event) = unread.poll_event() {
             // Nothing else is of use any more.
-            self.events.extend(matches!(event, Event::Closed(_)).then_some(event));
+            self.events.extend(
+                matches!(event, Event::Closed(_) | Event::EndedBeforeReset(_) | Event::Reset(..)).then_some(event),
+            );
         }
         if unread.has_no_streams() {
             peer.unread = None;

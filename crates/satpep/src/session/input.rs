@@ -166,7 +166,7 @@ impl<P: Payload> Session<P> {
         self.dscps.on_received(marking);
         self.stats.received_bytes += moved;
         self.credit.note_active(&mut stream.active_round);
-        if stream.is_aborted() {
+        if stream.discards() {
             let dropped = stream.receive.discard(&mut self.pool);
             self.credit.on_consumed(dropped);
             self.close_if_done(key);
@@ -200,11 +200,19 @@ impl<P: Payload> Session<P> {
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
         }
-        self.discard(key);
-        if !was_aborted {
+        if was_aborted {
+            self.discard(key);
+        } else if self.streams[key].is_to_be_read() {
+            self.streams[key].abort.unread = Some(reason);
             self.queue_reset(key, reason);
-            let id = self.id(key);
-            self.events.push_back(Event::Reset(id, reason));
+            self.discard_written(key);
+        } else {
+            // Who was about to reset it needs no news of it.
+            if self.streams[key].abort.behind_data.is_none() {
+                self.report_reset(key, reason);
+            }
+            self.queue_reset(key, reason);
+            self.discard(key);
         }
         self.close_if_done(key);
         Ok(())
@@ -316,6 +324,7 @@ impl<P: Payload> Session<P> {
                 if !stream.is_aborted() {
                     let freed = stream.send.on_acked(&mut self.pool, offset..offset + u64::from(length), fin);
                     self.credit.on_send_freed(freed);
+                    self.reset_if_settled(key);
                     self.close_if_done(key);
                 }
             }

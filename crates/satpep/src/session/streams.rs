@@ -50,7 +50,7 @@ impl<P: Payload> Session<P> {
 
     pub(crate) fn write_space(&self, id: StreamId) -> usize {
         let stream = self.key(id).and_then(|key| self.stream(key));
-        match stream.filter(|stream| stream.send.is_open() && !stream.is_aborted()) {
+        match stream.filter(|stream| stream.send.is_open() && !stream.is_aborted() && !stream.discards()) {
             Some(stream) => self.credit.write_space(stream.send.unsent()),
             None => 0,
         }
@@ -94,11 +94,54 @@ impl<P: Payload> Session<P> {
 
     pub(crate) fn reset(&mut self, id: StreamId, reason: ResetReason) {
         let Some(key) = self.key(id) else { return };
-        if self.stream(key).is_some_and(|stream| !stream.is_aborted()) {
+        let Some(stream) = self.stream_mut(key) else { return };
+        let was_aborted = stream.is_aborted();
+        if was_aborted && stream.abort.unread.take().is_none() {
+            return;
+        }
+        if !was_aborted {
+            self.queue_reset(key, reason);
+        }
+        self.discard(key);
+        self.close_if_done(key);
+    }
+
+    /// Resets the stream as soon as everything written is acknowledged.
+    pub(crate) fn reset_behind_data(&mut self, id: StreamId, reason: ResetReason) {
+        let Some(key) = self.key(id) else { return };
+        let Some(stream) = self.stream_mut(key) else { return };
+        if stream.is_aborted() || stream.send.is_settled() {
+            return self.reset(id, reason);
+        }
+        stream.abort.behind_data = Some(reason);
+        self.discard_received(key);
+    }
+
+    /// Everything written has been acknowledged, if a reset waits for that.
+    pub(super) fn reset_if_settled(&mut self, key: StreamKey) {
+        let waits = |stream: &&Stream<P>| !stream.is_aborted() && stream.send.is_settled();
+        if let Some(reason) = self.stream(key).filter(waits).and_then(|stream| stream.abort.behind_data) {
             self.queue_reset(key, reason);
             self.discard(key);
-            self.close_if_done(key);
         }
+    }
+
+    /// The reader has taken everything that came before the peer's reset.
+    fn end_by_reset(&mut self, key: StreamKey) {
+        let Some(stream) = self.stream_mut(key).filter(|stream| stream.receive.is_finished()) else { return };
+        if let Some(reason) = stream.abort.unread.take() {
+            self.report_reset(key, reason);
+        }
+    }
+
+    /// Reports the peer's reset, behind the end of the stream if that has come.
+    pub(super) fn report_reset(&mut self, key: StreamKey, reason: ResetReason) {
+        let id = self.id(key);
+        let received = &self.streams[key].receive;
+        if received.has_fin() && received.is_finished() {
+            self.events.push_back(Event::EndedBeforeReset(id));
+        }
+        self.events.push_back(Event::Reset(id, reason));
     }
 
     pub(super) fn queue_reset(&mut self, key: StreamKey, reason: ResetReason) {
@@ -110,11 +153,21 @@ impl<P: Payload> Session<P> {
 
     /// Drops what a stream that was given up holds, in both directions.
     pub(super) fn discard(&mut self, key: StreamKey) {
+        self.discard_received(key);
+        self.discard_written(key);
+    }
+
+    /// Drops what nobody is to read any more.
+    fn discard_received(&mut self, key: StreamKey) {
         let stream = &mut self.streams[key];
         let dropped = stream.receive.discard(&mut self.pool);
-        let freed = stream.send.discard(&mut self.pool);
         self.credit.on_unread(&mut stream.unread, 0);
         self.credit.on_consumed(dropped);
+    }
+
+    /// Drops what is not to be sent any more.
+    pub(super) fn discard_written(&mut self, key: StreamKey) {
+        let freed = self.streams[key].send.discard(&mut self.pool);
         self.credit.on_send_freed(freed);
     }
 
@@ -123,13 +176,13 @@ impl<P: Payload> Session<P> {
     }
 
     pub(crate) fn readable<'a>(&'a self, id: StreamId, slices: &mut [IoSlice<'a>]) -> usize {
-        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.is_aborted());
+        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.discards());
         stream.map_or(0, |stream| stream.receive.slices(slices))
     }
 
     /// How much can be read.
     pub(crate) fn readable_len(&self, id: StreamId) -> u64 {
-        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.is_aborted());
+        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.discards());
         stream.map_or(0, |stream| stream.receive.readable())
     }
 
@@ -141,11 +194,12 @@ impl<P: Payload> Session<P> {
         self.credit.on_consumed(stream.receive.consume(&mut self.pool, bytes));
         self.count_unread(key);
         self.extend_stream(key);
+        self.end_by_reset(key);
         self.close_if_done(key);
     }
 
     pub(crate) fn is_read_finished(&self, id: StreamId) -> bool {
-        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.is_aborted());
+        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.discards());
         stream.is_some_and(|stream| stream.receive.is_finished())
     }
 

@@ -75,6 +75,10 @@ pub(crate) struct Abort {
     pub(crate) ours: Option<(ResetReason, Sent)>,
     /// The peer's RESET has come.
     pub(crate) theirs: bool,
+    /// Why our RESET is to go as soon as everything written is acknowledged.
+    pub(crate) behind_data: Option<ResetReason>,
+    /// The peer's RESET has come behind bytes that the reader has not taken; when it has, it is to know why.
+    pub(crate) unread: Option<ResetReason>,
 }
 
 /// How far something that must arrive has got.
@@ -105,19 +109,36 @@ impl<P: Payload> Stream<P> {
         }
     }
 
-    /// Whether either side gave the stream up.
+    /// Whether either side gave the stream up: nothing more is sent.
     pub(crate) fn is_aborted(&self) -> bool {
         self.abort.ours.is_some()
     }
 
-    /// Whether all of it has arrived, at both ends.
+    /// Whether nobody reads what arrives.
+    pub(crate) fn discards(&self) -> bool {
+        (self.is_aborted() && self.abort.unread.is_none()) || self.abort.behind_data.is_some()
+    }
+
+    /// Whether the peer reset it behind bytes that have arrived, and that the reader has not taken.
+    pub(crate) fn is_reset_behind_unread(&self) -> bool {
+        self.abort.unread.is_some()
+    }
+
+    /// Whether everything that the peer sent has arrived, and the reader, who has answered the peer by now, has not taken all.
+    pub(crate) fn is_to_be_read(&self) -> bool {
+        !self.discards() && self.send.has_begun() && self.receive.at_end() && !self.receive.is_finished()
+    }
+
+    /// Whether all of it has arrived, at both ends, or all that will.
     pub(crate) fn has_arrived(&self) -> bool {
-        self.abort == Abort::default() && self.send.is_finished() && self.receive.at_end()
+        let in_order = self.abort == Abort::default() && self.send.is_finished() && self.receive.at_end();
+        in_order || self.is_reset_behind_unread()
     }
 
     /// Whether nothing more will be sent or received on it.
     pub(crate) fn is_closed(&self) -> bool {
         match self.abort.ours {
+            Some(_) if self.is_reset_behind_unread() => false,
             Some((_, sent)) => sent == Sent::Acked && (self.abort.theirs || self.receive.is_sized()),
             None => self.send.is_finished() && self.receive.is_finished(),
         }

@@ -22,6 +22,8 @@ pub(crate) struct ReceiveHalf<P> {
     pub(crate) limit: StreamOffset,
     /// Final size of the stream, once its end or its reset has shown it.
     final_size: Option<StreamOffset>,
+    /// Whether its end has.
+    has_fin: bool,
     /// The reader was notified of data and has not read to the end since.
     reader_knows: bool,
     /// The reader has seen the end.
@@ -75,6 +77,7 @@ impl<P: Payload> ReceiveHalf<P> {
         }
         if fin {
             self.final_size = Some(end);
+            self.has_fin = true;
         }
         let moved = end.saturating_since(self.highest);
         self.highest = self.highest.max(end);
@@ -135,6 +138,11 @@ impl<P: Payload> ReceiveHalf<P> {
     /// Whether the end was received and every byte before it.
     pub(crate) fn at_end(&self) -> bool {
         self.final_size == Some(self.in_order_to)
+    }
+
+    /// Whether the peer ended the stream in order.
+    pub(crate) fn has_fin(&self) -> bool {
+        self.has_fin
     }
 
     /// Whether the length of the stream is known.

@@ -108,6 +108,11 @@ impl<P: Payload> SendHalf<P> {
         self.acked_to.get()
     }
 
+    /// Whether something has been written.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.end > StreamOffset::ZERO
+    }
+
     /// Whether more may be written.
     pub(crate) fn is_open(&self) -> bool {
         self.fin == Fin::Open
@@ -116,6 +121,11 @@ impl<P: Payload> SendHalf<P> {
     /// Whether everything, the end included, is acknowledged.
     pub(crate) fn is_finished(&self) -> bool {
         self.fin == Fin::Acked && self.acked_to == self.end
+    }
+
+    /// Whether everything written, and the end if it is, has been acknowledged.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.acked_to == self.end && matches!(self.fin, Fin::Open | Fin::Acked)
     }
 
     /// Appends `data`.

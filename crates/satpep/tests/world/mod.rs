@@ -93,7 +93,7 @@ pub struct Gateway {
     pub received: BTreeMap<StreamId, Received>,
     pub sending: BTreeMap<StreamId, Sending>,
     /// Of those, the ones that may take more.
-    writable: BTreeSet<StreamId>,
+    pub writable: BTreeSet<StreamId>,
     /// Numbers of streams that are not read.
     pub stalled: Vec<u64>,
     /// Streams that were read to their end are not ended in the other direction.

@@ -238,10 +238,15 @@ impl TcpTransport {
     pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason) {
         tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
         let belongs = |role: &Role| matches!(role, Role::Stream(of) if *of == peer);
+        let mut gone = Vec::new();
         for (at, tunnel) in self.tunnels.iter_mut().filter(|(_, tunnel)| belongs(&tunnel.role)) {
             tunnel.failed = Some(reason);
+            if tunnel.is_resetting() {
+                gone.push(at);
+            }
             self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, reason));
         }
+        gone.into_iter().for_each(|at| drop(self.remove(at)));
     }
 
     /// The session with `peer` is over; another begins soon.

@@ -91,6 +91,23 @@ impl Splice {
         self.pipe.take().into_iter().for_each(|lent| pipes.give_back(lent));
     }
 
+    /// Moves what the pipe holds to `destination`; returns whether nothing is left.
+    pub(super) fn drain(&mut self, pipes: &mut Pipes, destination: &mut Tcp) -> io::Result<bool> {
+        let (Some(Lent { pipe, .. }), Some(to)) = (&mut self.pipe, &destination.socket) else { return Ok(true) };
+        while pipe.filled() > 0 {
+            if let Err(error) = pipe.drain(to) {
+                return would_block(&error, &mut destination.writable).map(|_| false).ok_or(error);
+            }
+        }
+        self.close(pipes);
+        Ok(true)
+    }
+
+    /// Whether nothing waits in the pipe.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pipe.is_none()
+    }
+
     /// Moves what one pipe holds; returns how many bytes have reached the destination.
     pub(super) fn relay(&mut self, pipes: &mut Pipes, source: &mut Tcp, destination: &mut Tcp) -> (u64, Moved) {
         let (Some(from), Some(to)) = (&source.socket, &destination.socket) else { return (0, Moved::Blocked) };

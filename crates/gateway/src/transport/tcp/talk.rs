@@ -5,6 +5,7 @@ use super::session::Initiator;
 use super::tunnel::{Data, Role, Tunnel};
 use super::{Name, TcpPeer, TcpTransport, TunnelId};
 use crate::transport::StreamEvent;
+use ::satpep::ResetReason;
 use relay::reach::Reach;
 use tcp_tunnel::control::{Ended, Message};
 use units::Instant;
@@ -234,10 +235,18 @@ impl TcpTransport {
         let Some(&at) = self.names.get(&Name { peer, is_own, session, number }) else { return };
         let tunnel = &mut self.tunnels[at];
         // The same need not be announced again.
-        (tunnel.name, tunnel.failed) = (None, Some(tunnel.failed.unwrap_or(reason)));
+        tunnel.name = None;
         self.names.remove(&Name { peer, is_own, session, number });
         let id = TunnelId { at, number: self.tunnels[at].number };
-        self.events.push_back(StreamEvent::Reset(id, reason));
+        let tunnel = &mut self.tunnels[at];
+        if reason == ResetReason::Aborted && tunnel.is_read_on() {
+            // What the peer sent before has arrived.
+            (tunnel.reset_by_peer, tunnel.tcp.readable) = (Some(reason), true);
+            self.events.push_back(StreamEvent::Ready(id));
+        } else {
+            tunnel.failed.get_or_insert(reason);
+            self.events.push_back(StreamEvent::Reset(id, reason));
+        }
     }
 
     /// Lets connections go through `peer` once they need not wait for a handshake and a full packet has passed, or have waited for that long enough.

@@ -78,6 +78,10 @@ pub(super) struct Tunnel {
     pub(super) is_fast_open: bool,
     pub(super) deadline: Option<Instant>,
     pub(super) failed: Option<ResetReason>,
+    /// Why the peer has reset it, behind what waits to be read.
+    pub(super) reset_by_peer: Option<ResetReason>,
+    /// Since when it waits to be reset, until everything sent has arrived.
+    pub(super) resets_since: Option<Instant>,
     /// What both gateways call it, if it carries a relayed connection.
     pub(super) name: Option<super::Name>,
     /// Its place among those that have not said what they are for.
@@ -90,7 +94,7 @@ pub(super) struct Tunnel {
     pub(super) tls: Option<Box<Tls>>,
     /// What has been decrypted and the client has not taken yet.
     decrypted: Vec<u8>,
-    to_tunnel: Splice,
+    pub(super) to_tunnel: Splice,
     to_tcp: Splice,
     /// Whether probes of its closed window are far apart.
     probes_seldom: bool,
@@ -99,7 +103,7 @@ pub(super) struct Tunnel {
     is_shut_down: bool,
     /// Whether the end of the sent data was reported to the peer in TLS (close_notify).
     has_told_end: bool,
-    has_ended: bool,
+    pub(super) has_ended: bool,
 }
 
 /// Firewalls on the way, and this host's, forget half-closed connections that are quiet: Linux after 60 s.
@@ -123,6 +127,8 @@ impl Tunnel {
             is_fast_open: false,
             deadline: None,
             failed: None,
+            reset_by_peer: None,
+            resets_since: None,
             name: None,
             place: None,
             early: None,
@@ -292,7 +298,7 @@ impl Tunnel {
         match self.flush() {
             Ok(true) => {}
             Ok(false) => return (gathered, Progress::Blocked),
-            Err(error) => return (gathered, self.fail(&error)),
+            Err(error) => return (gathered, self.write_failed(&error)),
         }
         if self.tls.is_some() {
             let (count, progress) = self.encrypt(&mut pipes.buffers, client);
@@ -304,7 +310,7 @@ impl Tunnel {
             Moved::Blocked => Progress::Blocked,
             Moved::Ended => Progress::Ended,
             Moved::SourceFailed(_) => Progress::TcpFailed,
-            Moved::DestinationFailed(error) => self.fail(&error),
+            Moved::DestinationFailed(error) => self.write_failed(&error),
         };
         (gathered + count, progress)
     }
@@ -314,19 +320,31 @@ impl Tunnel {
         if let Some(reason) = self.failed {
             return (0, Progress::StreamFailed(reason));
         }
-        if self.tls.is_some() {
-            return self.decrypt(&mut pipes.buffers, client);
+        let (count, progress) =
+            if self.tls.is_some() { self.decrypt(&mut pipes.buffers, client) } else { self.splice_to(pipes, client) };
+        let has_read_all = progress == Progress::Blocked && !self.tcp.readable && client.writable;
+        match self.reset_by_peer.filter(|_| has_read_all && self.to_tcp.is_empty() && self.decrypted.is_empty()) {
+            Some(reason) => (count, Progress::StreamFailed(*self.failed.get_or_insert(reason))),
+            None => (count, progress),
         }
+    }
+
+    /// Moves bytes from the peer to `client`, in clear.
+    fn splice_to(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
         let (count, moved) = self.to_tcp.relay(pipes, &mut self.tcp, client);
         let progress = match moved {
             Moved::More => Progress::More,
             Moved::Blocked => Progress::Blocked,
+            Moved::Ended if self.tcp.is_cut_off() => self.fail(&io::ErrorKind::ConnectionReset.into()),
             Moved::Ended => {
                 self.has_ended = true;
                 Progress::Ended
             }
             Moved::SourceFailed(error) => self.fail(&error),
-            Moved::DestinationFailed(_) => Progress::TcpFailed,
+            Moved::DestinationFailed(_) => {
+                client.note_failed_write();
+                Progress::TcpFailed
+            }
         };
         (count, progress)
     }
@@ -415,10 +433,15 @@ impl Tunnel {
         self.has_said_all() || !self.is_connected()
     }
 
+    /// Whether it is kept only until the other end has acknowledged everything.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.role, Role::Leaving) || self.is_resetting()
+    }
+
     /// Has BBR start again if it paces what waits at less than a segment a second. Linux's BBR may come out of an outage so, and stays
     /// so: its pacer lets nothing leave, and what the kernel's window probes carry meanwhile tells it nothing of the bandwidth.
     pub(super) fn free_from_slow_pacing(&self) {
-        let may_wait = !self.tcp.writable || matches!(self.role, Role::Leaving);
+        let may_wait = !self.tcp.writable || self.is_ending();
         let Some(socket) = self.tcp.socket.as_ref().filter(|_| may_wait) else { return };
         let is_slow = kernel::tcp::tcp_info(socket)
             .is_ok_and(|info| info.unsent_bytes > 0 && info.pacing_rate < u64::from(info.segment));
@@ -434,7 +457,7 @@ impl Tunnel {
     pub(super) fn outlast_outage(&mut self, longest_rto: Duration) {
         const UNANSWERED: u8 = 3;
         const SELDOM: std::time::Duration = std::time::Duration::from_secs(120);
-        let may_be_closed = self.probes_seldom || !self.tcp.writable || matches!(self.role, Role::Leaving);
+        let may_be_closed = self.probes_seldom || !self.tcp.writable || self.is_ending();
         let Some(socket) = self.tcp.socket.as_ref().filter(|_| may_be_closed) else { return };
         let Ok(info) = kernel::tcp::tcp_info(socket) else { return };
         // Kernels before 6.15 have neither the limit nor the trouble.
@@ -464,6 +487,17 @@ impl Tunnel {
         if let Some(socket) = &self.tcp.socket {
             let _ = transparent::allow_orderly_close(socket);
         }
+    }
+
+    /// What a failed write means: where the peer has reset the connection, what it sent before is still read, and then the reset is met
+    /// again.
+    pub(super) fn write_failed(&mut self, error: &io::Error) -> Progress {
+        let is_reset = matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe);
+        if !is_reset || !self.is_read_on() {
+            return self.fail(error);
+        }
+        self.tcp.note_failed_write();
+        Progress::Blocked
     }
 
     /// Remembers that the connection has failed.

@@ -79,6 +79,10 @@ impl Transport<SimulatedHosts> for Satellite {
         self.streams.endpoint.reset(now + self.ahead, stream, reason);
     }
 
+    fn reset_behind_data(&mut self, now: Instant, stream: StreamId) {
+        self.streams.endpoint.reset_behind_data(now + self.ahead, stream, ResetReason::Aborted);
+    }
+
     fn forget(&mut self, stream: StreamId) {
         self.streams.forget(stream);
     }

@@ -20,7 +20,7 @@ impl Tunnel {
         let progress = match tls.write(&buffers.arrived[..count]).and_then(|()| self.flush()) {
             Ok(true) => Progress::More,
             Ok(false) => Progress::Blocked,
-            Err(error) => self.fail(&error),
+            Err(error) => self.write_failed(&error),
         };
         (count as u64, progress)
     }
