@@ -705,6 +705,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.relays.connection_log = None;
         self.relays.transport_mut().leave(now + FAREWELL);
         self.listeners.clear();
+        self.settle_rules();
         self.steering = None;
         tracing::info!("stopped");
     }
@@ -727,8 +728,12 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
     }
     let port = settings.rules.port;
     let most = settings.host_backlog();
+    let takes_marks = sysctls::sockets_take_marks();
     let bounded = |address| {
         let socket = transparent::listen(address, settings.host_keepalive.into())?;
+        if takes_marks {
+            socket.set_mark(settings.rules.accepted())?;
+        }
         transparent::bound_backlog(&socket, most)?;
         Ok(socket)
     };

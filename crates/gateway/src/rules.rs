@@ -11,11 +11,12 @@
 //! | `bypass` | connections | not to be intercepted when they were seen first (`rules/decision.rs`): end to end for ever |
 //! | `made` | packets | set on our own sockets towards servers, so that their connections become `far` |
 //! | `crossing` | packets | of the `tcp` transport under the cross-layer congestion control; no rule is about it |
+//! | `accepted` | packets | of our listener where sockets take a SYN's mark over (`net.ipv4.tcp_fwmark_accept`): `deliver` would bring answers back |
 //! | `refused` | packets | a held SYN that is to be answered with a reset |
 //!
 //! Conntrack may forget a connection that lives in the gateway's sockets: half-closed ones after a minute without a packet. Whoever's
 //! packet is picked up first, the socket decides then, and the mark is set anew. Where conntrack picks nothing up, and takes such
-//! packets for invalid, the socket alone decides.
+//! packets for invalid, the socket alone decides; so it does for servers' packets that an operator has excepted from it (`notrack`).
 //!
 //! A SYN that comes to be forwarded with the addresses and ports of a connection made by us is the client's own: that connection goes end
 //! to end from then on.
@@ -37,6 +38,9 @@ use std::fmt::Write;
 
 /// Matches the packet that asks for a connection.
 const SYN: &str = "tcp flags & (fin|syn|rst|ack) == syn";
+/// Priority of the chain that marks packets to be delivered: behind those of firewalls that look for the way back by the packet's mark
+/// (`fib saddr . mark . iif`, as firewalld and NixOS do at `filter + 10` and `mangle + 10`). With the mark they would find this host.
+const DELIVERY: u32 = 250;
 /// Matches a packet of a connection that conntrack had forgotten, or had not seen the beginning of.
 const PICKED_UP: &str = "ct state new ct mark 0 tcp flags & (fin|syn|rst|ack) != syn";
 
@@ -121,6 +125,11 @@ impl Rules {
         self.mark + 7
     }
 
+    /// fwmark of the listeners for clients, and of what they accept, where accepted sockets would take over that of the SYN.
+    pub fn accepted(&self) -> u32 {
+        self.mark + 8
+    }
+
     /// The script that sets up the table, in place of one that a killed predecessor may have left. Nothing is
     /// intercepted until [`Rules::intercept_script`] names destinations.
     pub fn setup_script(&self) -> String {
@@ -173,11 +182,11 @@ table inet {table} {{
     type filter hook prerouting priority {arrival}; policy accept;
 {arrival_rules}  }}
   chain prerouting {{
-    type filter hook prerouting priority mangle + 10; policy accept;
+    type filter hook prerouting priority {DELIVERY}; policy accept;
 {near_rules}    ct mark {far:#x} ct direction original {SYN} ct mark set {bypass:#x} accept
     {PICKED_UP} socket transparent 1 ct mark set {far:#x}
     ct mark {far:#x} socket transparent 1 meta mark set {deliver:#x} accept
-    ct state invalid meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
+    ct state {{ invalid, untracked }} meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
     ct mark {far:#x} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
   }}
   chain output {{
@@ -220,10 +229,10 @@ table inet {table} {{
         let Self { routing_table, priority, .. } = self;
         let deliver = self.deliver();
         self.families()
-            .flat_map(|(family, _)| {
+            .flat_map(|(family, everything)| {
                 [
                     format!("{family} rule del fwmark {deliver:#x} lookup {routing_table} priority {priority}"),
-                    format!("{family} route flush table {routing_table}"),
+                    format!("{family} route del local {everything} dev lo table {routing_table}"),
                 ]
             })
             .collect()
@@ -323,9 +332,14 @@ impl Installed {
         rules.setup_script() + &exempt + &intercept
     }
 
-    /// Leaves the rules to another process.
-    pub fn disown(&mut self) {
-        self.is_disowned = true;
+    /// Leaves the rules to another process, or answers for them again.
+    pub fn set_owned(&mut self, is_owned: bool) {
+        self.is_disowned = !is_owned;
+    }
+
+    /// Whether this process answers for the rules.
+    pub fn is_owned(&self) -> bool {
+        !self.is_disowned
     }
 
     /// Sets up rules for a kernel whose nftables cannot hold packets.
@@ -346,7 +360,7 @@ impl Installed {
 
     fn remove_commands(&self) {
         for command in self.rules.removal_commands() {
-            // What does not exist need not be removed; `ip route flush` of an empty table fails, too.
+            // What does not exist need not be removed.
             let _ = routes::ip(&command);
         }
         for (program, arguments) in self.rules.hold_commands(true) {

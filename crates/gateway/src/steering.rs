@@ -45,8 +45,8 @@ struct Wish {
     exempt: Option<Vec<Bypass>>,
     /// Whether to read the counters.
     count: bool,
-    /// Whether the rules are another process's from now on.
-    release: bool,
+    /// Whether this process answers for the rules from now on, or another one.
+    is_owner: Option<bool>,
     done: Option<mpsc::SyncSender<()>>,
 }
 
@@ -116,8 +116,17 @@ impl Steering {
 
     /// Leaves the rules to another process, as they are; returns when that is so.
     pub(crate) fn release(&self) {
+        self.set_owner(false);
+    }
+
+    /// Answers for the rules again, which another process has left; returns when that is so.
+    pub(crate) fn reclaim(&self) {
+        self.set_owner(true);
+    }
+
+    fn set_owner(&self, is_owner: bool) {
         let (done, is_done) = mpsc::sync_channel(1);
-        self.send(Wish { release: true, done: Some(done), ..Wish::default() });
+        self.send(Wish { is_owner: Some(is_owner), done: Some(done), ..Wish::default() });
         // An error means that the thread, and with it the rules, has gone.
         let _ = is_done.recv();
     }
@@ -187,8 +196,8 @@ impl Follower {
                         wished.accelerated = wish.accelerated.or(wished.accelerated.take());
                         wished.exempt = wish.exempt.or(wished.exempt.take());
                         wished.count |= wish.count;
-                        if wish.release {
-                            self.installed.disown();
+                        if let Some(is_owner) = wish.is_owner {
+                            self.installed.set_owned(is_owner);
                         }
                         dones.extend(wish.done);
                     }
@@ -229,7 +238,7 @@ impl Follower {
         let text = shown(&accelerated);
         match self.installed.intercept(accelerated) {
             // A gateway whose clients are all at the peers has nothing to intercept, whoever is up.
-            Ok(()) if text == self.logged => {}
+            Ok(()) if text == self.logged || !self.installed.is_owned() => {}
             Ok(()) if text.is_empty() => tracing::info!("new connections go end to end"),
             Ok(()) => tracing::info!(destinations = text, "new connections are accelerated"),
             Err(error) => {

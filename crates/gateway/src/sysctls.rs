@@ -23,6 +23,11 @@ pub(crate) fn prepare(settings: &Settings) {
     warn(settings);
 }
 
+/// Whether accepted sockets take over the fwmark of the SYN, unless the listener has one.
+pub(crate) fn sockets_take_marks() -> bool {
+    sysctl::read("net.ipv4.tcp_fwmark_accept").is_ok_and(|value| value == "1")
+}
+
 /// It saves a look-up for each packet, of which a gateway that forwards has no use.
 fn turn_early_demux_off() {
     let is_off = || sysctl::read(EARLY_DEMUX).is_ok_and(|value| value == "0");

@@ -171,6 +171,13 @@ pub(crate) struct Predecessor {
 }
 
 impl Predecessor {
+    /// Has the old process know that this one ends, and returns whether it goes on: it then answers for the rules. Each process says that it
+    /// ends before it looks whether the other does, so that one of the two removes them.
+    pub(crate) fn outlives_this(&mut self) -> bool {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        !self.has_ended()
+    }
+
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.stream.read(&mut [0; 16]), Err(error) if error.kind() == ErrorKind::WouldBlock)

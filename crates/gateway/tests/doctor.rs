@@ -133,3 +133,22 @@ fn routing_rules_before_the_gateways_are_named() {
     assert!(says.starts_with("those of priority 5, 7 come before the gateway's, 10,"), "{says}");
     assert!(remedy.starts_with("set [intercept] rule_priority = 4,"), "{remedy}");
 }
+
+#[test]
+fn routing_rules_of_the_same_priority_that_are_older_and_those_for_the_gateways_marks_are_reported() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.output(End::Terminal, "ip", "rule add from 198.18.2.0/24 lookup main priority 10");
+    pair.start(End::Terminal, "");
+    let checks = examine(&pair, End::Terminal);
+    let (says, remedy) = said(&checks, "routing rules");
+    assert!(says.starts_with("those of priority 10 come before the gateway's, 10"), "{says}");
+    assert!(remedy.contains("rule_priority = 9"), "{remedy}");
+    pair.output(End::Terminal, "ip", "rule del priority 10 from 198.18.2.0/24 lookup main");
+    pair.output(End::Terminal, "ip", "rule add from 198.18.2.0/24 lookup main priority 10");
+    assert!(examine(&pair, End::Terminal)["routing rules"].ok, "one that is younger comes behind");
+    pair.output(End::Terminal, "ip", "rule add fwmark 0x1/0x1 lookup 98 priority 100");
+    let checks = examine(&pair, End::Terminal);
+    let (says, remedy) = said(&checks, "routing rules");
+    assert!(says.starts_with("those of priority 100 are for marked packets"), "{says}");
+    assert!(remedy.contains("[intercept] mark"), "{remedy}");
+}

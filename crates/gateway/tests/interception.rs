@@ -2,7 +2,7 @@
 //! Where the machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes, patient};
+use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes, patient, pattern};
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::set_md5_key;
@@ -418,4 +418,70 @@ fn what_is_intercepted_and_what_is_answered_meets_no_other_routing_rule() {
         echoes(&mut pair.connect(server), b"whatever the rules for the client");
     }
     assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+}
+
+/// Connections of both families are relayed by a pair whose sites have been set up by `prepare`.
+fn are_relayed(prepare: impl Fn(&Pair)) {
+    let Some(pair) = Pair::new() else { return };
+    prepare(&pair);
+    let pair = pair.start_both("");
+    for family in [Family::V4, Family::V6] {
+        let mut stream = pair.connect(pair.serve(family, 7, echo_all));
+        echoes(&mut stream, &pattern(1, 100_000));
+    }
+    assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+}
+
+/// Firewalls look for the way back by the packet's mark: firewalld (`IPv6_rpfilter`) and NixOS (`checkReversePath`).
+#[test]
+fn a_firewall_that_filters_by_the_way_back_and_the_mark_lets_relayed_connections_pass() {
+    are_relayed(|pair| {
+        for end in [End::Hub, End::Terminal] {
+            pair.nft(
+                end,
+                "table inet firewall {
+                   chain filter_prerouting {
+                     type filter hook prerouting priority filter + 10; policy accept;
+                     icmpv6 type { nd-router-advert, nd-neighbor-solicit } accept
+                     meta nfproto { ipv4, ipv6 } fib saddr . mark . iif oif missing drop
+                   }
+                   chain rpfilter {
+                     type filter hook prerouting priority mangle + 10; policy drop;
+                     icmpv6 type { nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert } accept
+                     fib saddr . mark . iif oif exists accept
+                   }
+                 }",
+            );
+        }
+    });
+}
+
+#[test]
+fn servers_whose_packets_are_excepted_from_conntrack_are_served() {
+    are_relayed(|pair| {
+        let untracked = "table inet raw {
+              chain in { type filter hook prerouting priority raw; meta l4proto tcp notrack; }
+              chain out { type filter hook output priority raw; meta l4proto tcp notrack; }
+            }";
+        pair.nft(End::Hub, untracked);
+    });
+}
+
+#[test]
+fn sockets_that_take_over_the_mark_of_syns_are_served() {
+    are_relayed(|pair| {
+        for end in [End::Hub, End::Terminal] {
+            set_sysctls(&pair.site(end).gateway, &[("ipv4/tcp_fwmark_accept", "1")]).unwrap();
+        }
+    });
+}
+
+#[test]
+fn routes_that_others_have_in_the_gateways_table_stay() {
+    let Some(mut pair) = Pair::new() else { return };
+    ip(&pair, End::Terminal, &["route add 203.0.113.0/24 dev lo table 25200"]);
+    pair.start(End::Terminal, "");
+    pair.stop(End::Terminal);
+    let left = pair.output(End::Terminal, "ip", "route show table 25200");
+    assert!(left.contains("203.0.113.0/24") && !left.contains("local"), "{left}");
 }

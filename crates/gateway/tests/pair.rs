@@ -73,6 +73,20 @@ impl Runner for Threads {
     }
 }
 
+/// Asserts that nothing of the gateway at `end` is left in its namespace.
+pub fn assert_nothing_is_left(pair: &Pair, end: End) {
+    let said = |program: &str, arguments: &[&str]| {
+        let output = pair.site(end).gateway.command(program).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(said("nft", &["list", "tables"]), "");
+    for family in ["-4", "-6"] {
+        let rules = said("ip", &[family, "rule", "show"]);
+        assert!(!rules.contains("fwmark"), "{rules}");
+        assert_eq!(said("ip", &[family, "route", "show", "table", "25200"]), "");
+    }
+}
+
 /// Runs the gateway that `begin` makes of `settings` at `site`.
 pub fn run(
     site: &Site,

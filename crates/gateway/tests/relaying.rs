@@ -2,7 +2,10 @@
 //! Where the machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-use crate::pair::{End, Family, PATIENCE, Pair, assert_reset, carries_both_directions, echo_all, echoes, pattern};
+use crate::pair::{
+    End, Family, PATIENCE, Pair, assert_nothing_is_left, assert_reset, carries_both_directions, echo_all, echoes,
+    pattern,
+};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -307,11 +310,7 @@ fn flows_that_go_end_to_end_survive_start_and_stop_and_nothing_is_left() {
     pair.stop(End::Hub);
     echoes(&mut old, b"after both have stopped");
     for end in [End::Hub, End::Terminal] {
-        let gateway = &pair.site(end).gateway;
-        let tables = gateway.command("nft").args(["list", "tables"]).output().unwrap();
-        assert_eq!(String::from_utf8(tables.stdout).unwrap(), "");
-        let rules = gateway.command("ip").args(["rule", "show"]).output().unwrap();
-        assert!(!String::from_utf8(rules.stdout).unwrap().contains("fwmark"));
+        assert_nothing_is_left(&pair, end);
     }
 }
 

@@ -1,6 +1,8 @@
 //! A gateway takes over from one that runs (docs/operations.md, "Upgrade"), and what keeps it from that.
 
-use crate::pair::{CLEAR, End, Family, OnThreads, Pair, TLS, echo_all, echoes};
+use crate::pair::{CLEAR, End, Family, OnThreads, Pair, TLS, assert_nothing_is_left, echo_all, echoes, patient};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
 
 #[test]
 fn new_connections_find_the_new_gateway_and_old_ones_stay_with_the_old() {
@@ -21,6 +23,57 @@ fn new_connections_find_the_new_gateway_and_old_ones_stay_with_the_old() {
             assert_eq!(pair.count(end, "reset"), 0, "{transport}");
         }
     }
+}
+
+/// Whether a new connection reaches the server, which echoes.
+fn is_served(pair: &Pair, server: SocketAddr) -> bool {
+    let served = pair.try_connect(server).and_then(|stream| {
+        let mut stream = patient(stream);
+        stream.write_all(b"!")?;
+        stream.read_exact(&mut [0])
+    });
+    served.is_ok()
+}
+
+/// A bad version is stopped again while the good one still runs.
+#[test]
+fn connections_stay_with_the_old_gateway_when_the_new_one_stops_first_and_nothing_is_left() {
+    for transport in ["", CLEAR] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
+        let Some(mut pair) = pair.map(|pair| pair.start_both("")) else { return };
+        let server = pair.serve(Family::V4, 7, echo_all);
+        for end in [End::Terminal, End::Hub] {
+            let mut stays = pair.connect(server);
+            echoes(&mut stays, b"before");
+            let old = pair.upgrade(end);
+            pair.stop(end);
+            echoes(&mut stays, b"by the old one");
+            // Of a peer that has not noticed yet, one or the other is reset.
+            pair.wait_for(|pair| is_served(pair, server));
+            drop(stays);
+            old.wait_for_end();
+            pair.wait_for(|pair| is_served(pair, server));
+            assert_nothing_is_left(&pair, end);
+            pair.start(end, "");
+            pair.wait_until(End::Hub, true);
+            pair.wait_until(End::Terminal, true);
+        }
+    }
+}
+
+#[test]
+fn two_processes_that_stop_at_once_leave_nothing() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut stays = pair.connect(server);
+    echoes(&mut stays, b"before");
+    let old = pair.upgrade(End::Terminal);
+    echoes(&mut stays, b"by the old one");
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(old));
+        scope.spawn(|| pair.stop(End::Terminal));
+    });
+    assert_nothing_is_left(&pair, End::Terminal);
 }
 
 #[test]

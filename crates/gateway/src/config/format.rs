@@ -314,7 +314,7 @@ pub struct Intercept {
     /// Local port of the transparent listener (loopback only).
     #[schemars(range(min = 1, max = 65_535), extend("default" = 4501))]
     pub port: Option<u16>,
-    /// fwmarks mark+1 to mark+7 are used, on packets and connections.
+    /// fwmarks mark+1 to mark+8 are used, on packets and connections.
     #[schemars(range(min = 1, max = 4_294_967_279u32), extend("default" = 0x6270_0000))]
     pub mark: Option<u32>,
     /// Routing table that delivers intercepted packets locally; not 253 to 255, which are the system's.

@@ -4,11 +4,14 @@ use super::Daemon;
 use crate::config::Peer;
 use crate::drain::Drain;
 use crate::relays::Relays;
+use crate::takeover;
 use crate::takeover::offer::Offer;
 use crate::transport::SatelliteTransport;
 use mio::unix::SourceFd;
 use relay::engine::Intercepted;
 use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use units::{Duration, Instant};
@@ -50,7 +53,15 @@ pub(super) struct HandedOver {
     /// The peers are then notified that this process takes no more connections: by then they have a session with the other.
     tell_at: Option<Instant>,
     /// Its end notifies the other process of the end of this one.
-    _stream: UnixStream,
+    stream: UnixStream,
+}
+
+impl HandedOver {
+    /// Has the other process know that this one ends, and returns whether the other one has ended before.
+    fn is_last(&self) -> bool {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        self.stream.set_nonblocking(true).is_ok() && matches!((&self.stream).read(&mut [0]), Ok(0))
+    }
 }
 
 impl<T: SatelliteTransport> Daemon<T> {
@@ -99,12 +110,31 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.updates.stop();
         let rtt = self.settings.link.rtt;
         self.drain = Some(Drain::new(now, patience(rtt), None));
-        self.handed_over = Some(HandedOver { tell_at: Some(now + patience(rtt)), _stream: stream });
+        self.handed_over = Some(HandedOver { tell_at: Some(now + patience(rtt)), stream });
         tracing::info!(
             connections = self.relays.count(),
             "another process has taken over; this one ends with its last connection"
         );
         self.relays.transport_mut().hand_over(now)
+    }
+
+    /// Leaves the rules to the process that goes on, of two that one hand-over has made; takes them back, to remove them, if the other has
+    /// ended and none has been started since.
+    pub(super) fn settle_rules(&mut self) {
+        let Some(steering) = &self.steering else { return };
+        if let Some(handed_over) = &self.handed_over {
+            if handed_over.is_last() && !takeover::is_running(&self.settings) {
+                steering.reclaim();
+            }
+        } else if let Some(predecessor) = &mut self.predecessor
+            && predecessor.outlives_this()
+        {
+            tracing::info!(
+                pid = predecessor.pid,
+                "the process before this one still finishes its connections: it removes the rules when it ends"
+            );
+            steering.release();
+        }
     }
 
     /// Begins to take connections once the peers are up, or have had time for it.

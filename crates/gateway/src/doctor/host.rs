@@ -3,12 +3,15 @@
 use super::Check;
 use crate::config::{Named, Settings};
 use crate::filtered_bridges::{bridges, filtering_keys};
+use crate::rules::Rules;
 use crate::sysctls::EARLY_DEMUX;
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use ipnet::IpNet;
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
+use kernel::routing_rules::RoutingRule;
 use kernel::{nftables, routing_rules, sysctl};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -101,34 +104,55 @@ fn firewall(settings: &Settings) -> Check {
     }
 }
 
-/// Whether other programs' routing rules come before the gateway's, and take what is to be delivered to it.
+/// Whether other programs' routing rules take what is to be delivered to the gateway, or what the gateway sends.
 fn routing_rules(settings: &Settings) -> Check {
     const NAME: &str = "routing rules";
     let rules = &settings.rules;
-    let of_family = |ipv6| routing_rules::before(rules.priority, rules.deliver(), ipv6);
-    let found = of_family(false).and_then(|before| match rules.ipv6 {
-        true => Ok([before, of_family(true)?].concat()),
-        false => Ok(before),
-    });
-    let mut before = match found {
-        Ok(before) => before,
+    let families: &[bool] = if rules.ipv6 { &[false, true] } else { &[false] };
+    let found: Result<Vec<_>, _> = families.iter().map(|ipv6| routing_rules::list(*ipv6)).collect();
+    let found = match found {
+        Ok(found) => found,
         Err(error) => return Check::lacking(NAME, error.to_string(), "run on Linux with netlink"),
     };
-    before.sort_unstable();
-    before.dedup();
-    let Some(first) = before.first() else {
-        return Check::good(NAME, format!("none comes before the gateway's, of priority {}", rules.priority));
+    let numbers = |found: &[RoutingRule]| {
+        let sorted: BTreeSet<u32> = found.iter().map(|rule| rule.priority).collect();
+        sorted.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
     };
-    let numbers = before.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let remedy = match first {
-        0 | 1 => "give those rules a larger number, such as 1000".to_owned(),
-        _ => format!("set [intercept] rule_priority = {}, or give those rules a larger number", first - 1),
-    };
-    let says = format!(
-        "those of priority {numbers} come before the gateway's, {}, and may lead intercepted connections astray (ip rule)",
-        rules.priority
-    );
-    Check::bad(NAME, says, remedy)
+    let before: Vec<RoutingRule> = found.iter().flat_map(|family| before_own(rules, family)).collect();
+    if let Some(first) = before.iter().map(|rule| rule.priority).min() {
+        let remedy = match first {
+            0 | 1 => "give those rules a larger number, such as 1000".to_owned(),
+            _ => format!("set [intercept] rule_priority = {}, or give those rules a larger number", first - 1),
+        };
+        let says = format!(
+            "those of priority {} come before the gateway's, {}, and may lead intercepted connections astray (ip rule)",
+            numbers(&before),
+            rules.priority
+        );
+        return Check::bad(NAME, says, remedy);
+    }
+    let of_own_packets = |rule: &&RoutingRule| rule.is_for_mark(rules.made()) || rule.is_for_mark(rules.crossing());
+    let catching: Vec<RoutingRule> = found.iter().flatten().filter(of_own_packets).copied().collect();
+    if !catching.is_empty() {
+        let says = format!(
+            "those of priority {} are for marked packets, and match the gateway's own, {:#x} and {:#x}: they may lead its connections to \
+             servers astray (ip rule)",
+            numbers(&catching),
+            rules.made(),
+            rules.crossing()
+        );
+        return Check::bad(NAME, says, "set [intercept] mark so that those rules do not match mark+5 and mark+7");
+    }
+    Check::good(NAME, format!("none comes before the gateway's, of priority {}", rules.priority))
+}
+
+/// The rules of a family that packets to be delivered to the gateway may meet before the gateway's rule. While the gateway does not run,
+/// that comes behind all of its priority.
+fn before_own(rules: &Rules, family: &[RoutingRule]) -> Vec<RoutingRule> {
+    let is_own = |rule: &&RoutingRule| rule.table == rules.routing_table && rule.priority == rules.priority;
+    let own = family.iter().position(|rule| is_own(&rule)).unwrap_or(family.len());
+    let may_lead = |rule: &&RoutingRule| rule.priority <= rules.priority && rule.may_match(rules.deliver());
+    family[..own].iter().filter(may_lead).copied().collect()
 }
 
 fn forwarding(settings: &Settings) -> Vec<Check> {
