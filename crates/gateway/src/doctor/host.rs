@@ -76,11 +76,8 @@ fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
     } else if !found.is_running {
         Check::bad(check, "it has no carrier", "check the cable, or what is at its other end")
     } else if named.key == "link.interface" && found.mtu < mtu && settings.tcp.is_none() {
-        Check::bad(
-            check,
-            format!("its MTU is {}, and [link] mtu is {mtu}", found.mtu),
-            format!("set [link] mtu = {}, or ip link set {} mtu {mtu}", found.mtu, named.name),
-        )
+        let remedy = format!("nothing need be done; [link] mtu = {} saves the search", found.mtu);
+        Check { remedy: Some(remedy), ..Check::good(check, format!("up, MTU {}, of {mtu} allowed", found.mtu)) }
     } else {
         Check::good(check, format!("up, MTU {}", found.mtu))
     }
@@ -340,11 +337,6 @@ mod tests {
             ),
             (one("sat0", 1300, false, false), "it is down", "ip link set sat0 up"),
             (one("sat0", 1300, true, false), "it has no carrier", "check the cable"),
-            (
-                one("sat0", 1300, true, true),
-                "its MTU is 1300, and [link] mtu is 1500",
-                "set [link] mtu = 1300, or ip link",
-            ),
         ] {
             let check = check(&[found]);
             assert_eq!((check.check.as_str(), check.ok, check.says.as_str()), ("interface sat0", false, says));

@@ -27,6 +27,17 @@ const LOST: f64 = 0.05;
 const ENOUGH: u64 = 200;
 
 pub(super) fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
+    let is_left_to_kernel = measures_rate && settings.tcp.is_some();
+    let mut checks = examine_each(settings, measures_rate && !is_left_to_kernel);
+    if is_left_to_kernel {
+        let says =
+            "not measured: with transport = \"tcp\", the kernel's congestion control finds what the path carries";
+        checks.push(Check::good("rate", says));
+    }
+    checks
+}
+
+fn examine_each(settings: &Settings, measures_rate: bool) -> Vec<Check> {
     let (by, peers) = match control::status(&settings.control) {
         Ok(status) => {
             let peers = status["peers"].as_array().cloned().unwrap_or_default();
