@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus};
@@ -66,21 +66,63 @@ fn a_terminal_that_cannot_be_drawn_on_is_a_wrong_one() {
     assert!(text.contains("TERM=dumb") && !text.contains('\u{1b}'), "{text:?}");
 }
 
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+}
+
 #[test]
-fn it_ends_by_a_key_and_by_a_signal() {
-    for by_key in [true, false] {
+fn it_ends_by_a_key_and_by_a_signal_and_gives_the_terminal_back() {
+    // Ctrl-C and Ctrl-\ are keys here.
+    for end in ["q", "\u{3}", "\u{1c}", "-TERM", "-QUIT"] {
         let (child, mut terminal) = top();
+        let side = terminal.try_clone().unwrap();
+        let is_raw = || !tcgetattr(&side).unwrap().local_modes.contains(LocalModes::ICANON);
         assert!(terminal.read(&mut [0; 4096]).unwrap() > 0, "it draws");
-        if by_key {
-            std::io::Write::write_all(&mut terminal, b"q").unwrap();
-        } else {
-            let id = child.id().to_string();
-            assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert!(is_raw());
+        match end.strip_prefix('-') {
+            None => std::io::Write::write_all(&mut terminal, end.as_bytes()).unwrap(),
+            Some(_) => signal(&child, end),
         }
         // A terminal that nobody reads would hold the program up.
         let reader = std::thread::spawn(move || while terminal.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {});
         let status = end_of(child).expect("it ends");
-        assert!(status.success(), "{status}");
+        assert!(status.success(), "{end:?}: {status}");
+        assert!(!is_raw(), "{end:?}");
         reader.join().unwrap();
+    }
+}
+
+#[test]
+fn it_leaves_the_terminal_to_the_shell_and_comes_back() {
+    for by_key in [true, false] {
+        let (child, mut terminal) = top();
+        let side = terminal.try_clone().unwrap();
+        let is_raw = || !tcgetattr(&side).unwrap().local_modes.contains(LocalModes::ICANON);
+        assert!(terminal.read(&mut [0; 4096]).unwrap() > 0, "it draws");
+        let stat = format!("/proc/{}/stat", child.id());
+        let is_stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
+        if by_key {
+            std::io::Write::write_all(&mut terminal, &[0x1a]).unwrap();
+        } else {
+            signal(&child, "-TSTP");
+        }
+        let reader = std::thread::spawn(move || while terminal.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {});
+        wait_until(is_stopped);
+        assert!(!is_raw());
+        signal(&child, "-CONT");
+        wait_until(|| !is_stopped() && is_raw());
+        signal(&child, "-TERM");
+        assert!(end_of(child).expect("it ends").success());
+        assert!(!is_raw());
+        reader.join().unwrap();
+    }
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "it does not come to that");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -25,7 +25,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ const LONG_ABOUT: &str = "\
 Shows the link (rates, use, queueing delay, round trip, loss, repair), the peers, the relayed connections and what has happened since it was \
 started. docs/monitoring.md explains the figures.
 
-Keys: Tab next list, s next order, / filter, Space freeze, arrows and PgUp/PgDn scroll, q quit. With 40 lines or more, all lists are shown; \
+Keys: Tab next list, s next order, / filter, Space freeze, arrows and PgUp/PgDn scroll, q quit, Ctrl-Z to the shell (fg comes back). With 40 lines or more, all lists are shown; \
 with 130 columns or more, all columns.";
 
 /// Watch a running gateway live
@@ -76,18 +76,40 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         ));
     }
     let socket = args.gateway.socket()?;
-    let ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ended))
-            .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
-    }
+    let asked = Asked::on_signals().map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
     let samples = sample(socket, args.interval.max(MIN_INTERVAL))
         .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
     // It also restores the terminal before a panic is printed.
     let mut terminal = ratatui::try_init().map_err(|error| Failure::failed(format!("terminal: {error}")))?;
-    let outcome = watch(&mut terminal, &samples, &ended);
+    let outcome = watch(&mut terminal, &samples, &asked);
     ratatui::restore();
     outcome.map_err(|error| Failure::failed(format!("terminal: {error}")))
+}
+
+/// What signals have asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    to_end: Arc<AtomicBool>,
+    to_stop: Arc<AtomicBool>,
+}
+
+impl Asked {
+    fn on_signals() -> io::Result<Self> {
+        let asked = Self::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+            signal_hook::flag::register(signal, Arc::clone(&asked.to_end))?;
+        }
+        signal_hook::flag::register(SIGTSTP, Arc::clone(&asked.to_stop))?;
+        Ok(asked)
+    }
+}
+
+/// Gives the terminal back as it was and stops the process, as Ctrl-Z does; takes the terminal again when the process is continued.
+fn stop(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    ratatui::try_restore()?;
+    signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
+    *terminal = ratatui::try_init()?;
+    Ok(())
 }
 
 type Sample = Result<gateway::Snapshot, String>;
@@ -113,11 +135,15 @@ fn why(socket: &Path, error: &io::Error) -> String {
 }
 
 /// Draws after each sample and key, until the user or a signal ends it.
-fn watch(terminal: &mut DefaultTerminal, samples: &mpsc::Receiver<Sample>, ended: &AtomicBool) -> io::Result<()> {
+fn watch(terminal: &mut DefaultTerminal, samples: &mpsc::Receiver<Sample>, asked: &Asked) -> io::Result<()> {
     let started = Instant::now();
     let (mut history, mut view) = (History::default(), View::default());
     let mut drawn = None;
-    while !view.is_over && !ended.load(Ordering::Relaxed) {
+    while !view.is_over && !asked.to_end.load(Ordering::Relaxed) {
+        if std::mem::take(&mut view.stops) | asked.to_stop.swap(false, Ordering::Relaxed) {
+            stop(terminal)?;
+            drawn = None;
+        }
         let now = Duration::from_secs_f64(started.elapsed().as_secs_f64());
         for sample in samples.try_iter() {
             history.take(now, sample);

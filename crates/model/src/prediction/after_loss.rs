@@ -135,7 +135,11 @@ impl Lossy {
         let mut now = window.start;
         while sent < until_loss.min(left) && now < self.room {
             let unsent = until_loss.min(left) - sent;
-            let step = (unsent / now / STEPS).max(1.0);
+            let mut step = (unsent / now / STEPS).max(1.0);
+            // No step passes the overflow.
+            while step > 1.0 && window.after(rounds + step, time_s + step * self.rtt_s) > self.room {
+                step = (step / 2.0).max(1.0);
+            }
             let middle = window.after(rounds + step / 2.0, time_s + step / 2.0 * self.rtt_s).min(self.most);
             let segments = (middle * step).min(unsent);
             let before_s = spent.total_s();
@@ -221,6 +225,22 @@ mod tests {
     fn mean_s(lossy: &Lossy, at_loss: f64, segments: f64) -> f64 {
         let time = |run| lossy.time_s(at_loss, Cause::Loss, segments, run).total_s();
         (0..200).map(time).sum::<f64>() / 200.0
+    }
+
+    /// However long the transfer, and however short the queue.
+    #[test]
+    fn windows_that_overflow_a_queue_have_the_same_rate_in_transfers_of_any_length() {
+        for growth in [Growth::Linear(1.0), Growth::Cubic] {
+            for room in [30.0, 110.0, 300.0] {
+                let lossy = Lossy { growth, loss: 0.0, full: 100.0, most: 1e6, room, rtt_s: 0.1, timeout_s: 0.0 };
+                let time = |segments: f64| lossy.time_s(room, Cause::Overflow, segments, 0).total_s() / segments;
+                let short = time(100_000.0);
+                for segments in [1e6, 1e7, 1e8, 1e9] {
+                    let ratio = time(segments) / short;
+                    assert!((0.98..1.02).contains(&ratio), "{growth:?}, room for {room}, {segments}: {ratio}");
+                }
+            }
+        }
     }
 
     /// Ott, Kemperman and Mathis 1996: where losses come at random, 1.3098 / sqrt(p) segments in a round trip. What the law leaves

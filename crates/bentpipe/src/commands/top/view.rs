@@ -61,6 +61,8 @@ pub struct View {
     pub frozen: Option<Box<History>>,
     /// Whether to end.
     pub is_over: bool,
+    /// Whether to leave the terminal to the shell.
+    pub stops: bool,
 }
 
 /// Rows that a page key moves by.
@@ -70,7 +72,9 @@ impl View {
     /// Does what `key` stands for; `history` is the present, which freezing keeps.
     pub fn on_key(&mut self, key: KeyEvent, history: &History) {
         match key.code {
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => self.is_over = true,
+            // Ctrl-\ is reported as Ctrl-4, which terminals send as the same byte.
+            KeyCode::Char('c' | '4' | '\\') if key.modifiers.contains(KeyModifiers::CONTROL) => self.is_over = true,
+            KeyCode::Char('z') if key.modifiers.contains(KeyModifiers::CONTROL) => self.stops = true,
             _ if self.edits_filter => self.edit_filter(key.code),
             KeyCode::Char('q') => self.is_over = true,
             KeyCode::Tab => self.show(self.list.next()),
