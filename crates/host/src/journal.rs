@@ -16,13 +16,15 @@ pub struct Journal {
     boot: String,
     /// The network namespace.
     namespace: String,
+    /// Its number that no other has while this kernel runs; `namespace` may be another's once it is gone.
+    cookie: Option<u64>,
     /// Whether the settings are in force, or an undo has left the changes because others had changed them.
     is_applied: bool,
     /// In the order in which they were made.
     changes: Vec<Change>,
 }
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What an undo did.
 #[derive(Debug, Default, Serialize)]
@@ -44,7 +46,14 @@ pub struct Left {
 
 impl Journal {
     fn new(changes: Vec<Change>) -> Result<Self, Error> {
-        Ok(Self { version: VERSION, boot: boot()?, namespace: namespace()?, is_applied: true, changes })
+        Ok(Self {
+            version: VERSION,
+            boot: boot()?,
+            namespace: namespace()?,
+            cookie: kernel::namespace::cookie(),
+            is_applied: true,
+            changes,
+        })
     }
 
     /// Fails if `file` says that settings are applied.
@@ -52,11 +61,26 @@ impl Journal {
     /// # Errors
     /// [`Error::AlreadyApplied`].
     pub fn check_not_applied(file: &Path) -> Result<(), Error> {
-        // What an undo has left is others' by now.
-        match file.exists() && !matches!(Self::read(file), Ok(journal) if !journal.is_applied) {
-            true => Err(Error::AlreadyApplied(file.to_owned())),
-            false => Ok(()),
+        if !file.exists() {
+            return Ok(());
         }
+        match Self::read_any(file) {
+            // What an undo has left is others' by now; the rest has ended with what it was set for.
+            Ok(journal) if !journal.is_applied || journal.has_ended()?.is_some() => Ok(()),
+            _ => Err(Error::AlreadyApplied(file.to_owned())),
+        }
+    }
+
+    /// What has ended the settings, if something has.
+    fn has_ended(&self) -> Result<Option<&'static str>, Error> {
+        if self.boot != boot()? {
+            return Ok(Some("this machine was started since, which has undone the settings; delete the file"));
+        }
+        let is_another = self.cookie.is_some() && self.cookie != kernel::namespace::cookie();
+        if self.namespace == namespace()? && is_another {
+            return Ok(Some("the network namespace is gone, and the settings with it; delete the file"));
+        }
+        Ok(None)
     }
 
     /// Makes all `changes`, or none: those that were made before one failed are undone. Returns what was made, and what this
@@ -126,7 +150,25 @@ impl Journal {
         Ok(folder.join("bentpipe").join(format!("tune-{}.json", namespace()?)))
     }
 
+    /// Reads the journal of settings in this namespace.
     fn read(file: &Path) -> Result<Self, Error> {
+        let journal = Self::read_any(file)?;
+        let unusable = |problem: String| Error::Journal { file: file.to_owned(), problem };
+        if let Some(end) = journal.has_ended()? {
+            return Err(unusable(end.into()));
+        }
+        let here = namespace()?;
+        if journal.namespace != here {
+            return Err(unusable(format!(
+                "the settings are those of the network namespace {}, and this is {here}",
+                journal.namespace
+            )));
+        }
+        Ok(journal)
+    }
+
+    /// Reads a journal of any namespace and start of the machine.
+    fn read_any(file: &Path) -> Result<Self, Error> {
         let unusable = |problem: String| Error::Journal { file: file.to_owned(), problem };
         let text = kernel::text_file::read(file, kernel::text_file::WRITTEN).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::NotApplied(file.to_owned()),
@@ -136,18 +178,6 @@ impl Journal {
             .map_err(|error| unusable(format!("not a record of applied settings: {error}")))?;
         if journal.version != VERSION {
             return Err(unusable(format!("version {}; this program knows {VERSION}", journal.version)));
-        }
-        if journal.boot != boot()? {
-            return Err(unusable(
-                "this machine was started since, which has undone the settings; delete the file".into(),
-            ));
-        }
-        let here = namespace()?;
-        if journal.namespace != here {
-            return Err(unusable(format!(
-                "the settings are those of the network namespace {}, and this is {here}",
-                journal.namespace
-            )));
         }
         Ok(journal)
     }
@@ -164,7 +194,10 @@ impl Journal {
             new.sync_all()?;
             fs::rename(&beside, file)
         };
-        write().map_err(|source| Error::Record { file: file.to_owned(), source })
+        write().map_err(|source| {
+            let _ = fs::remove_file(&beside);
+            Error::Record { file: file.to_owned(), source }
+        })
     }
 }
 
@@ -264,9 +297,10 @@ mod tests {
         let file = folder.path().join("journal.json");
         let cases = [
             ("{".to_owned(), "not a record of applied settings"),
-            (text("version", 99.into()), "version 99; this program knows 2"),
+            (text("version", 99.into()), "version 99; this program knows 3"),
             (text("boot", "earlier".into()), "was started since"),
             (text("namespace", "1".into()), "network namespace 1, and this is"),
+            (text("cookie", 1.into()), "the network namespace is gone"),
             (text("surplus", 1.into()), "unknown field `surplus`"),
             (" ".repeat(16_000_001), "larger than 16MB"),
         ];
@@ -289,6 +323,19 @@ mod tests {
         assert!(matches!(Journal::apply(Vec::new(), &file), Err(Error::AlreadyApplied(_))));
         Journal::undo(&file, false).unwrap();
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn settings_that_have_ended_with_the_kernel_or_the_namespace_are_applied_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("journal.json");
+        for ended in [text("boot", "earlier".into()), text("cookie", 1.into())] {
+            fs::write(&file, ended).unwrap();
+            Journal::apply(Vec::new(), &file).unwrap();
+            Journal::undo(&file, false).unwrap();
+        }
+        fs::write(&file, text("namespace", "1".into())).unwrap();
+        assert!(matches!(Journal::apply(Vec::new(), &file), Err(Error::AlreadyApplied(_))), "they are another's");
     }
 
     #[test]

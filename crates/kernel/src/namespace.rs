@@ -6,6 +6,7 @@ use crate::{process, program};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -122,8 +123,27 @@ impl Namespace {
     }
 
     fn enter(&self) -> Result<(), Error> {
-        set_namespace(&self.fd).map_err(Error::while_doing("entering a network namespace"))
+        set_namespace(&self.fd).map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => {
+                Error::Missing("entering a network namespace needs CAP_SYS_ADMIN (run it as root)".into())
+            }
+            _ => Error::Failed { doing: "entering a network namespace".into(), source: error },
+        })
     }
+}
+
+/// The number of the calling thread's network namespace that no other has until the next boot, unlike the number of its file
+/// (`SO_NETNS_COOKIE`, Linux 5.14); `None` on kernels without.
+pub fn cookie() -> Option<u64> {
+    const NETNS_COOKIE: libc::c_int = 71;
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    let mut cookie = 0_u64;
+    let mut length = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: both pointers are valid for writing, and `length` is the size of `cookie`.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, NETNS_COOKIE, (&raw mut cookie).cast(), &mut length)
+    };
+    (result == 0).then_some(cookie)
 }
 
 /// Moves the process into network and mount namespaces of its own, without privilege into a user namespace too (in

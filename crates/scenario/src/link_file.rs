@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::text::Queue;
 use ::link::LinkConfig;
 use ::link::dama::CarrierConfig;
-use document::{Document, Faults, Form, Format, Name, Node, Section, form, item_name, suggestion};
+use document::{Document, Faults, Form, Format, Name, Node, RateLimit, Section, form, item_name, suggestion};
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -153,12 +153,22 @@ pub fn reference() -> String {
     document::reference(format(), SECTIONS)
 }
 
-/// Reads the link file `text`, called `file` in faults. `read` gives the content of files that it names.
+/// What holds for a direction in place of what a link file says.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InPlace {
+    /// The rate.
+    pub rate: Option<RateLimit>,
+    /// The propagation delay one way.
+    pub delay: Option<Duration>,
+}
+
+/// Reads the link file `text`, called `file` in faults. `read` gives the content of files that it names; `in_place` is for the directions
+/// up and down.
 ///
 /// # Errors
 /// With every fault, in the order of their places.
-pub fn load(text: &str, file: &str, read: Reader<'_>) -> Result<LinkFile, Faults> {
-    let mut loader = Loader { document: Document::read(text, file, format())?, read };
+pub fn load(text: &str, file: &str, read: Reader<'_>, in_place: [InPlace; 2]) -> Result<LinkFile, Faults> {
+    let mut loader = Loader { document: Document::read(text, file, format())?, read, in_place };
     let links = loader.links();
     loader.document.finish(links)
 }
@@ -167,7 +177,12 @@ pub fn load(text: &str, file: &str, read: Reader<'_>) -> Result<LinkFile, Faults
 struct Loader<'a> {
     document: Document<'a>,
     read: Reader<'a>,
+    in_place: [InPlace; 2],
 }
+
+/// Keys that set a rate, or a delay, which nothing can replace then.
+const SET_RATE: [&str; 3] = ["rate_steps", "opportunities", "handover.rate"];
+const SET_DELAY: [&str; 2] = ["delay_steps", "handover"];
 
 impl Loader<'_> {
     fn links(&mut self) -> Option<LinkFile> {
@@ -176,10 +191,11 @@ impl Loader<'_> {
         if down.is_none() {
             self.document.fault(&[], "write [up] and [down], or [both]");
         }
-        let delay_down = down.as_ref().and_then(|down| link::delay(down.get("delay"))).unwrap_or_default();
-        let up = self.up(delay_down);
+        let [in_place_up, in_place_down] = self.in_place;
+        let delay_down = down.as_ref().map_or(Duration::ZERO, |down| in_place_down.delay(down));
+        let up = self.up(delay_down, in_place_up);
         let delay_up = up.as_ref().map_or(Duration::ZERO, |up| up.delay());
-        let down = self.link(&down?, &[down_key?], delay_up + delay_down);
+        let down = self.link(&down?, &[down_key?], delay_up + delay_down, in_place_down);
         let (mut up, down) = (up?, down?);
         // Links with one stream would lose the same packets.
         for (number, link) in up.links_mut().enumerate() {
@@ -195,7 +211,7 @@ impl Loader<'_> {
         [own, "both"].into_iter().find(|key| self.document.root().get(key).is_some())
     }
 
-    fn up(&mut self, delay_down: Duration) -> Option<UpLink> {
+    fn up(&mut self, delay_down: Duration, in_place: InPlace) -> Option<UpLink> {
         let carriers = self.document.root().get("carrier").map_or_else(Vec::new, |table| table.entries().to_vec());
         let [carrier] = &carriers[..] else {
             if let Some(second) = carriers.get(1) {
@@ -213,8 +229,8 @@ impl Loader<'_> {
                 return None;
             };
             let node = self.document.node(&[key])?.clone();
-            let delay = link::delay(node.get("delay")).unwrap_or_default();
-            return Some(UpLink::Link(Box::new(self.link(&node, &[key], delay + delay_down)?)));
+            let round_trip = in_place.delay(&node) + delay_down;
+            return Some(UpLink::Link(Box::new(self.link(&node, &[key], round_trip, in_place)?)));
         };
         if self.document.root().get("up").is_some() {
             let problem = format!(": write each [[terminal]]'s own, which shares carrier.{}", carrier.key);
@@ -222,8 +238,11 @@ impl Loader<'_> {
         }
         let config = self.carrier(&carrier.node, &carrier.key);
         let items = self.document.items("terminal");
-        let terminals: Vec<_> =
-            items.iter().enumerate().map(|(at, node)| self.terminal(node, at, &carrier.key, delay_down)).collect();
+        let terminals: Vec<_> = items
+            .iter()
+            .enumerate()
+            .map(|(at, node)| self.terminal(node, at, &carrier.key, delay_down, in_place))
+            .collect();
         Some(UpLink::Carrier { carrier: config?, terminal: terminals.into_iter().collect::<Option<_>>()? })
     }
 
@@ -235,7 +254,14 @@ impl Loader<'_> {
         self.sound(carrier, node, &["carrier", name])
     }
 
-    fn terminal(&mut self, node: &Node, at: usize, carrier: &str, delay_down: Duration) -> Option<Terminal> {
+    fn terminal(
+        &mut self,
+        node: &Node,
+        at: usize,
+        carrier: &str,
+        delay_down: Duration,
+        in_place: InPlace,
+    ) -> Option<Terminal> {
         let name = item_name(node, at);
         let path = ["terminal", &name, "up"];
         let up = node.get("up")?;
@@ -246,8 +272,7 @@ impl Loader<'_> {
             let problem = format!(": there is no [carrier.{other}]{}", suggestion(other, [carrier].into_iter()));
             self.document.fault_at(named.origin.clone(), &["terminal", &name, "up", "dama", "carrier"], &problem);
         }
-        let delay = link::delay(up.get("delay")).unwrap_or_default();
-        let up = self.link(up, &path, delay + delay_down)?;
+        let up = self.link(up, &path, in_place.delay(up) + delay_down, in_place)?;
         let networks: Vec<Network> =
             self.document.typed_node(node.get("networks")?, &["terminal", &name, "networks"])?;
         let dlep = match node.get("dlep") {
@@ -258,14 +283,39 @@ impl Loader<'_> {
         Some(Terminal { name, networks, up, dlep })
     }
 
-    /// The link that the table `node` at `path` describes.
-    fn link(&mut self, node: &Node, path: &[&str], round_trip: Duration) -> Option<LinkConfig> {
-        if self.document.is_faulty(path) {
+    /// The link that the table `node` at `path` describes, but for what is `in_place` of that.
+    fn link(&mut self, node: &Node, path: &[&str], round_trip: Duration, in_place: InPlace) -> Option<LinkConfig> {
+        if self.document.is_faulty(path) || self.is_set_otherwise(node, path, in_place) {
             return None;
         }
-        let settings = node.entries().iter().map(|entry| (entry.key.to_string(), entry.node.to_json())).collect();
+        let mut settings: serde_json::Map<_, _> =
+            node.entries().iter().map(|entry| (entry.key.to_string(), entry.node.to_json())).collect();
+        if let Some(delay) = in_place.delay {
+            settings.insert("delay".into(), serde_json::json!(delay));
+        }
+        if let Some(RateLimit(rate)) = in_place.rate {
+            settings.remove("rate");
+            settings.extend(rate.map(|rate| ("rate".into(), serde_json::json!(rate))));
+        }
         let link = link::resolve(settings, round_trip, NoQueue::Unlimited, self.read);
         self.sound(link, node, path)
+    }
+
+    /// Whether the table `node` at `path` sets what is to be replaced by a key for which there is no replacement: a fault.
+    fn is_set_otherwise(&mut self, node: &Node, path: &[&str], in_place: InPlace) -> bool {
+        let has = |key: &&&str| {
+            let (key, inner) = key.split_once('.').map_or((**key, None), |(key, inner)| (key, Some(inner)));
+            node.get(key).is_some_and(|node| inner.is_none_or(|inner| node.get(inner).is_some()))
+        };
+        let rate = in_place.rate.and_then(|_| SET_RATE.iter().find(has)).map(|key| (*key, "rate"));
+        let delay = in_place.delay.and_then(|_| SET_DELAY.iter().find(has)).map(|key| (*key, "delay"));
+        let Some((key, what)) = rate.or(delay) else { return false };
+        let outer = key.split('.').next().unwrap_or(key);
+        if let Some(found) = node.get(outer) {
+            let problem = format!(": it sets the {what}, which an option cannot replace: change it here");
+            self.document.fault_at(found.origin.clone(), &[path, &[outer]].concat(), &problem);
+        }
+        true
     }
 
     /// What has no problem; else the problem becomes a fault at its key in `node`.
@@ -277,6 +327,13 @@ impl Loader<'_> {
         let at = problem.key.and_then(|key| node.get(key.split('.').next().unwrap_or(key))).unwrap_or(node);
         self.document.fault_at(at.origin.clone(), path, &format!(": {}", problem.text));
         None
+    }
+}
+
+impl InPlace {
+    /// The propagation delay of the link that the table `node` describes.
+    fn delay(&self, node: &Node) -> Duration {
+        self.delay.or_else(|| link::delay(node.get("delay"))).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Link files: what is read, every fault at once at its place, and the reference in the documentation.
 
 use ::link::{LinkConfig, LossModel, QueueLimit};
-use ::scenario::link_file::{LinkFile, UpLink, load, reference};
+use ::scenario::link_file::{InPlace, LinkFile, UpLink, load, reference};
+use document::RateLimit;
 use std::path::Path;
 use units::{Bytes, Duration, Probability, Rate};
 
@@ -10,11 +11,15 @@ const TERMINAL: &str = "[[terminal]]\nname = \"one\"\nnetworks = [\"198.18.1.0/2
     up = { delay = \"260ms\", dama = { carrier = \"return\", rbdc = \"4Mbit/s\" } }\n";
 
 fn read(text: &str) -> Result<LinkFile, Vec<String>> {
+    read_with(text, [InPlace::default(); 2])
+}
+
+fn read_with(text: &str, in_place: [InPlace; 2]) -> Result<LinkFile, Vec<String>> {
     let file = |name: &str| match name {
         "rain" => Ok("10s 3Mbit/s\n20s 6Mbit/s\n".to_owned()),
         _ => Err("it is not there".to_owned()),
     };
-    load(text, "link.toml", &file).map_err(|faults| faults.0)
+    load(text, "link.toml", &file, in_place).map_err(|faults| faults.0)
 }
 
 fn links(text: &str) -> (LinkConfig, LinkConfig) {
@@ -114,6 +119,48 @@ fn the_documentation_shows_sound_link_files() {
         assert!(!whole.is_empty(), "{name}");
         for block in whole {
             read(block).unwrap_or_else(|faults| panic!("{name}: {faults:#?}"));
+        }
+    }
+}
+
+#[test]
+fn what_holds_in_place_of_the_files_reaches_all_that_follows_from_it() {
+    let text = "[both]\nrate = \"6Mbit/s\"\ndelay = \"275ms\"\nqueue = \"1BDP\"\n";
+    let rate = |rate: &str| Some(RateLimit(Some(rate.parse().unwrap())));
+    let up = InPlace { rate: rate("60Mbit/s"), delay: None };
+    let down = InPlace { rate: None, delay: Some(Duration::from_millis(25)) };
+    let LinkFile { up: UpLink::Link(up), down } = read_with(text, [up, down]).unwrap() else { panic!("a link") };
+    let round_trip = Duration::from_millis(300);
+    let product = |rate: &str| QueueLimit::bandwidth_delay_product(rate.parse().unwrap(), round_trip);
+    assert_eq!((up.rate, up.delay), (Some("60Mbit/s".parse().unwrap()), Duration::from_millis(275)));
+    assert_eq!((down.rate, down.delay), (Some("6Mbit/s".parse().unwrap()), Duration::from_millis(25)));
+    assert_eq!((up.queue, down.queue), (product("60Mbit/s"), product("6Mbit/s")));
+    let unlimited = InPlace { rate: Some(RateLimit(None)), delay: None };
+    let faults = read_with(text, [unlimited; 2]).unwrap_err();
+    assert!(faults[0].contains("without a `rate` there is no bandwidth-delay product"), "{faults:?}");
+}
+
+#[test]
+fn what_nothing_can_replace_is_a_fault_at_its_place() {
+    let in_place = InPlace { rate: Some(RateLimit(None)), delay: Some(Duration::ZERO) };
+    let (rate, delay) = (InPlace { delay: None, ..in_place }, InPlace { rate: None, ..in_place });
+    let steps = "rate_steps = { file = \"rain\" }";
+    let handover = "handover = { period = \"15s\", delay = [\"10ms\", \"30ms\"] }";
+    for (line, in_place, expected) in [
+        (steps, rate, Some("up.rate_steps: it sets the rate, which an option cannot replace")),
+        (steps, delay, None),
+        (handover, delay, Some("up.handover: it sets the delay, which an option cannot replace")),
+        (handover, rate, None),
+    ] {
+        let text = format!("[up]\nrate = \"6Mbit/s\"\n{line}\n[down]\nrate = \"6Mbit/s\"\n");
+        let read = read_with(&text, [in_place, InPlace::default()]);
+        match expected {
+            None => drop(read.unwrap()),
+            Some(expected) => {
+                let faults = read.unwrap_err();
+                assert!(faults.len() == 1 && faults[0].contains(expected), "{faults:?}");
+                assert!(faults[0].starts_with("link.toml:3:"), "{faults:?}");
+            }
         }
     }
 }

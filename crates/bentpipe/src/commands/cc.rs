@@ -22,15 +22,15 @@ sets the rate.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe cc list                                        the controls of bentpipe, and those of the kernel
-  bentpipe cc load bp_hybla bp_westwood                   until `bentpipe cc unload` or a reboot
-  bentpipe cc load bp_cross --rate 8Mbit/s                with the capacity of the satellite terminal
-  bentpipe cc link --rate 4Mbit/s                         change the capacity
-  bentpipe cc links                                       capacity, expiry and connections for each mark
-  bentpipe cc link --rate 4Mbit/s --valid-for 3s --fallback 256kbit/s   256 kbit/s unless updated within 3 s
-  bentpipe cc load bp_vegas --run -- iperf3 -c 198.51.100.7 -C bp_vegas   while the program runs
-  bentpipe cc load bp_vegas --run                         until Ctrl-C
-  bentpipe cc unload                                      all loaded controls
+  bentpipe cc list                                        # the controls of bentpipe, and those of the kernel
+  bentpipe cc load bp_hybla bp_westwood                   # until `bentpipe cc unload` or a reboot
+  bentpipe cc load bp_cross --rate 8Mbit/s                # with the capacity of the satellite terminal
+  bentpipe cc link --rate 4Mbit/s                         # change the capacity
+  bentpipe cc links                                       # capacity, expiry and connections for each mark
+  bentpipe cc link --rate 4Mbit/s --valid-for 3s --fallback 256kbit/s   # 256 kbit/s unless updated within 3 s
+  bentpipe cc load bp_vegas --run -- iperf3 -c 198.51.100.7 -C bp_vegas   # while the program runs
+  bentpipe cc load bp_vegas --run                         # until Ctrl-C
+  bentpipe cc unload                                      # all loaded controls
 
 Needs Linux 6.4 or later with BTF (CONFIG_DEBUG_INFO_BTF), and root of the machine: root of a container or of a user
 namespace is not enough. A control serves all network namespaces. Connections that use a control keep it until they end, also if

@@ -22,8 +22,8 @@ use web::{Course, Replay};
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe demo                                                  1 MB over 6 Mbit/s, 550 ms, one packet in 1000 lost
-  bentpipe demo --loss 1e-2 --direction down --out demo.html     a download; also draw throughput against time
+  bentpipe demo                                                  # 1 MB over 6 Mbit/s, 550 ms, one packet in 1000 lost
+  bentpipe demo --loss 1e-2 --direction down --out demo.html     # a download; also draw throughput against time
   bentpipe demo --rate 50Mbit/s --size 20MB --paths bentpipe,bbr
   bentpipe demo --flows 20 --size 2MB --json
 

@@ -21,18 +21,18 @@ use units::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe gateway --config /etc/bentpipe/gateway.toml             run until SIGTERM or Ctrl-C
-  bentpipe gateway --config /etc/bentpipe/gateway.toml --check     report every fault of the file
-  bentpipe gateway --config /etc/bentpipe/gateway.toml --dry-run   print the firewall script and routes of a start
-  bentpipe gateway --config gateway.toml --check --elsewhere       the same for the file of another machine
-  bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      find faults of host, network and peers
-  bentpipe gateway doctor --config gateway.toml --measure-rate     also measure the capacity of the path to each peer
-  bentpipe gateway status                                          peers, and one row for each connection
+  bentpipe gateway --config /etc/bentpipe/gateway.toml             # run until SIGTERM or Ctrl-C
+  bentpipe gateway --config /etc/bentpipe/gateway.toml --check     # report every fault of the file
+  bentpipe gateway --config /etc/bentpipe/gateway.toml --dry-run   # print the firewall script and routes of a start
+  bentpipe gateway --config gateway.toml --check --elsewhere       # the same for the file of another machine
+  bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      # find faults of host, network and peers
+  bentpipe gateway doctor --config gateway.toml --measure-rate     # also measure the capacity of the path to each peer
+  bentpipe gateway status                                          # peers, and one row for each connection
   bentpipe gateway status --name terminal-1 --json
-  bentpipe gateway status --watch 5s                               the same again every 5 s
+  bentpipe gateway status --watch 5s                               # the same again every 5 s
   bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over replace the running gateway without resets
-  bentpipe gateway reload                                          apply changes of the file
-  bentpipe gateway drain --within 10min                            take no new connections, exit after the last";
+  bentpipe gateway reload                                          # apply changes of the file
+  bentpipe gateway drain --within 10min                            # take no new connections, exit after the last";
 
 /// Run one of the two gateways around a satellite link, or control a running one
 #[derive(ClapArgs)]
@@ -206,6 +206,9 @@ fn show_status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
     output.result(&snapshot, |columns| status::render(&snapshot, columns))
 }
 
+/// The shortest time between two states: what asks more often keeps gateway and terminal busy.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Shows the state again and again, over what it was on a terminal, until the reader has gone.
 fn watch(path: &Path, interval: Duration, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
@@ -227,6 +230,6 @@ fn watch(path: &Path, interval: Duration, output: &Output) -> Result<(), Failure
             return Ok(());
         }
         drop(stdout);
-        std::thread::sleep(interval.into());
+        std::thread::sleep(interval.max(MIN_INTERVAL).into());
     }
 }

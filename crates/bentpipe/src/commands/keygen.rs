@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe keygen --out /etc/bentpipe/private.key        a new private key, readable by its owner only
-  bentpipe keygen --public < /etc/bentpipe/private.key   its public key, for the other gateway's configuration";
+  bentpipe keygen --out /etc/bentpipe/private.key        # a new private key, readable by its owner only
+  bentpipe keygen --public < /etc/bentpipe/private.key   # its public key, for the other gateway's configuration";
 
 /// Make a private key, or print the public key of one
 #[derive(ClapArgs)]
@@ -63,5 +63,9 @@ fn write_key(path: &Path, key: &str) -> Result<(), Failure> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
-    writeln!(file, "{key}").map_err(fail)
+    writeln!(file, "{key}").map_err(|error| {
+        // What is left would keep the next try from making the file.
+        let _ = std::fs::remove_file(path);
+        fail(error)
+    })
 }

@@ -40,8 +40,8 @@ Examples:
   bentpipe lab scenarios/geo-bulk.toml --variants cubic,bbr
   bentpipe lab scenarios/papers/kim/lab.toml --variants split-hybla,cross-layer
   bentpipe lab scenarios/geo-bulk.toml --variants cubic --set link.sat.loss=0 --set flow.file.bulk.size=2MB --json
-  bentpipe lab --compare 100            100 random links
-  bentpipe lab --compare 1 --seed 17    only the link of seed 17
+  bentpipe lab --compare 100            # 100 random links
+  bentpipe lab --compare 1 --seed 17    # only the link of seed 17
   bentpipe lab --compare 500 --keep far --json
 
 Exit code with --compare: 1 if fewer than 95 in 100 links are within 5 %, or one is beyond 15 %.";

@@ -29,14 +29,14 @@ use clap::Subcommand;
 /// Shown at the end of `bentpipe --help`.
 pub const EXAMPLES: &str = "\
 Examples:
-  bentpipe demo                                 compare bentpipe with TCP end to end
-  bentpipe COMMAND --help                       the help of a command, with examples
-  bentpipe predict --rate 6Mbit/s --rtt 550ms   time and throughput over a link, by formula
-  bentpipe simulate scenarios/geo-bulk.toml     TCP variants over a satellite, in virtual time
-  bentpipe tune --rate 6Mbit/s --rtt 550ms      TCP settings for a link, and their gain
-  bentpipe emulate --between veth0 veth1        a geostationary link between two interfaces
-  bentpipe receive --listen 127.0.0.1:7000      receive in one terminal,
-  bentpipe send --to 127.0.0.1:7000 --size 1GB  send in another
+  bentpipe demo                                 # compare bentpipe with TCP end to end
+  bentpipe COMMAND --help                       # the help of a command, with examples
+  bentpipe predict --rate 6Mbit/s --rtt 550ms   # time and throughput over a link, by formula
+  bentpipe simulate scenarios/geo-bulk.toml     # TCP variants over a satellite, in virtual time
+  bentpipe tune --rate 6Mbit/s --rtt 550ms      # TCP settings for a link, and their gain
+  bentpipe emulate --between veth0 veth1        # a geostationary link between two interfaces
+  bentpipe receive --listen 127.0.0.1:7000      # receive in one terminal,
+  bentpipe send --to 127.0.0.1:7000 --size 1GB  # send in another
 
 Quantities carry units (6Mbit/s, 550ms, 1MB, 320KiB); losses are plain probabilities (1e-3).
 Exit codes: 0 done; 1 ran and failed; 2 wrong usage or input; 3 this machine lacks something.";

@@ -25,11 +25,11 @@ the documented one.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe papers --list                           the papers and their items
-  bentpipe papers marchese --item table-3          one table, in seconds
-  bentpipe papers --out report                     all five, with figures
-  bentpipe papers kruse --lab --json               this kernel's TCP, too (needs root or user namespaces)
-  bentpipe papers kim --lab --out report           with eBPF congestion controls in the kernel (root); 20 minutes";
+  bentpipe papers --list                           # the papers and their items
+  bentpipe papers marchese --item table-3          # one table, in seconds
+  bentpipe papers --out report                     # all five, with figures
+  bentpipe papers kruse --lab --json               # this kernel's TCP, too (needs root or user namespaces)
+  bentpipe papers kim --lab --out report           # with eBPF congestion controls in the kernel (root); 20 minutes";
 
 /// Reproduce the printed tables and figures of five papers on TCP over satellites
 #[derive(ClapArgs)]

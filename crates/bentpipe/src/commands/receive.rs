@@ -15,10 +15,10 @@ use units::{Bytes, Duration};
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe receive --listen 0.0.0.0:7000 --out picture.tif     from `bentpipe send --to ADDR:7000 picture.tif`
-  bentpipe receive --from 192.0.2.1:7000 --trace rate.csv      from `bentpipe send --listen 192.0.2.1:7000 …`
-  bentpipe receive --listen [::]:7000 --count 20 --json        twenty transfers, side by side
-  bentpipe receive --from 192.0.2.1:7000 --out picture.tif --resume   after an interruption
+  bentpipe receive --listen 0.0.0.0:7000 --out picture.tif     # from `bentpipe send --to ADDR:7000 picture.tif`
+  bentpipe receive --from 192.0.2.1:7000 --trace rate.csv      # from `bentpipe send --listen 192.0.2.1:7000 …`
+  bentpipe receive --listen [::]:7000 --count 20 --json        # twenty transfers, side by side
+  bentpipe receive --from 192.0.2.1:7000 --out picture.tif --resume   # after an interruption
   bentpipe receive --from ADDR:7000 --receive-buffer 4MB";
 
 /// Receive data from `bentpipe send`, verify its checksum and measure the goodput

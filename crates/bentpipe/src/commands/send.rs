@@ -10,10 +10,10 @@ use units::Bytes;
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe send --to 192.0.2.1:7000 picture.tif         to `bentpipe receive --listen 192.0.2.1:7000`
-  bentpipe send --to [2001:db8::1]:7000 --size 1MB      pseudo-random data instead of a file
-  bentpipe send --listen 0.0.0.0:7000 picture.tif       for `bentpipe receive --from ADDR:7000`
-  bentpipe send --to 192.0.2.1:7000 picture.tif --resume   after an interruption; the receiver needs --resume, too
+  bentpipe send --to 192.0.2.1:7000 picture.tif         # to `bentpipe receive --listen 192.0.2.1:7000`
+  bentpipe send --to [2001:db8::1]:7000 --size 1MB      # pseudo-random data instead of a file
+  bentpipe send --listen 0.0.0.0:7000 picture.tif       # for `bentpipe receive --from ADDR:7000`
+  bentpipe send --to 192.0.2.1:7000 picture.tif --resume   # after an interruption; the receiver needs --resume, too
   bentpipe send --to ADDR:7000 --size 10MB --congestion-control bbr --send-buffer 4MB";
 
 /// Send a file, or data of a given size, to `bentpipe receive`

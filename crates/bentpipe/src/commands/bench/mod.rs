@@ -21,21 +21,21 @@ use without::Without;
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe bench proxies                    transfers for which results of other proxies are published, beside these
-  bentpipe bench hub stalled echo           fairness over a shared link, isolation, latency of a new connection
-  bentpipe bench throughput --repeats 3     directly connected gateways: Gbit/s, and processor time for each GB
-  bentpipe bench relay                      the same for each transport: tcp in clear and with TLS, and satpep
-  bentpipe bench relay --pepsal ./pepsal    also for a PEPsal binary (IPv4)
-  bentpipe bench limit --only '1 MB'        shares of the physical limit, simulated with 50 seeds and measured
-  bentpipe bench capacity --cases 'prior' --seeds 10    the capacity's estimate, simulated on all processors
-  bentpipe bench capacity --without trains              the same without a part of the estimator
-  bentpipe bench capacity --without estimation          the same with the configured rate by force
-  bentpipe bench capacity --cases outage --seeds 1 --plot out    estimate, truth and queue over time
-  bentpipe bench capacity --cases 'prior x 2' --real --repeats 3    also by gateways over the emulated link
-  bentpipe bench connections                up to 19,000 open connections, then 5,000 new ones a second
-  bentpipe bench cost --only 200Mbit/s      processor time of each gateway, paced at 200 Mbit/s
-  bentpipe bench cost --beside ./bentpipe   the same for another build of the program, in turns with this one
-  bentpipe bench connections --open 500 --new-per-second 200 --seconds 2    the same, smaller
+  bentpipe bench proxies                    # transfers for which results of other proxies are published, beside these
+  bentpipe bench hub stalled echo           # fairness over a shared link, isolation, latency of a new connection
+  bentpipe bench throughput --repeats 3     # directly connected gateways: Gbit/s, and processor time for each GB
+  bentpipe bench relay                      # the same for each transport: tcp in clear and with TLS, and satpep
+  bentpipe bench relay --pepsal ./pepsal    # also for a PEPsal binary (IPv4)
+  bentpipe bench limit --only '1 MB'        # shares of the physical limit, simulated with 50 seeds and measured
+  bentpipe bench capacity --cases 'prior' --seeds 10    # the capacity's estimate, simulated on all processors
+  bentpipe bench capacity --without trains              # the same without a part of the estimator
+  bentpipe bench capacity --without estimation          # the same with the configured rate by force
+  bentpipe bench capacity --cases outage --seeds 1 --plot out    # estimate, truth and queue over time
+  bentpipe bench capacity --cases 'prior x 2' --real --repeats 3    # also by gateways over the emulated link
+  bentpipe bench connections                # up to 19,000 open connections, then 5,000 new ones a second
+  bentpipe bench cost --only 200Mbit/s      # processor time of each gateway, paced at 200 Mbit/s
+  bentpipe bench cost --beside ./bentpipe   # the same for another build of the program, in turns with this one
+  bentpipe bench connections --open 500 --new-per-second 200 --seconds 2    # the same, smaller
 
 Figures are medians. Use a release build on an idle machine; if permitted (nice), the measurement has priority over
 other processes. It runs in private namespaces, which end with the command.";

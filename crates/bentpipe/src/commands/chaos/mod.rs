@@ -12,10 +12,10 @@ use units::Quantity;
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe chaos                                1,000 transfers under faults, in virtual time
-  bentpipe chaos --transfers 100000 --json      many more, for programs
-  bentpipe chaos --seed 4711 --transfers 1      only the case of this seed, which a failure names
-  bentpipe chaos --real --minutes 30            real gateways and sockets in private namespaces, for half an hour
+  bentpipe chaos                                # 1,000 transfers under faults, in virtual time
+  bentpipe chaos --transfers 100000 --json      # many more, for programs
+  bentpipe chaos --seed 4711 --transfers 1      # only the case of this seed, which a failure names
+  bentpipe chaos --real --minutes 30            # real gateways and sockets in private namespaces, for half an hour
   BENTPIPE_LOG=debug bentpipe chaos --real --seed 7 --transfers 1 --keep logs
                                                 one case; keeps the gateways' logs if it fails
 

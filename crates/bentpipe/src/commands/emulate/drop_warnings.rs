@@ -15,6 +15,8 @@ pub(super) struct DropWarnings {
 struct Given {
     oversize: bool,
     unsupported: bool,
+    memory_limit: bool,
+    send_failed: bool,
 }
 
 impl DropWarnings {
@@ -26,7 +28,7 @@ impl DropWarnings {
 
     /// Looks every second what has been dropped.
     pub(super) fn look(&mut self, now: Instant) {
-        if now >= self.next && self.given != [Given { oversize: true, unsupported: true }; 2] {
+        if now >= self.next {
             self.next = now + Self::INTERVAL;
             self.warn(&self.monitor.report());
         }
@@ -49,6 +51,19 @@ impl DropWarnings {
                     "packets that the emulator cannot carry are dropped, and counted as unsupported: TCP in a tunnel whose segments \
                      the host left to be cut later (`ip link set TUNNEL gso_max_segs 1` has the host cut them), frames too long or too \
                      short, and on a carrier packets of no terminal"
+                );
+            }
+            if dropped.memory_limit.packets > 0 && !std::mem::replace(&mut given.memory_limit, true) {
+                tracing::warn!(
+                    interface = from,
+                    "more packets are on the link than the emulator has memory for: further ones are dropped, and counted as \
+                     memory_limit; lower the rate, the delay or the queue"
+                );
+            }
+            if dropped.send_failed.packets > 0 && !std::mem::replace(&mut given.send_failed, true) {
+                tracing::warn!(
+                    interface = to,
+                    "packets that this interface does not take are dropped, and counted as send_failed: is it up?"
                 );
             }
         }

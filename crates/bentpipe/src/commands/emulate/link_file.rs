@@ -3,13 +3,13 @@
 use crate::named_files;
 use crate::output::Failure;
 use emulator::{PathModel, SharedCarrier, Terminal};
-use scenario::link_file::{self, LinkFile, UpLink};
+use scenario::link_file::{self, InPlace, LinkFile, UpLink};
 use std::path::Path;
 
-/// Reads the links up and down, and the traces that they name (relative to the file).
-pub(super) fn read(path: &Path) -> Result<LinkFile, Failure> {
+/// Reads the links up and down, and the traces that they name (relative to the file). What is `in_place` holds in place of the file's.
+pub(super) fn read(path: &Path, in_place: [InPlace; 2]) -> Result<LinkFile, Failure> {
     let text = named_files::read(path)?;
-    link_file::load(&text, &path.display().to_string(), &named_files::beside(path))
+    link_file::load(&text, &path.display().to_string(), &named_files::beside(path), in_place)
         .map_err(|faults| Failure::usage(faults.0.join("\nbentpipe: ")))
 }
 

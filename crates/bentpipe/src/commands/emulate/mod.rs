@@ -13,7 +13,7 @@ use capacity_log::CapacityLog;
 use clap::Args as ClapArgs;
 use drop_warnings::DropWarnings;
 use emulator::{Config, Emulator, Report};
-use link::{Discipline, LinkConfig, Preset, QueueLimit, Reorder};
+use link::{Discipline, LinkConfig, Preset, QueueLimit};
 use options::{LinkArgs, Overrides, QueueSize};
 use port::Port;
 use scenario::link_file::{LinkFile, UpLink};
@@ -41,13 +41,13 @@ much later than in the model packets left.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe emulate --between veth0 veth1                         6 Mbit/s in both directions, 550 ms round trip
+  bentpipe emulate --between veth0 veth1                         # 6 Mbit/s in both directions, 550 ms round trip
   bentpipe emulate --between veth0 veth1 --preset dvb-rcs --loss-down 1e-3
   bentpipe emulate --between terminal:eth0 hub:eth0 --rate-up 2Mbit/s --rate-down 20Mbit/s --rtt 600ms
   bentpipe emulate --between veth0 veth1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
   bentpipe emulate --between veth0 veth1 --loss-down 1e-2 --burst-down 8 --discipline fq-codel
   bentpipe emulate --between veth0 veth1 --link rain.toml --arrival-log arrivals.csv
-  bentpipe emulate --between veth0 veth1 --link rain.toml --dlep mgmt0     report each rate to routers at mgmt0, by DLEP
+  bentpipe emulate --between veth0 veth1 --link rain.toml --dlep mgmt0     # report each rate to routers at mgmt0, by DLEP
 
 A link file is TOML: [up] and [down], or [both], with every key of link models (docs/links.md):
   [both]
@@ -120,7 +120,7 @@ impl Args {
     fn links(&self) -> Result<LinkFile, Failure> {
         let (up, down) = (self.link.up()?, self.link.down()?);
         let mut links = match &self.link_file {
-            Some(path) => link_file::read(path)?,
+            Some(path) => link_file::read(path, [up.in_place(), down.in_place()])?,
             None => LinkFile { up: UpLink::Link(Box::new(self.preset.return_link())), down: self.preset.forward() },
         };
         let (delay_up, delay_down) = (links.up.links_mut().next().map(|link| link.delay), links.down.delay);
@@ -136,6 +136,9 @@ impl Args {
     }
 
     fn link_with(&self, base: LinkConfig, overrides: &Overrides, rtt: Duration) -> Result<LinkConfig, Failure> {
+        if self.link.has_reorder_delay() && overrides.reorder.is_none() && base.reorder.is_none() {
+            return Err(Failure::usage("--reorder-delay delays nothing without --reorder"));
+        }
         let rate = overrides.rate.map_or(base.rate, |limit| limit.0);
         let product = |products| rate.map(|rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products)));
         let queue = match overrides.queue {
@@ -147,15 +150,13 @@ impl Args {
             None if self.link_file.is_some() => base.queue,
             None => product(1.0).unwrap_or(QueueLimit::Unlimited),
         };
-        let extra_delay = self.link.reorder_delay()?;
-        let reorder = overrides.reorder.map(|probability| Reorder { probability, extra_delay });
         Ok(LinkConfig {
             rate,
             queue,
             delay: overrides.delay.unwrap_or(base.delay),
             discipline: overrides.discipline.map_or(base.discipline, Discipline::from),
             loss: overrides.loss.clone().unwrap_or(base.loss),
-            reorder: reorder.or(base.reorder),
+            reorder: self.link.reorder(overrides.reorder, base.reorder),
             duplicate: overrides.duplicate.unwrap_or(base.duplicate),
             seed: self.seed.unwrap_or(base.seed),
             ..base

@@ -3,7 +3,8 @@
 use crate::output::Failure;
 use clap::{Args as ClapArgs, ValueEnum};
 use document::RateLimit;
-use link::{Codel, Discipline, DualPi2, FqCodel, FqPie, GilbertElliott, LossModel, Pie, QueueLimit};
+use link::{Codel, Discipline, DualPi2, FqCodel, FqPie, GilbertElliott, LossModel, Pie, QueueLimit, Reorder};
+use scenario::link_file::InPlace;
 use std::str::FromStr;
 use units::{Bytes, Duration, Probability};
 
@@ -51,11 +52,11 @@ pub(super) struct LinkArgs {
     #[arg(long, hide_short_help = true, conflicts_with = "ber_down", value_name = "P")]
     loss_down: Option<Probability>,
     /// Lose packets in bursts of this mean length, at the loss rate of --loss
-    #[arg(long, requires = "loss", value_name = "PACKETS")]
+    #[arg(long, value_name = "PACKETS")]
     burst: Option<f64>,
-    #[arg(long, hide_short_help = true, requires = "loss_up", value_name = "PACKETS")]
+    #[arg(long, hide_short_help = true, value_name = "PACKETS")]
     burst_up: Option<f64>,
-    #[arg(long, hide_short_help = true, requires = "loss_down", value_name = "PACKETS")]
+    #[arg(long, hide_short_help = true, value_name = "PACKETS")]
     burst_down: Option<f64>,
     /// Lose the packets with these numbers, counted from 0 in the order in which the link sends them
     #[arg(long, conflicts_with_all = ["loss", "ber"], value_delimiter = ',', value_name = "N,…")]
@@ -163,44 +164,75 @@ pub(super) struct Overrides {
     pub(super) duplicate: Option<Probability>,
 }
 
+impl Overrides {
+    /// What holds in place of a link file's, so that what the file derives from it follows.
+    pub(super) fn in_place(&self) -> InPlace {
+        InPlace { rate: self.rate, delay: self.delay }
+    }
+}
+
 impl LinkArgs {
     pub(super) fn up(&self) -> Result<Overrides, Failure> {
-        let own = loss(self.loss_up, self.burst_up, self.ber_up, &self.drop_up)?;
+        let own = Losses { loss: self.loss_up, burst: self.burst_up, ber: self.ber_up, drop: &self.drop_up };
         Ok(Overrides {
             rate: self.rate_up.or(self.rate),
             delay: self.delay_up.or(self.one_way()),
             queue: self.queue_up.or(self.queue),
             discipline: self.discipline_up.or(self.discipline),
-            loss: own.or(self.loss_both()?),
+            loss: self.losses(&own)?,
             reorder: self.reorder_up.or(self.reorder),
             duplicate: self.duplicate_up.or(self.duplicate),
         })
     }
 
     pub(super) fn down(&self) -> Result<Overrides, Failure> {
-        let own = loss(self.loss_down, self.burst_down, self.ber_down, &self.drop_down)?;
+        let own = Losses { loss: self.loss_down, burst: self.burst_down, ber: self.ber_down, drop: &self.drop_down };
         Ok(Overrides {
             rate: self.rate_down.or(self.rate),
             delay: self.delay_down.or(self.one_way()),
             queue: self.queue_down.or(self.queue),
             discipline: self.discipline_down.or(self.discipline),
-            loss: own.or(self.loss_both()?),
+            loss: self.losses(&own)?,
             reorder: self.reorder_down.or(self.reorder),
             duplicate: self.duplicate_down.or(self.duplicate),
         })
     }
 
-    /// Additional delay of packets that are reordered.
-    pub(super) fn reorder_delay(&self) -> Result<Duration, Failure> {
-        let reorders = [self.reorder, self.reorder_up, self.reorder_down].iter().any(Option::is_some);
-        match self.reorder_delay {
-            Some(_) if !reorders => Err(Failure::usage("--reorder-delay delays nothing without --reorder")),
-            delay => Ok(delay.unwrap_or(Duration::from_millis(10))),
-        }
+    /// The reordering of a link of which the file says `base`, if packets are `reordered` by an option.
+    pub(super) fn reorder(&self, reordered: Option<Probability>, base: Option<Reorder>) -> Option<Reorder> {
+        let probability = reordered.or(base.map(|base| base.probability))?;
+        let extra_delay = self.reorder_delay.or(base.map(|base| base.extra_delay));
+        Some(Reorder { probability, extra_delay: extra_delay.unwrap_or(Duration::from_millis(10)) })
     }
 
-    fn loss_both(&self) -> Result<Option<LossModel>, Failure> {
-        loss(self.loss, self.burst, self.ber, &self.drop)
+    /// Whether --reorder-delay is given, which needs something to delay.
+    pub(super) fn has_reorder_delay(&self) -> bool {
+        self.reorder_delay.is_some()
+    }
+
+    /// Whether the option for the length of bursts is given, and no probability of losses for either direction.
+    fn bursts_without_loss(&self) -> bool {
+        self.burst.is_some() && [self.loss, self.loss_up, self.loss_down].iter().all(Option::is_none)
+    }
+
+    /// The losses of a direction with `own` options, beside which those for both directions hold.
+    fn losses(&self, own: &Losses<'_>) -> Result<Option<LossModel>, Failure> {
+        let both = Losses { loss: self.loss, burst: self.burst, ber: self.ber, drop: &self.drop };
+        if self.bursts_without_loss() || (own.burst.is_some() && own.loss.or(both.loss).is_none()) {
+            return Err(Failure::usage("--burst says how long bursts are, and --loss how much is lost: give both"));
+        }
+        if own.ber.is_some() || !own.drop.is_empty() {
+            return own.model();
+        }
+        if own.loss.is_some() || own.burst.is_some() {
+            let (loss, burst) = (own.loss.or(both.loss), own.burst.or(both.burst));
+            return Losses { loss, burst, ber: None, drop: &[] }.model();
+        }
+        match both.loss {
+            // Of the other direction alone.
+            None => Losses { burst: None, ..both }.model(),
+            Some(_) => both.model(),
+        }
     }
 
     fn one_way(&self) -> Option<Duration> {
@@ -208,25 +240,78 @@ impl LinkArgs {
     }
 }
 
-/// The model that the options for losses of one direction, or of both, stand for.
-pub(super) fn loss(
-    probability: Option<Probability>,
-    burst: Option<f64>,
-    bit_error_rate: Option<Probability>,
-    drop_list: &[u64],
-) -> Result<Option<LossModel>, Failure> {
-    if !drop_list.is_empty() {
-        return Ok(Some(LossModel::DropList(drop_list.to_vec())));
-    }
-    match (probability, burst, bit_error_rate) {
-        (Some(loss), Some(burst), _) => {
-            let model = GilbertElliott::with_bursts(loss, burst).ok_or_else(|| {
-                let problem = "a burst is at least one packet long, and between two there is another packet";
-                Failure::usage(format!("--loss {loss} --burst {burst}: {problem}"))
-            })?;
-            Ok(Some(LossModel::GilbertElliott(model)))
+/// The options for losses of one direction, or of both.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Losses<'a> {
+    pub(super) loss: Option<Probability>,
+    pub(super) burst: Option<f64>,
+    pub(super) ber: Option<Probability>,
+    pub(super) drop: &'a [u64],
+}
+
+impl Losses<'_> {
+    /// The model that they stand for.
+    pub(super) fn model(&self) -> Result<Option<LossModel>, Failure> {
+        if !self.drop.is_empty() {
+            return Ok(Some(LossModel::DropList(self.drop.to_vec())));
         }
-        (Some(loss), None, _) => Ok(Some(LossModel::Bernoulli(loss))),
-        (None, _, rate) => Ok(rate.map(LossModel::BitErrorRate)),
+        match (self.loss, self.burst, self.ber) {
+            (Some(loss), Some(burst), _) => {
+                let model = GilbertElliott::with_bursts(loss, burst).ok_or_else(|| {
+                    let problem = "a burst is at least one packet long, and between two there is another packet";
+                    Failure::usage(format!("--loss {loss} --burst {burst}: {problem}"))
+                })?;
+                Ok(Some(LossModel::GilbertElliott(model)))
+            }
+            (Some(loss), None, _) => Ok(Some(LossModel::Bernoulli(loss))),
+            (None, _, rate) => Ok(rate.map(LossModel::BitErrorRate)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        link: LinkArgs,
+    }
+
+    /// The models up and down.
+    fn losses(options: &str) -> Result<[Option<LossModel>; 2], String> {
+        let words = std::iter::once("emulate").chain(options.split_whitespace());
+        let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+        let [up, down] = [line.link.up(), line.link.down()].map(|way| way.map_err(|failure| failure.to_string()));
+        Ok([up?.loss, down?.loss])
+    }
+
+    #[test]
+    fn options_of_a_direction_go_together_with_those_of_both() {
+        let probability = |share| Probability::new(share).expect("a probability");
+        let random = |share| Some(LossModel::Bernoulli(probability(share)));
+        let bursts =
+            |share, length| GilbertElliott::with_bursts(probability(share), length).map(LossModel::GilbertElliott);
+        for (options, up, down) in [
+            ("", None, None),
+            ("--loss 0.01 --loss-up 0.02", random(0.02), random(0.01)),
+            ("--loss 0.01 --burst 4", bursts(0.01, 4.0), bursts(0.01, 4.0)),
+            ("--loss 0.01 --burst 4 --loss-up 0.02", bursts(0.02, 4.0), bursts(0.01, 4.0)),
+            ("--loss 0.01 --burst-down 8", random(0.01), bursts(0.01, 8.0)),
+            ("--loss-down 0.01 --burst 8", None, bursts(0.01, 8.0)),
+            ("--loss 0.01 --drop-up 3", Some(LossModel::DropList(vec![3])), random(0.01)),
+            (
+                "--loss 0.01 --burst 4 --ber-up 1e-7",
+                Some(LossModel::BitErrorRate(probability(1e-7))),
+                bursts(0.01, 4.0),
+            ),
+        ] {
+            assert_eq!(losses(options).expect(options), [up, down], "{options}");
+        }
+        for options in ["--burst 4", "--burst-up 4", "--burst-up 4 --loss-down 0.1", "--loss 0.01 --burst 0.5"] {
+            assert!(losses(options).expect_err(options).contains("--burst"), "{options}");
+        }
     }
 }

@@ -23,10 +23,10 @@ The command sends nothing and reads nothing of this host. With --plot, it draws 
 const EXAMPLES: &str = "\
 Examples:
   bentpipe predict --rate 6Mbit/s --rtt 550ms --size 1MB
-  bentpipe predict --rate 20Mbit/s --rtt 600ms --size 50MB --window 64KiB           the window binds
+  bentpipe predict --rate 20Mbit/s --rtt 600ms --size 50MB --window 64KiB           # the window binds
   bentpipe predict --loss 1e-3 --size 20MB --congestion-control reno --json
-  bentpipe predict --size 20MB --plot loss=1e-6..1e-1                               in this terminal
-  bentpipe predict --size 20MB --plot loss=1e-6..1e-1 --out loss.svg                as a picture
+  bentpipe predict --size 20MB --plot loss=1e-6..1e-1                               # in this terminal
+  bentpipe predict --size 20MB --plot loss=1e-6..1e-1 --out loss.svg                # as a picture
   bentpipe predict --plot initial-window=1..50 --show time --out window.html
 
 --plot takes rate, rtt, loss, size, window, receive-buffer, queue, initial-window, ack-every, mss or rto.

@@ -39,14 +39,14 @@ the runs that are missing there.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe simulate scenarios/geo-bulk.toml                          each variant once
-  bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --json        20 seeds, as one JSON document
+  bentpipe simulate scenarios/geo-bulk.toml                          # each variant once
+  bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --json        # 20 seeds, as one JSON document
   bentpipe simulate scenarios/geo-bulk.toml --set link.sat.loss=1e-3 --set flow.file.bulk.size=10MB
   bentpipe simulate scenarios/fading.toml --variants cubic --out results --format parquet
   bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --out results --pictures pdf
-  bentpipe simulate scenarios/geo-bulk.toml --page run.html          what each variant received against time
+  bentpipe simulate scenarios/geo-bulk.toml --page run.html          # what each variant received against time
   bentpipe simulate scenarios/geo-bulk.toml --sweep link.sat.loss=1e-4,1e-3,1e-2 --seeds 20 --out sweep
-  bentpipe simulate --schema > scenario.schema.json                  for editors that check TOML";
+  bentpipe simulate --schema > scenario.schema.json                  # for editors that check TOML";
 
 /// Simulate a scenario file: TCP variants and links in virtual time
 #[derive(ClapArgs)]
