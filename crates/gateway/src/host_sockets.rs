@@ -193,13 +193,30 @@ impl Hosts for HostSockets {
         !tcp.writable
     }
 
-    fn has_peer_finished(&self, tcp: &Tcp) -> bool {
-        tcp.has_fin()
+    fn is_cut_off(&self, tcp: &Tcp) -> bool {
+        tcp.is_cut_off()
     }
 
-    fn is_unacknowledged(&self, tcp: &Tcp) -> bool {
-        let info = tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        info.is_some_and(|info| info.unacknowledged_segments > 0 || info.unsent_bytes > 0)
+    fn has_failed(&self, tcp: &Tcp) -> bool {
+        tcp.has_failed()
+    }
+
+    fn unacknowledged(&self, tcp: &Tcp) -> u64 {
+        // Of a socket that has failed, the figures are those of the past.
+        let open = tcp.socket.as_ref().filter(|socket| socket.peer_addr().is_ok());
+        let info = open.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        info.map_or(0, |info| {
+            u64::from(info.unacknowledged_segments) * u64::from(info.segment.max(1)) + u64::from(info.unsent_bytes)
+        })
+    }
+
+    fn discard_received(&mut self, tcp: &mut Tcp) -> Progress {
+        let (true, Some(mut socket)) = (tcp.readable, tcp.socket.as_ref()) else { return Progress::Blocked };
+        match socket.read(&mut [0; 16 << 10]) {
+            Ok(0) => Progress::Ended,
+            Ok(_) => Progress::More,
+            Err(error) => tcp.read_failed(&error),
+        }
     }
 
     fn release_syn(&mut self, syn: Held) {

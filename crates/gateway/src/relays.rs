@@ -121,7 +121,9 @@ impl<T: SatelliteTransport> Relays<T> {
         tcp.on_event(event);
         if state == State::Connecting {
             self.on_connect_progress(now, key);
-        } else if event.is_error() && !state.reads_tcp() && tcp.has_failed() {
+        } else if event.is_error() && state.has_answer() && state.reads_tcp() {
+            self.engine.on_tcp_failing(now, key);
+        } else if event.is_error() && tcp.has_failed() {
             self.engine.on_tcp_failed(now, key);
         } else {
             self.engine.on_ready(key);
@@ -131,6 +133,14 @@ impl<T: SatelliteTransport> Relays<T> {
     fn on_connect_progress(&mut self, now: Instant, key: usize) {
         let Some(socket) = self.engine.tcp_mut(key).and_then(|tcp| tcp.socket.as_ref()) else { return };
         match socket.take_error() {
+            // It had been accepted: a SYN is refused in other words. What came before the reset is still read.
+            Ok(Some(error)) if error.raw_os_error() == Some(libc::ECONNRESET) => {
+                if let Some(tcp) = self.engine.tcp_mut(key) {
+                    tcp.note_failed_write();
+                }
+                self.engine.on_connected(now, key);
+                self.engine.on_tcp_failing(now, key);
+            }
             Ok(Some(error)) | Err(error) => {
                 let reason = host_sockets::why_not_connected(&error);
                 if let Some(request) = self.engine.connection(key).and_then(engine::Relayed::request) {

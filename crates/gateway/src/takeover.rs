@@ -155,7 +155,10 @@ impl Heir {
             return Err(ended_meanwhile());
         }
         self.stream.set_nonblocking(true).map_err(doing())?;
-        Ok((Predecessor { pid: self.offer.pid, stream: self.stream }, estate))
+        Ok((
+            Predecessor { pid: self.offer.pid, reclaims_rules: self.offer.reclaims_rules, stream: self.stream },
+            estate,
+        ))
     }
 }
 
@@ -167,6 +170,8 @@ fn ended_meanwhile() -> StartError {
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     pub(crate) pid: u32,
+    /// Whether it removes the rules if it outlives this process.
+    reclaims_rules: bool,
     stream: UnixStream,
 }
 
@@ -175,7 +180,7 @@ impl Predecessor {
     /// ends before it looks whether the other does, so that one of the two removes them.
     pub(crate) fn outlives_this(&mut self) -> bool {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
-        !self.has_ended()
+        self.reclaims_rules && !self.has_ended()
     }
 
     /// Whether it has ended.

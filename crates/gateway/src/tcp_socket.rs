@@ -59,9 +59,9 @@ impl Tcp {
         self.has_fin |= event.is_read_closed() && !event.is_error() && !self.has_write_failed;
     }
 
-    /// Whether the other end's FIN has come, of a connection that takes no data any more.
-    pub(crate) fn has_fin(&self) -> bool {
-        self.has_fin
+    /// Whether a write has met a failure of the connection.
+    pub(crate) fn has_write_failed(&self) -> bool {
+        self.has_write_failed
     }
 
     /// Whether a read that finds no more has met the end of a connection that has failed, and no FIN.

@@ -13,7 +13,7 @@
 //! far:              Opening --RequestValid--> Connecting --TcpConnected--> Established
 //! both:             Established --TcpFin--> TcpEnded --StreamFin--> Closed
 //!                       `-------StreamFin--> StreamEnded --TcpFin--> Closed
-//! both:             Established, TcpEnded, StreamEnded --StreamResetEarly--> Resetting --TcpDrained--> Closed
+//! both:             Established, TcpEnded, StreamEnded --StreamResetUnacked--> Resetting --HostHasAll--> Closed
 //! any:              --reset, failure, timeout, shutdown--> Closed
 //! ```
 
@@ -70,9 +70,9 @@ pub enum Event {
     /// The stream was reset, by the other gateway or by the transport.
     StreamReset,
     /// As [`Event::StreamReset`], while TCP's host has not acknowledged all that the stream brought.
-    StreamResetEarly,
+    StreamResetUnacked,
     /// TCP's host has acknowledged all that the stream brought, or has had its time for that.
-    TcpDrained,
+    HostHasAll,
     /// The other gateway breaks the protocol.
     ProtocolError,
     /// The state has lasted too long.
@@ -160,9 +160,11 @@ impl State {
             (Established | TcpEnded | StreamEnded, Event::TcpReset) => {
                 step(Closed, Some(Action::ResetTcp), Some(Action::ResetStreamBehindData))
             }
-            (Established | TcpEnded | StreamEnded, Event::StreamResetEarly) => step(Resetting, None, None),
-            (Resetting, Event::StreamReset | Event::StreamResetEarly | Event::StreamFin) => step(Resetting, None, None),
-            (Resetting, Event::TcpReset | Event::TcpDrained) => self.abort(None),
+            (Established | TcpEnded | StreamEnded, Event::StreamResetUnacked) => step(Resetting, None, None),
+            (Resetting, Event::StreamReset | Event::StreamResetUnacked | Event::StreamFin) => {
+                step(Resetting, None, None)
+            }
+            (Resetting, Event::TcpReset | Event::HostHasAll) => self.abort(None),
             (_, Event::StreamReset) => self.abort(None),
             (_, Event::ProtocolError) => self.abort(Some(ResetReason::Protocol)),
             (_, Event::Timeout) => self.abort(Some(ResetReason::TimedOut)),
@@ -191,6 +193,11 @@ impl State {
     /// Whether bytes that the stream offers are to be written to TCP.
     pub fn reads_stream(self) -> bool {
         matches!(self, State::Established | State::TcpEnded)
+    }
+
+    /// Whether the server has accepted, and the connection is between both hosts.
+    pub fn has_answer(self) -> bool {
+        matches!(self, State::Established | State::TcpEnded | State::StreamEnded)
     }
 
     /// Whether the stream's next byte is the far gateway's answer.
@@ -256,8 +263,8 @@ mod tests {
         TcpReset         !          !           Closed:Rra       Closed:Rra     !            !             Closed:Rrb    Closed:Rrb Closed:Rrb  Closed:R   .
         StreamFin        Closed:Nrp !           Closed:Rrp       Closed:Rrp     Closed:rp    !             StreamEnded:S Closed:O   !           .          .
         StreamReset      Closed:N   Closed:     Closed:R         Closed:R       Closed:      Closed:R      Closed:R      Closed:R   Closed:R    .          .
-        StreamResetEarly !          !           !                !              !            !             Resetting     Resetting  Resetting   .          .
-        TcpDrained       !          !           !                !              !            !             !             !          !           Closed:R   .
+        StreamResetUnacked !          !           !                !              !            !             Resetting     Resetting  Resetting   .          .
+        HostHasAll       !          !           !                !              !            !             !             !          !           Closed:R   .
         ProtocolError    Closed:Nrp Closed:rp   Closed:Rrp       Closed:Rrp     Closed:rp    Closed:Rrp    Closed:Rrp    Closed:Rrp Closed:Rrp  Closed:Rrp .
         Timeout          Closed:Nrt Closed:rt   Closed:Rrt       Closed:Rrt     Closed:rt    Closed:Rrt    Closed:Rrt    Closed:Rrt Closed:Rrt  Closed:Rrt .
         Shutdown         Closed:Nrs Closed:rs   Closed:Rrs       Closed:Rrs     Closed:rs    Closed:Rrs    Closed:Rrs    Closed:Rrs Closed:Rrs  Closed:Rrs .
@@ -275,8 +282,8 @@ mod tests {
             ("TcpReset", Event::TcpReset),
             ("StreamFin", Event::StreamFin),
             ("StreamReset", Event::StreamReset),
-            ("StreamResetEarly", Event::StreamResetEarly),
-            ("TcpDrained", Event::TcpDrained),
+            ("StreamResetUnacked", Event::StreamResetUnacked),
+            ("HostHasAll", Event::HostHasAll),
             ("ProtocolError", Event::ProtocolError),
             ("Timeout", Event::Timeout),
             ("Shutdown", Event::Shutdown),

@@ -148,8 +148,8 @@ fn a_server_that_resets_is_read_to_the_end_even_if_a_write_meets_the_reset_first
         // Read after that write: the room is taken, then there is some, then the kernel has no more.
         engine.transport.to_send =
             vec![(0, Progress::Ended), (9, Progress::More), (7, Progress::Blocked), (0, Progress::Blocked)];
-        if is_finished {
-            engine.hosts.finished.push(1001);
+        if !is_finished {
+            engine.hosts.cut_off.push(1001);
         }
         engine.on_ready(0);
         settle(&mut engine, at(0.1));
@@ -163,49 +163,127 @@ fn a_server_that_resets_is_read_to_the_end_even_if_a_write_meets_the_reset_first
     }
 }
 
+/// How the connection has ended, if it has.
+fn ended(engine: &mut Engine<FakeTransport, FakeHosts>) -> Option<(f64, EndCause)> {
+    notices(engine).into_iter().find_map(|notice| match notice {
+        Notice::Closed(ended) => Some((ended.at.since(START).as_secs_f64(), ended.cause)),
+        _ => None,
+    })
+}
+
+/// Handles all timeouts that are due by then; returns how many.
+fn wait_until(engine: &mut Engine<FakeTransport, FakeHosts>, until: Instant) -> usize {
+    let mut timeouts = 0;
+    while let Some(due) = engine.next_timeout().filter(|due| *due <= until) {
+        engine.handle_timeout(due);
+        settle(engine, due);
+        timeouts += 1;
+    }
+    timeouts
+}
+
+const BY_PEER: EndCause = EndCause::StreamReset(ResetReason::Aborted);
+
+fn reset_by_peer_with_unacknowledged_bytes() -> Engine<FakeTransport, FakeHosts> {
+    let mut engine = connected();
+    notices(&mut engine);
+    engine.hosts.unacknowledged.insert(1001, 5000);
+    engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Aborted));
+    assert_eq!(transitions(&mut engine), [(Event::StreamResetUnacked, State::Resetting)]);
+    // Late events change nothing.
+    engine.on_stream_event(START, StreamEvent::Ready(3));
+    engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Outage));
+    settle(&mut engine, START);
+    engine
+}
+
 #[test]
 fn a_hosts_reset_waits_until_the_other_host_has_what_came_before() {
-    let outcomes = [
-        // The host acknowledges after a while; it does not; it resets the connection itself.
-        (Some(0.5), Event::TcpDrained, 1.0),
-        (None, Event::TcpDrained, 45.0),
-        (Some(0.3), Event::TcpReset, 0.4),
-    ];
-    for (until, event, over_by) in outcomes {
+    let mut engine = reset_by_peer_with_unacknowledged_bytes();
+    assert!(wait_until(&mut engine, at(0.5)) < 30);
+    assert_eq!(ended(&mut engine), None);
+    engine.hosts.unacknowledged.clear();
+    wait_until(&mut engine, at(1.0));
+    let (at_s, cause) = ended(&mut engine).expect("it is over");
+    assert!((0.5..1.0).contains(&at_s) && cause == BY_PEER, "{at_s} {cause:?}");
+    assert_eq!(engine.hosts.heard.last(), Some(&Heard::Aborted(1001)));
+    assert!(engine.transport.resets.is_empty() && engine.transport.reset_behind.is_empty());
+}
+
+#[test]
+fn a_host_that_acknowledges_slowly_has_time_and_one_that_does_not_has_none() {
+    let mut engine = reset_by_peer_with_unacknowledged_bytes();
+    for second in 1..200 {
+        wait_until(&mut engine, at(f64::from(second)));
+        *engine.hosts.unacknowledged.get_mut(&1001).unwrap() -= 10;
+    }
+    assert_eq!(ended(&mut engine), None, "it goes on");
+    assert!(wait_until(&mut engine, at(300.0)) < 30);
+    let (at_s, cause) = ended(&mut engine).expect("it is over");
+    assert!((228.0..260.0).contains(&at_s) && cause == BY_PEER, "{at_s} {cause:?}");
+}
+
+#[test]
+fn a_host_that_still_sends_is_read_and_may_reset_its_connection() {
+    let mut engine = reset_by_peer_with_unacknowledged_bytes();
+    engine.hosts.discarded = vec![Progress::TcpFailed, Progress::More, Progress::More];
+    engine.on_ready(0);
+    settle(&mut engine, at(0.1));
+    assert_eq!(ended(&mut engine), Some((0.1, BY_PEER)));
+    assert!(engine.hosts.discarded.is_empty());
+}
+
+#[test]
+fn of_a_stream_that_its_peer_has_reset_behind_unread_bytes_the_host_is_read_for_nobody() {
+    // The host resets its connection, too; or it reads nothing.
+    for resets in [true, false] {
         let mut engine = connected();
         notices(&mut engine);
-        engine.hosts.unacknowledged.push(1001);
-        engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Aborted));
-        assert_eq!(transitions(&mut engine), [(Event::StreamResetEarly, State::Resetting)]);
-        // Late events change nothing.
+        engine.transport.held.push(3);
+        engine.transport.to_receive = vec![(100, Progress::Blocked)];
+        engine.hosts.discarded = vec![Progress::Blocked, Progress::More];
         engine.on_stream_event(START, StreamEvent::Ready(3));
-        engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Outage));
         settle(&mut engine, START);
-        let mut looks = 0;
-        while let Some(due) = engine.next_timeout().filter(|due| *due <= until.map_or(at(100.0), at)) {
-            engine.handle_timeout(due);
-            looks += 1;
+        assert_eq!((engine.counters.bytes_to_tcp, engine.counters.bytes_from_tcp), (100, 0));
+        if resets {
+            engine.hosts.discarded = vec![Progress::TcpFailed];
+            engine.on_tcp_failing(at(1.0), 0);
+            settle(&mut engine, at(1.0));
+            assert_eq!(ended(&mut engine), Some((1.0, EndCause::HostReset)));
+        } else {
+            assert!(wait_until(&mut engine, at(100.0)) < 5);
+            let (at_s, cause) = ended(&mut engine).expect("it is over");
+            assert!((30.0..61.0).contains(&at_s) && cause == BY_PEER, "{at_s} {cause:?}");
         }
-        assert!(looks < 60, "{looks}");
-        match event {
-            Event::TcpReset => engine.on_tcp_failed(at(0.35), 0),
-            _ => {
-                assert_eq!(engine.connections().len(), usize::from(until.is_some()));
-                engine.hosts.unacknowledged.clear();
-                engine.next_timeout().into_iter().for_each(|due| engine.handle_timeout(due));
-            }
-        }
-        let found = notices(&mut engine);
-        let ended = found.iter().find_map(|notice| match notice {
-            Notice::Closed(ended) => Some(ended),
-            _ => None,
-        });
-        let ended = ended.expect("it is over");
-        assert!(ended.at < at(over_by), "{:?}", ended.at);
-        assert_eq!(ended.cause, EndCause::StreamReset(ResetReason::Aborted));
-        assert_eq!(engine.hosts.heard.last(), Some(&Heard::Aborted(1001)));
-        assert!(engine.transport.resets.is_empty() && engine.transport.reset_behind.is_empty());
+        assert_eq!(engine.transport.reset_behind, [3], "the transport drops what it holds");
     }
+}
+
+#[test]
+fn a_reset_that_waits_behind_data_is_passed_on_when_these_do_not_arrive() {
+    let mut engine = connected();
+    engine.transport.undelivered.insert(3, 1000);
+    engine.on_tcp_failed(START, 0);
+    assert_eq!(engine.transport.reset_behind, [3]);
+    assert_eq!(engine.connections().len(), 0);
+    wait_until(&mut engine, at(20.0));
+    engine.transport.undelivered.insert(3, 900);
+    wait_until(&mut engine, at(59.0));
+    assert!(engine.transport.resets.is_empty(), "some have arrived");
+    wait_until(&mut engine, at(61.0));
+    assert_eq!(engine.transport.resets, [(3, ResetReason::Aborted)]);
+    assert_eq!(engine.next_timeout(), None);
+}
+
+#[test]
+fn a_reset_behind_the_fin_is_found_when_the_fin_is_read() {
+    let mut engine = connected();
+    engine.hosts.failed.push(1001);
+    engine.transport.to_send.push((0, Progress::Ended));
+    engine.on_tcp_failing(at(1.0), 0);
+    settle(&mut engine, at(1.0));
+    assert_eq!(ended(&mut engine), Some((1.0, EndCause::HostReset)));
+    assert_eq!(engine.transport.reset_behind, [3]);
 }
 
 #[test]

@@ -60,7 +60,9 @@ impl HandedOver {
     /// Has the other process know that this one ends, and returns whether the other one has ended before.
     fn is_last(&self) -> bool {
         let _ = self.stream.shutdown(Shutdown::Write);
-        self.stream.set_nonblocking(true).is_ok() && matches!((&self.stream).read(&mut [0]), Ok(0))
+        let goes_on = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+        self.stream.set_nonblocking(true).is_ok()
+            && !matches!((&self.stream).read(&mut [0]), Err(error) if goes_on(&error))
     }
 }
 

@@ -24,6 +24,9 @@ pub(crate) struct Offer {
     pub(super) fixed: Fixed,
     /// Peers that are up, and where.
     pub(crate) peers: Vec<(String, SocketAddr)>,
+    /// Whether the process that hands over removes the rules if it outlives the other.
+    #[serde(default)]
+    pub(crate) reclaims_rules: bool,
 }
 
 /// Settings that the two processes have in common.
@@ -96,6 +99,7 @@ impl Offer {
             has_satellite_listener: listener.is_some(),
             fixed,
             peers: up.clone(),
+            reclaims_rules: true,
         }
     }
 }

@@ -675,6 +675,14 @@ impl Transport<HostSockets> for Satpep {
         self.streams.endpoint.reset_behind_data(now, stream, ResetReason::Aborted);
     }
 
+    fn undelivered(&self, stream: StreamId) -> Option<u64> {
+        self.streams.endpoint.undelivered(stream)
+    }
+
+    fn takes_data(&self, stream: StreamId) -> bool {
+        self.streams.endpoint.takes_data(stream)
+    }
+
     fn forget(&mut self, stream: StreamId) {
         self.streams.forget(stream);
     }

@@ -363,6 +363,9 @@ impl TcpTransport {
         }
         // The outcome of a connection to a server is read by the code that waits for it; a reset behind data is met by the reader.
         let is_awaited = tunnel.is_direct && tunnel.awaits_reply;
+        if event.is_error() && tunnel.is_read_on() {
+            tunnel.reset_by_peer = Some(ResetReason::Aborted);
+        }
         if event.is_error() && !is_awaited && !tunnel.is_read_on() && tunnel.tcp.has_failed() {
             tunnel.failed.get_or_insert(ResetReason::Aborted);
         } else if event.is_writable()
@@ -765,6 +768,15 @@ impl Transport<HostSockets> for TcpTransport {
         }
     }
 
+    fn undelivered(&self, stream: TunnelId) -> Option<u64> {
+        self.tunnels.get(stream.at).filter(|tunnel| tunnel.number == stream.number)?.undelivered()
+    }
+
+    fn takes_data(&self, stream: TunnelId) -> bool {
+        let tunnel = self.tunnels.get(stream.at).filter(|tunnel| tunnel.number == stream.number);
+        tunnel.is_none_or(Tunnel::takes_data)
+    }
+
     fn forget(&mut self, stream: TunnelId) {
         let Some(tunnel) = self.tunnel(stream).filter(|tunnel| !tunnel.is_ending()) else { return };
         if !tunnel.is_over() {
@@ -791,6 +803,10 @@ impl Transport<HostSockets> for TcpTransport {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
         let (count, progress) = tunnel.receive(&mut self.pipes, tcp);
+        if let (Progress::Ended, Some(reason)) = (progress, tunnel.reset_by_peer) {
+            // It came behind the end.
+            self.events.push_back(StreamEvent::Reset(stream, reason));
+        }
         if let Role::Stream(peer) = tunnel.role {
             let peer = &mut self.peers[peer];
             peer.received += count;

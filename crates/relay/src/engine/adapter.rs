@@ -50,13 +50,21 @@ pub trait Hosts {
         false
     }
 
-    /// Whether `tcp`, to which nothing can be written any more, has received its host's FIN all the same.
-    fn has_peer_finished(&self, _tcp: &Self::Connection) -> bool {
+    /// Whether a read of `tcp` that finds no more has met a reset, and no FIN.
+    fn is_cut_off(&self, _tcp: &Self::Connection) -> bool {
         false
     }
-    /// Whether the host of `tcp` has not acknowledged all that was written to it.
-    fn is_unacknowledged(&self, _tcp: &Self::Connection) -> bool {
+    /// Whether `tcp`, whose FIN has been read, was reset behind that.
+    fn has_failed(&self, _tcp: &Self::Connection) -> bool {
         false
+    }
+    /// How many of the bytes written to `tcp` its host has not acknowledged, about.
+    fn unacknowledged(&self, _tcp: &Self::Connection) -> u64 {
+        0
+    }
+    /// Reads a bounded amount of what the host of `tcp` has sent, which is for nobody.
+    fn discard_received(&mut self, _tcp: &mut Self::Connection) -> Progress {
+        Progress::Blocked
     }
 
     /// Whether there is room for another connection. Asked only after one was [scarce](Hosts::is_scarce).
@@ -129,6 +137,15 @@ pub trait Transport<H: Hosts> {
     /// Ends both directions uncleanly, as [`ResetReason::Aborted`], once everything sent has arrived; the transport sees to that by
     /// itself.
     fn reset_behind_data(&mut self, now: Instant, stream: Self::Stream);
+    /// How much has not arrived of what was sent on a stream that is being [reset behind it](Transport::reset_behind_data); `None` once
+    /// that is over.
+    fn undelivered(&self, _stream: Self::Stream) -> Option<u64> {
+        None
+    }
+    /// Whether what is sent on the stream can still arrive: not once the peer has reset it, though bytes from before wait to be read.
+    fn takes_data(&self, _stream: Self::Stream) -> bool {
+        true
+    }
     /// The engine knows the stream no longer. If it has not been reset, both of its directions have ended in order.
     fn forget(&mut self, stream: Self::Stream);
     /// Moves bytes from TCP into the stream, a bounded amount. Returns how many.

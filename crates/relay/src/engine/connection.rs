@@ -31,10 +31,13 @@ pub struct Relayed<S, H: Hosts> {
     /// Why it ends, if the event that ends it does not say.
     pub(super) cause: Option<EndCause>,
     pub(super) is_queued: bool,
-    /// Nothing can be written to TCP any more; what its host sent before is still read.
-    pub(super) takes_nothing: bool,
-    /// When the stream was reset, if TCP's host had not acknowledged all by then.
-    pub(super) stream_reset_at: Option<Instant>,
+    /// A write to TCP has failed; what its host sent before is still read.
+    pub(super) host_write_failed: bool,
+    /// One of the hosts has reset its connection: what had been moved when that was looked at last, which is to go on. In state
+    /// [`State::Resetting`]: what the host had not acknowledged, which is to become less.
+    pub(super) progress: Option<u64>,
+    /// Since when that has not changed.
+    pub(super) progress_at: Instant,
 }
 
 impl<S: Copy, H: Hosts> Relayed<S, H> {
@@ -57,8 +60,9 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
             opened: None,
             cause: None,
             is_queued: false,
-            takes_nothing: false,
-            stream_reset_at: None,
+            host_write_failed: false,
+            progress: None,
+            progress_at: now,
         }
     }
 
@@ -69,7 +73,7 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
 
     /// Whether bytes that the stream offers can be written to TCP.
     pub(super) fn writes_tcp(&self) -> bool {
-        self.state.reads_stream() && !self.takes_nothing
+        self.state.reads_stream() && !self.host_write_failed
     }
 
     /// Its stream.

@@ -1,7 +1,7 @@
 //! What the adapter reports, and which transition of [`crate::connection`] follows.
 
 use super::{
-    ConnectError, DRAIN_CHECK, DRAIN_TIMEOUT, EndCause, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, REQUEST_TIMEOUT,
+    ConnectError, EndCause, Engine, FIRST_LOOK, HANDSHAKE_TIMEOUT, Hosts, NO_PROGRESS, Notice, REQUEST_TIMEOUT,
     Relayed, StreamEvent, Transport, ends,
 };
 use crate::connect::ConnectRequest;
@@ -143,25 +143,80 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
         let connection = &mut self.connections[key];
         connection.cause = Some(EndCause::of_stream(state, reason));
-        let is_open = matches!(state, State::Established | State::TcpEnded | State::StreamEnded);
-        if is_open && connection.tcp.as_ref().is_some_and(|tcp| self.hosts.is_unacknowledged(tcp)) {
-            connection.stream_reset_at = Some(now);
-            self.apply(now, key, Event::StreamResetEarly);
-            self.set_deadline(key, Some(now + DRAIN_CHECK));
+        let unacknowledged = connection.tcp.as_ref().map_or(0, |tcp| self.hosts.unacknowledged(tcp));
+        if unacknowledged > 0 && state.has_answer() {
+            (connection.progress, connection.progress_at) = (Some(unacknowledged), now);
+            self.apply(now, key, Event::StreamResetUnacked);
+            self.set_deadline(key, Some(now + FIRST_LOOK));
+            self.enqueue(key);
         } else {
             self.apply(now, key, Event::StreamReset);
         }
     }
 
-    /// Resets TCP of connection `key` if its host has acknowledged all that the stream brought before its reset, or will not.
-    fn look_at_drain(&mut self, now: Instant, key: usize) {
-        let connection = &self.connections[key];
-        let waited = connection.stream_reset_at.map_or(DRAIN_TIMEOUT, |at| now.since(at));
-        let waits = connection.tcp.as_ref().is_some_and(|tcp| self.hosts.is_unacknowledged(tcp));
-        if waits && waited < DRAIN_TIMEOUT {
-            self.set_deadline(key, Some(now + (waited / 2).max(DRAIN_CHECK)));
+    /// Resets TCP of connection `key` if its host has acknowledged all that the stream brought before its reset, or does not go on.
+    fn look_at_unacknowledged(&mut self, now: Instant, key: usize) {
+        let connection = &mut self.connections[key];
+        let left = connection.tcp.as_ref().map_or(0, |tcp| self.hosts.unacknowledged(tcp));
+        if connection.progress.is_none_or(|before| left < before) {
+            (connection.progress, connection.progress_at) = (Some(left), now);
+        }
+        let waited = now.since(connection.progress_at);
+        if left > 0 && waited < NO_PROGRESS {
+            self.set_deadline(key, Some(now + (waited / 2).max(FIRST_LOOK)));
         } else {
-            self.apply(now, key, Event::TcpDrained);
+            self.apply(now, key, Event::HostHasAll);
+        }
+    }
+
+    /// One of the hosts of connection `key` has reset its connection, and what it sent before is under way: it ends if that does not go on.
+    pub(super) fn watch_end(&mut self, now: Instant, key: usize) {
+        let connection = &mut self.connections[key];
+        if connection.progress.is_none() && connection.state.has_answer() {
+            connection.progress = Some(connection.from_tcp + connection.to_tcp);
+            self.set_deadline(key, Some(now + NO_PROGRESS));
+        }
+    }
+
+    /// Ends connection `key`, of which one host has reset its connection, unless bytes have been moved of late. Returns whether it was such.
+    fn look_at_end(&mut self, now: Instant, key: usize) -> bool {
+        let connection = &mut self.connections[key];
+        let Some(before) = connection.progress else { return false };
+        let moved = connection.from_tcp + connection.to_tcp;
+        if moved > before {
+            connection.progress = Some(moved);
+            self.set_deadline(key, Some(now + NO_PROGRESS));
+            return true;
+        }
+        if !self.transport.takes_data(connection.stream) {
+            connection.cause = Some(EndCause::StreamReset(ResetReason::Aborted));
+        }
+        self.apply(now, key, Event::TcpReset);
+        true
+    }
+
+    /// Resets streams of which what was sent before their host's reset does not go on to arrive.
+    fn look_at_resetting(&mut self, now: Instant) {
+        let Self { resetting, transport, .. } = self;
+        resetting.retain_mut(|(stream, before, due)| {
+            if *due > now {
+                return true;
+            }
+            let Some(left) = transport.undelivered(*stream) else { return false };
+            let goes_on = left < *before;
+            if !goes_on {
+                transport.reset(now, *stream, ResetReason::Aborted);
+            }
+            (*before, *due) = (left, now + NO_PROGRESS);
+            goes_on
+        });
+    }
+
+    /// TCP of connection `key` was reset or has failed; what its host sent before may wait to be read.
+    pub fn on_tcp_failing(&mut self, now: Instant, key: usize) {
+        if self.connections.contains(key) {
+            self.watch_end(now, key);
+            self.enqueue(key);
         }
     }
 
@@ -205,15 +260,17 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// Ends connections whose state has lasted too long.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.look_at_resetting(now);
         while let Some(&(at, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             self.deadlines.remove(&(at, key));
             self.connections[key].deadline = None;
             match self.state(key) {
                 State::Resetting => {
-                    self.look_at_drain(now, key);
+                    self.look_at_unacknowledged(now, key);
                     continue;
                 }
                 State::Connecting => self.counters.unreachable += 1,
+                state if state.has_answer() && self.look_at_end(now, key) => continue,
                 _ => {}
             }
             self.apply(now, key, Event::Timeout);
@@ -314,7 +371,11 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             Action::Reply => self.transport.reply(now, stream),
             Action::FinishStream => self.transport.finish(now, stream),
             Action::ResetStream(reason) => self.transport.reset(now, stream, reason),
-            Action::ResetStreamBehindData => self.transport.reset_behind_data(now, stream),
+            Action::ResetStreamBehindData => {
+                self.transport.reset_behind_data(now, stream);
+                let left = self.transport.undelivered(stream);
+                self.resetting.extend(left.map(|left| (stream, left, now + NO_PROGRESS)));
+            }
             Action::ShutdownTcp => {
                 if let Some(tcp) = &mut connection.tcp {
                     self.hosts.finish(now, tcp);

@@ -65,9 +65,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client has to complete the handshake after its held SYN was released.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a host has to acknowledge what came before the other host's reset, and how soon that is looked at for the first time.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-const DRAIN_CHECK: Duration = Duration::from_millis(2);
+/// How long what came before a host's reset may make no progress towards the other host, and how soon that is looked at for the first
+/// time.
+const NO_PROGRESS: Duration = Duration::from_secs(30);
+const FIRST_LOOK: Duration = Duration::from_millis(2);
 
 /// What the operator sets for the relayed connections.
 #[derive(Debug, Clone)]
@@ -103,6 +104,8 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     /// Connections that may be able to move bytes, each at most once.
     work: VecDeque<usize>,
     deadlines: BTreeSet<(Instant, usize)>,
+    /// Streams that are to be reset once their data have arrived: what has not by the last look, and when to look again.
+    resetting: Vec<(T::Stream, u64, Instant)>,
     next_sweep: Instant,
     /// Whether SYNs are held until the server has answered, and the connections whose TCP has yet to be accepted.
     holds_syns: bool,
@@ -153,6 +156,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             by_stream: HashMap::new(),
             work: VecDeque::new(),
             deadlines: BTreeSet::new(),
+            resetting: Vec::new(),
             next_sweep: Instant::ZERO,
             holds_syns: false,
             unaccepted: HashMap::new(),
@@ -205,7 +209,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// When to call [`Engine::handle_timeout`] and [`Engine::serve_waiting`] if nothing happens before.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(self.end_of_patience()).min()
+        let of_streams = self.resetting.iter().map(|(_, _, due)| *due);
+        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(self.end_of_patience()).chain(of_streams).min()
     }
 
     /// What has happened since the last call, oldest first.

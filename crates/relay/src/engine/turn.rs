@@ -31,15 +31,23 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         if self.state(key).awaits_answer() && !self.read_reply(now, key) {
             return;
         }
+        if self.state(key) == State::Resetting {
+            return self.discard_received(now, key);
+        }
         let mut more = false;
         if self.state(key).reads_tcp() {
-            match self.move_bytes(now, key, Direction::ToStream) {
+            match self.read_tcp(now, key) {
                 Progress::More => more = true,
                 Progress::Blocked => {}
                 Progress::Ended if self.is_cut_off(key) => return self.apply(now, key, Event::TcpReset),
                 Progress::Ended => {
                     self.apply(now, key, Event::TcpFin);
-                    if self.connections.get(key).is_some_and(|connection| connection.takes_nothing) {
+                    // The news of a reset behind the FIN has come by now, if there was one.
+                    let has_failed = |connection: &Relayed<T::Stream, H>| {
+                        connection.host_write_failed
+                            || connection.tcp.as_ref().is_some_and(|tcp| self.hosts.has_failed(tcp))
+                    };
+                    if self.connections.get(key).is_some_and(has_failed) {
                         return self.apply(now, key, Event::TcpReset);
                     }
                 }
@@ -54,7 +62,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 Progress::Ended => return self.apply(now, key, Event::StreamFin),
                 // What the host sent before its reset may still wait to be read.
                 Progress::TcpFailed if self.state(key).reads_tcp() => {
-                    self.connections[key].takes_nothing = true;
+                    self.connections[key].host_write_failed = true;
+                    self.watch_end(now, key);
                     more = true;
                 }
                 Progress::TcpFailed => return self.apply(now, key, Event::TcpReset),
@@ -66,10 +75,31 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
     }
 
-    /// Whether what was read of TCP ended by a reset: once a write has met that, a read just finds no more.
+    /// Bytes from TCP into the stream, or to nobody if the stream was reset: a host that is not read may not read either, and would not be
+    /// seen to give up.
+    fn read_tcp(&mut self, now: Instant, key: usize) -> Progress {
+        if !self.state(key).has_answer() || self.transport.takes_data(self.connections[key].stream) {
+            return self.move_bytes(now, key, Direction::ToStream);
+        }
+        self.watch_end(now, key);
+        let connection = &mut self.connections[key];
+        connection.tcp.as_mut().map_or(Progress::Blocked, |tcp| self.hosts.discard_received(tcp))
+    }
+
+    /// Reads what the host of connection `key` still sends although the stream is gone.
+    fn discard_received(&mut self, now: Instant, key: usize) {
+        let connection = &mut self.connections[key];
+        let progress = connection.tcp.as_mut().map_or(Progress::Blocked, |tcp| self.hosts.discard_received(tcp));
+        match progress {
+            Progress::More => self.enqueue(key),
+            Progress::TcpFailed => self.apply(now, key, Event::TcpReset),
+            Progress::Blocked | Progress::Ended | Progress::StreamFailed(_) => {}
+        }
+    }
+
+    /// Whether what was read of TCP ended by a reset, and not by a FIN.
     fn is_cut_off(&self, key: usize) -> bool {
-        let connection = &self.connections[key];
-        connection.takes_nothing && !connection.tcp.as_ref().is_some_and(|tcp| self.hosts.has_peer_finished(tcp))
+        self.connections[key].tcp.as_ref().is_some_and(|tcp| self.hosts.is_cut_off(tcp))
     }
 
     fn stream_failed(&mut self, now: Instant, key: usize, reason: ResetReason) {

@@ -31,9 +31,13 @@ pub struct FakeHosts {
     /// Connections whose host has sent what nobody has read, and those whose host takes nothing.
     pub with_data: Vec<u32>,
     pub full: Vec<u32>,
-    /// Connections whose host has not acknowledged all, and those whose FIN has come although nothing can be written to them.
-    pub unacknowledged: Vec<u32>,
-    pub finished: Vec<u32>,
+    /// How much the host of a connection has not acknowledged.
+    pub unacknowledged: HashMap<u32, u64>,
+    /// Connections of which a read that finds no more has met a reset, and those that were reset behind their FIN.
+    pub cut_off: Vec<u32>,
+    pub failed: Vec<u32>,
+    /// What the next reads for nobody come to.
+    pub discarded: Vec<Progress>,
     /// How many connections there may be.
     pub most: usize,
     /// What the next connections that the engine makes or hands over come to, if they fail.
@@ -49,8 +53,10 @@ impl Default for FakeHosts {
             gone: Vec::new(),
             with_data: Vec::new(),
             full: Vec::new(),
-            unacknowledged: Vec::new(),
-            finished: Vec::new(),
+            unacknowledged: HashMap::new(),
+            cut_off: Vec::new(),
+            failed: Vec::new(),
+            discarded: Vec::new(),
             most: usize::MAX,
             failures: Vec::new(),
             request: 0,
@@ -104,12 +110,20 @@ impl Hosts for FakeHosts {
         self.full.contains(tcp)
     }
 
-    fn has_peer_finished(&self, tcp: &u32) -> bool {
-        self.finished.contains(tcp)
+    fn is_cut_off(&self, tcp: &u32) -> bool {
+        self.cut_off.contains(tcp)
     }
 
-    fn is_unacknowledged(&self, tcp: &u32) -> bool {
-        self.unacknowledged.contains(tcp)
+    fn has_failed(&self, tcp: &u32) -> bool {
+        self.failed.contains(tcp)
+    }
+
+    fn unacknowledged(&self, tcp: &u32) -> u64 {
+        self.unacknowledged.get(tcp).copied().unwrap_or(0)
+    }
+
+    fn discard_received(&mut self, _: &mut u32) -> Progress {
+        self.discarded.pop().unwrap_or(Progress::Blocked)
     }
 
     fn has_room(&self) -> bool {
@@ -158,6 +172,10 @@ pub struct FakeTransport {
     pub resets: Vec<(u32, ResetReason)>,
     /// Streams that were reset behind their data.
     pub reset_behind: Vec<u32>,
+    /// How much of those has not arrived.
+    pub undelivered: HashMap<u32, u64>,
+    /// Streams that the peer has reset, with bytes to read.
+    pub held: Vec<u32>,
     pub replied: Vec<u32>,
     pub forgotten: Vec<u32>,
     opened: u32,
@@ -223,6 +241,14 @@ impl Transport<FakeHosts> for FakeTransport {
 
     fn reset_behind_data(&mut self, _: Instant, stream: u32) {
         self.reset_behind.push(stream);
+    }
+
+    fn undelivered(&self, stream: u32) -> Option<u64> {
+        self.undelivered.get(&stream).copied()
+    }
+
+    fn takes_data(&self, stream: u32) -> bool {
+        !self.held.contains(&stream)
     }
 
     fn forget(&mut self, stream: u32) {

@@ -513,6 +513,18 @@ impl<P: Payload> Endpoint<P> {
         self.with_session(now, id, |session| session.reset_behind_data(id, reason));
     }
 
+    /// How much has not arrived of what was written to a stream that is being [reset behind it](Self::reset_behind_data); `None` once the
+    /// reset has been sent.
+    pub fn undelivered(&self, id: StreamId) -> Option<u64> {
+        self.session(id).and_then(|session| session.undelivered(id))
+    }
+
+    /// Whether what is written to the stream can arrive, as far as is known here: not once the peer has reset it, while bytes from before
+    /// wait for the reader.
+    pub fn takes_data(&self, id: StreamId) -> bool {
+        self.session(id).is_none_or(|session| session.takes_data(id))
+    }
+
     /// Lends the bytes that can be read, in order; returns how many of `slices` it filled.
     pub fn readable<'a>(&'a self, id: StreamId, slices: &mut [IoSlice<'a>]) -> usize {
         self.session(id).map_or(0, |session| session.readable(id, slices))

@@ -200,12 +200,19 @@ impl<P: Payload> Session<P> {
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
         }
+        if self.streams[key].is_held() {
+            // A copy of a RESET that was taken for lost.
+            return Ok(());
+        }
         if was_aborted {
             self.discard(key);
-        } else if self.streams[key].is_to_be_read() {
-            self.streams[key].abort.unread = Some(reason);
+        } else if self.streams[key].is_to_be_read() && self.streams.hold(key) {
+            (self.streams[key].abort.held, self.streams[key].was_held) = (Some(reason), true);
             self.queue_reset(key, reason);
             self.discard_written(key);
+            // The reader is to know that nothing can be written any more.
+            let id = self.id(key);
+            self.events.push_back(Event::Readable(id));
         } else {
             // Who was about to reset it needs no news of it.
             if self.streams[key].abort.behind_data.is_none() {

@@ -237,7 +237,7 @@ impl<P: Payload> Session<P> {
 
     /// Ends all streams with `reason`. The session is not used afterwards.
     pub(crate) fn abandon(&mut self, reason: ResetReason) -> impl Iterator<Item = Event> + use<'_, P> {
-        let awaits_end = |stream: &Stream<P>| !stream.is_aborted() || stream.is_reset_behind_unread();
+        let awaits_end = |stream: &Stream<P>| !stream.is_aborted() || stream.is_held();
         let open: Vec<_> = self.streams.iter().filter(|(_, stream)| awaits_end(stream)).map(|(key, _)| key).collect();
         let (peer, session) = (self.peer, self.tag);
         let reset = move |StreamKey { slot, number }| Event::Reset(StreamId { peer, session, slot, number }, reason);
@@ -260,7 +260,7 @@ impl<P: Payload> Session<P> {
 
     /// Forgets streams that were given up: there is no peer to notify.
     pub(crate) fn forget_aborted(&mut self) {
-        let is_over = |stream: &Stream<P>| stream.is_aborted() && !stream.is_reset_behind_unread();
+        let is_over = |stream: &Stream<P>| stream.is_aborted() && !stream.is_held();
         let aborted: Vec<_> = self.streams.iter().filter(|(_, stream)| is_over(stream)).map(|(key, _)| key).collect();
         for key in aborted {
             self.streams.remove(key);

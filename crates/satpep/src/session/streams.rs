@@ -50,7 +50,7 @@ impl<P: Payload> Session<P> {
 
     pub(crate) fn write_space(&self, id: StreamId) -> usize {
         let stream = self.key(id).and_then(|key| self.stream(key));
-        match stream.filter(|stream| stream.send.is_open() && !stream.is_aborted() && !stream.discards()) {
+        match stream.filter(|stream| stream.is_writable()) {
             Some(stream) => self.credit.write_space(stream.send.unsent()),
             None => 0,
         }
@@ -60,7 +60,7 @@ impl<P: Payload> Session<P> {
         let Some(key) = self.key(id) else { return 0 };
         let length = data.len().min(self.write_space(id));
         if length < data.len() {
-            self.streams.queue_writer(key);
+            self.queue_writer(key);
         }
         if length > 0 {
             let stream = &mut self.streams[key];
@@ -96,7 +96,7 @@ impl<P: Payload> Session<P> {
         let Some(key) = self.key(id) else { return };
         let Some(stream) = self.stream_mut(key) else { return };
         let was_aborted = stream.is_aborted();
-        if was_aborted && stream.abort.unread.take().is_none() {
+        if was_aborted && stream.abort.held.take().is_none() {
             return;
         }
         if !was_aborted {
@@ -117,7 +117,27 @@ impl<P: Payload> Session<P> {
         self.discard_received(key);
     }
 
-    /// Everything written has been acknowledged, if a reset waits for that.
+    /// How much of what was written is not acknowledged, of a stream that is to be reset once all is.
+    pub(crate) fn undelivered(&self, id: StreamId) -> Option<u64> {
+        let stream = self.stream(self.key(id)?)?;
+        let waits = stream.abort.behind_data.is_some() && !stream.is_aborted();
+        // The end counts as a byte.
+        waits.then(|| stream.send.buffered() + 1)
+    }
+
+    /// Whether the peer reads the stream, as far as is known here.
+    pub(crate) fn takes_data(&self, id: StreamId) -> bool {
+        !self.key(id).and_then(|key| self.stream(key)).is_some_and(Stream::is_held)
+    }
+
+    /// The writer is to hear of space, unless there will be none.
+    fn queue_writer(&mut self, key: StreamKey) {
+        if self.stream(key).is_some_and(Stream::is_writable) {
+            self.streams.queue_writer(key);
+        }
+    }
+
+    /// Resets the stream if a reset waits for the acknowledgement of everything written, and that has come.
     pub(super) fn reset_if_settled(&mut self, key: StreamKey) {
         let waits = |stream: &&Stream<P>| !stream.is_aborted() && stream.send.is_settled();
         if let Some(reason) = self.stream(key).filter(waits).and_then(|stream| stream.abort.behind_data) {
@@ -129,7 +149,7 @@ impl<P: Payload> Session<P> {
     /// The reader has taken everything that came before the peer's reset.
     fn end_by_reset(&mut self, key: StreamKey) {
         let Some(stream) = self.stream_mut(key).filter(|stream| stream.receive.is_finished()) else { return };
-        if let Some(reason) = stream.abort.unread.take() {
+        if let Some(reason) = stream.abort.held.take() {
             self.report_reset(key, reason);
         }
     }
@@ -251,7 +271,7 @@ impl Session<Stored> {
         let space = self.write_space(id);
         let Some(key) = self.key(id).filter(|_| space > 0) else {
             if let Some(key) = self.key(id) {
-                self.streams.queue_writer(key);
+                self.queue_writer(key);
             }
             return read(&mut []);
         };
@@ -276,7 +296,7 @@ impl Session<Elided> {
         let Some(key) = self.key(id) else { return 0 };
         let taken = length.min(self.write_space(id));
         if taken < length {
-            self.streams.queue_writer(key);
+            self.queue_writer(key);
         }
         if taken > 0 {
             self.streams[key].send.written(taken);

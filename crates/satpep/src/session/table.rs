@@ -34,6 +34,8 @@ pub(super) struct StreamTable<P> {
     seen: RangeSet,
     peer_open: u32,
     peer_limit: u32,
+    /// Streams that are kept for their readers alone.
+    held: u32,
     /// Streams with control frames to send.
     control: VecDeque<StreamKey>,
     /// Streams whose writers wait for send memory.
@@ -52,6 +54,7 @@ impl<P: Payload> StreamTable<P> {
             own_limit,
             seen: RangeSet::new(),
             peer_open: 0,
+            held: 0,
             peer_limit,
             control: VecDeque::new(),
             writers: VecDeque::new(),
@@ -104,16 +107,36 @@ impl<P: Payload> StreamTable<P> {
         StreamKey { slot, number }
     }
 
+    /// Keeps a stream, which both sides have reset, for its reader alone: for the peer it is closed, and counts as such. `false` if so many
+    /// are held that it cannot be.
+    pub(super) fn hold(&mut self, key: StreamKey) -> bool {
+        if self.held >= self.own_limit.max(self.peer_limit) {
+            return false;
+        }
+        self.held += 1;
+        self.uncount(key.number);
+        true
+    }
+
     /// Removes a stream that is closed.
     pub(super) fn remove(&mut self, key: StreamKey) -> Option<Stream<P>> {
         self.get(key)?;
         self.slots.remove(&key.number);
-        if self.is_own(key.number) {
+        let stream = self.streams.remove(key.slot as usize);
+        if stream.was_held {
+            self.held -= 1;
+        } else {
+            self.uncount(key.number);
+        }
+        Some(stream)
+    }
+
+    fn uncount(&mut self, number: StreamNumber) {
+        if self.is_own(number) {
             self.own_open -= 1;
         } else {
             self.peer_open -= 1;
         }
-        Some(self.streams.remove(key.slot as usize))
     }
 
     fn is_own(&self, number: StreamNumber) -> bool {

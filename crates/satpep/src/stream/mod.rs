@@ -23,6 +23,8 @@ pub(crate) struct Stream<P> {
     pub(crate) send: SendHalf<P>,
     pub(crate) receive: ReceiveHalf<P>,
     pub(crate) abort: Abort,
+    /// It was kept for its reader alone, and counts as closed.
+    pub(crate) was_held: bool,
     /// It stands in the session's queue of streams with control frames to send.
     pub(crate) control_queued: bool,
     /// A larger MAX_STREAM_DATA is to be sent.
@@ -71,14 +73,14 @@ impl<Limit: PartialOrd> Advertised<Limit> {
 /// Giving up both directions at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Abort {
-    /// Our RESET, and how far it got.
+    /// Our RESET, which may be the answer to the peer's, and how far it got.
     pub(crate) ours: Option<(ResetReason, Sent)>,
     /// The peer's RESET has come.
     pub(crate) theirs: bool,
     /// Why our RESET is to go as soon as everything written is acknowledged.
     pub(crate) behind_data: Option<ResetReason>,
     /// The peer's RESET has come behind bytes that the reader has not taken; when it has, it is to know why.
-    pub(crate) unread: Option<ResetReason>,
+    pub(crate) held: Option<ResetReason>,
 }
 
 /// How far something that must arrive has got.
@@ -97,6 +99,7 @@ impl<P: Payload> Stream<P> {
             send: SendHalf::new(StreamOffset::ZERO + send_credit.bytes()),
             receive: ReceiveHalf::new(StreamOffset::ZERO + receive_credit.bytes()),
             abort: Abort::default(),
+            was_held: false,
             control_queued: false,
             credit_due: false,
             advertised: Advertised::default(),
@@ -114,14 +117,19 @@ impl<P: Payload> Stream<P> {
         self.abort.ours.is_some()
     }
 
+    /// Whether more can be written: not while a reset waits for what was written, nor once either side has reset the stream.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.send.is_open() && !self.is_aborted() && self.abort.behind_data.is_none()
+    }
+
     /// Whether nobody reads what arrives.
     pub(crate) fn discards(&self) -> bool {
-        (self.is_aborted() && self.abort.unread.is_none()) || self.abort.behind_data.is_some()
+        (self.is_aborted() && self.abort.held.is_none()) || self.abort.behind_data.is_some()
     }
 
     /// Whether the peer reset it behind bytes that have arrived, and that the reader has not taken.
-    pub(crate) fn is_reset_behind_unread(&self) -> bool {
-        self.abort.unread.is_some()
+    pub(crate) fn is_held(&self) -> bool {
+        self.abort.held.is_some()
     }
 
     /// Whether everything that the peer sent has arrived, and the reader, who has answered the peer by now, has not taken all.
@@ -132,13 +140,13 @@ impl<P: Payload> Stream<P> {
     /// Whether all of it has arrived, at both ends, or all that will.
     pub(crate) fn has_arrived(&self) -> bool {
         let in_order = self.abort == Abort::default() && self.send.is_finished() && self.receive.at_end();
-        in_order || self.is_reset_behind_unread()
+        in_order || self.is_held()
     }
 
     /// Whether nothing more will be sent or received on it.
     pub(crate) fn is_closed(&self) -> bool {
         match self.abort.ours {
-            Some(_) if self.is_reset_behind_unread() => false,
+            Some(_) if self.is_held() => false,
             Some((_, sent)) => sent == Sent::Acked && (self.abort.theirs || self.receive.is_sized()),
             None => self.send.is_finished() && self.receive.is_finished(),
         }

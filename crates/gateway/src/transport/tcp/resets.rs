@@ -42,6 +42,19 @@ impl Tunnel {
         is_open && !self.has_ended && self.failed.is_none()
     }
 
+    /// Whether what is sent to the peer can still arrive.
+    pub(super) fn takes_data(&self) -> bool {
+        !self.tcp.has_write_failed() && self.reset_by_peer.is_none()
+    }
+
+    /// How much the other end has not acknowledged, about, while it is to be reset.
+    pub(super) fn undelivered(&self) -> Option<u64> {
+        let socket = self.tcp.socket.as_ref().filter(|_| self.is_resetting())?;
+        let info = kernel::tcp::tcp_info(socket).ok()?;
+        let in_flight = u64::from(info.unacknowledged_segments) * u64::from(info.segment.max(1));
+        Some(in_flight + u64::from(info.unsent_bytes) + self.pending() as u64 + self.to_tunnel.filled() as u64)
+    }
+
     /// Sends what waits; returns whether the other end has acknowledged everything.
     fn drain(&mut self, pipes: &mut super::splice::Pipes) -> std::io::Result<bool> {
         Ok(self.flush()? && self.to_tunnel.drain(pipes, &mut self.tcp)? && self.is_acknowledged())

@@ -103,9 +103,9 @@ impl Splice {
         Ok(true)
     }
 
-    /// Whether nothing waits in the pipe.
-    pub(super) fn is_empty(&self) -> bool {
-        self.pipe.is_none()
+    /// Bytes that wait in the pipe.
+    pub(super) fn filled(&self) -> usize {
+        self.pipe.as_ref().map_or(0, |lent| lent.pipe.filled())
     }
 
     /// Moves what one pipe holds; returns how many bytes have reached the destination.

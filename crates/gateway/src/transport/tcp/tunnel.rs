@@ -323,7 +323,7 @@ impl Tunnel {
         let (count, progress) =
             if self.tls.is_some() { self.decrypt(&mut pipes.buffers, client) } else { self.splice_to(pipes, client) };
         let has_read_all = progress == Progress::Blocked && !self.tcp.readable && client.writable;
-        match self.reset_by_peer.filter(|_| has_read_all && self.to_tcp.is_empty() && self.decrypted.is_empty()) {
+        match self.reset_by_peer.filter(|_| has_read_all && self.to_tcp.filled() == 0 && self.decrypted.is_empty()) {
             Some(reason) => (count, Progress::StreamFailed(*self.failed.get_or_insert(reason))),
             None => (count, progress),
         }

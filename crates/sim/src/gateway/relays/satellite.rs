@@ -83,6 +83,14 @@ impl Transport<SimulatedHosts> for Satellite {
         self.streams.endpoint.reset_behind_data(now + self.ahead, stream, ResetReason::Aborted);
     }
 
+    fn undelivered(&self, stream: StreamId) -> Option<u64> {
+        self.streams.endpoint.undelivered(stream)
+    }
+
+    fn takes_data(&self, stream: StreamId) -> bool {
+        self.streams.endpoint.takes_data(stream)
+    }
+
     fn forget(&mut self, stream: StreamId) {
         self.streams.forget(stream);
     }
