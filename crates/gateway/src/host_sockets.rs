@@ -7,10 +7,10 @@ use crate::watch::{Owner, Watch};
 use kernel::nfqueue::Held;
 use kernel::transparent;
 use relay::connect::ConnectRequest;
-use relay::engine::{ConnectError, Hosts};
+use relay::engine::{ConnectError, Hosts, Progress};
 use satpep::ResetReason;
 use socket2::Socket;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use units::{Duration, Instant};
 

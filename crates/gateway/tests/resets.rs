@@ -1,7 +1,7 @@
 //! A host's reset overtakes nothing that the host sent before it, as end to end (RFC 9293, section 3.6.1: a host that closes with unread
 //! data resets the connection).
 
-use crate::pair::{CLEAR, Family, PATIENCE, Pair, TLS, pattern};
+use crate::pair::{CLEAR, End, Family, PATIENCE, Pair, TLS, pattern};
 use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -111,5 +111,47 @@ fn a_server_reads_what_a_client_sent_before_its_reset() {
         SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
         drop(client);
         assert!(reports.recv_timeout(PATIENCE).unwrap() == (pattern(2, ANSWER), false));
+    });
+}
+
+#[test]
+fn a_client_that_writes_everything_before_it_reads_is_not_stuck() {
+    each_pair(|pair| {
+        let server = pair.serve(Family::V4, 7, |mut stream| {
+            stream.read_exact(&mut [0]).unwrap();
+            stream.write_all(&pattern(1, ANSWER)).unwrap();
+            wait_until_acknowledged(&stream);
+        });
+        let mut client = pair.connect(server);
+        for _ in 0..1000 {
+            // As end to end, a write may meet the reset.
+            if client.write_all(&[7; 65_536]).is_err() {
+                break;
+            }
+        }
+        let (answer, _) = read_to_end(&mut client);
+        assert!(answer == pattern(1, ANSWER), "{} bytes", answer.len());
+    });
+}
+
+#[test]
+fn nothing_is_left_where_both_hosts_reset() {
+    each_pair(|pair| {
+        let server = pair.serve(Family::V4, 7, |mut stream| {
+            stream.read_exact(&mut [0]).unwrap();
+            stream.write_all(&pattern(1, 4 * ANSWER)).unwrap();
+            wait_until_acknowledged(&stream);
+        });
+        for _ in 0..3 {
+            let mut client = pair.connect(server);
+            client.write_all(b"ab").unwrap();
+            client.read_exact(&mut [0]).unwrap();
+            // The client's side holds the rest, and the server's reset behind it.
+            std::thread::sleep(Duration::from_millis(500));
+            SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+        for end in [End::Terminal, End::Hub] {
+            pair.wait_for(|pair| pair.status(end)["streams"].as_array().is_some_and(Vec::is_empty));
+        }
     });
 }

@@ -221,51 +221,6 @@ fn a_reset_before_the_answer_waits_for_no_reader() {
 }
 
 #[test]
-fn a_second_copy_of_a_reset_leaves_the_unread_bytes() {
-    let mut world = connected(Hop::geo(0.0, 1));
-    let (id, name) = answered(&mut world, 50_000);
-    world.gateways[1].stalled.push(id.number());
-    let now = world.time.now();
-    world.gateways[0].endpoint.reset_behind_data(now, id, ResetReason::Aborted);
-    // Nothing comes back: the RESET is taken for lost, and sent again.
-    world.run_for(Duration::from_millis(600));
-    world.outage = true;
-    world.run_for(seconds(2));
-    world.outage = false;
-    world.run_for(seconds(6));
-    let reader = &world.gateways[1].endpoint;
-    assert_eq!((reader.readable_len(name), reader.is_read_finished(name)), (50_000, false));
-    assert!(!reader.takes_data(name));
-}
-
-#[test]
-fn what_is_held_for_a_reader_is_not_counted_as_open() {
-    let mut world = connected(Hop::geo(0.0, 1));
-    let limit = world.gateways[1].endpoint.room(world.gateways[1].peers[0]).1;
-    let mut opened = 0;
-    while opened < 3 * limit.min(200) {
-        let (id, _) = {
-            let id = world.write(0, 0, 100);
-            world.run_for(seconds(1));
-            let name = counterpart(&world, 1, id);
-            more(&mut world, 1, name, 1);
-            world.gateways[1].stalled.push(id.number());
-            (id, name)
-        };
-        more(&mut world, 0, id, 200);
-        let now = world.time.now();
-        world.gateways[0].endpoint.reset_behind_data(now, id, ResetReason::Aborted);
-        opened += 1;
-        if opened > 450 {
-            break;
-        }
-    }
-    world.run_for(seconds(3));
-    assert_eq!(world.gateways[1].count(|event| matches!(event, Event::PeerBroke(..))), 0);
-    assert_eq!(world.gateways[0].stats(world.time.now(), 0).streams, 0);
-}
-
-#[test]
 fn a_stream_aborted_before_anything_of_it_left_is_never_delivered() {
     let mut world = connected(Hop::geo(0.0, 1));
     let (now, peer) = (world.time.now(), world.gateways[0].peers[0]);

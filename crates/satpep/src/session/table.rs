@@ -287,6 +287,27 @@ mod tests {
     }
 
     #[test]
+    fn streams_that_are_held_for_their_readers_count_as_closed_and_are_bounded() {
+        let mut table = StreamTable::new(true, 2, 3);
+        let number = |at: u64| StreamNumber::new(2 * at + 1);
+        for at in 0..3 {
+            let Ok(Accepted::Opened(key)) = accept(&mut table, number(at).get()) else { panic!("within the limit") };
+            assert!(table.hold(key));
+            table.get_mut(key).expect("a stream").was_held = true;
+        }
+        let held: Vec<_> = table.keys();
+        for at in 3..9 {
+            assert!(matches!(accept(&mut table, number(at).get()), Ok(Accepted::Opened(_))), "stream {at}");
+        }
+        assert_eq!(accept(&mut table, number(9).get()), Err(Violation::TooManyStreams));
+        let open = table.keys()[3];
+        assert!(!table.hold(open), "as many as may be open are held");
+        held.into_iter().for_each(|key| drop(table.remove(key)));
+        assert!(table.hold(open));
+        assert_eq!((table.len(), table.peer_open, table.held), (6, 5, 1));
+    }
+
+    #[test]
     fn a_key_finds_its_stream_only_even_if_another_takes_its_place() {
         let mut table = StreamTable::new(true, 9, 9);
         let first = table.open(stream).expect("a stream");

@@ -84,6 +84,27 @@ fn a_reset_counts_what_its_sender_claims_to_have_sent() {
 }
 
 #[test]
+fn copies_of_a_reset_behind_data_leave_what_waits_to_be_read() {
+    let mut session = session();
+    assert_eq!(receive(&mut session, 0, data(0, 0, 60, false)), Ok(()));
+    let Some(Event::Opened(id)) = session.poll_event() else { panic!("a stream") };
+    assert_eq!(session.write(id, b"!"), 1);
+    let reset = |writer: &mut Writer<'_>| {
+        assert!(writer.reset(StreamNumber::new(0), ResetReason::Aborted, StreamOffset::new(60)))
+    };
+    for copy in 1..4 {
+        assert_eq!(receive(&mut session, copy, reset), Ok(()));
+        assert_eq!((session.readable_len(id), session.is_read_finished(id)), (60, false), "copy {copy}");
+        assert!(!session.takes_data(id) && session.write(id, b"late") == 0);
+    }
+    session.consume(id, 60);
+    let events: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
+    let resets = events.iter().filter(|event| matches!(event, Event::Reset(..))).count();
+    assert_eq!((resets, events.last()), (1, Some(&Event::Reset(id, ResetReason::Aborted))));
+    assert_eq!(session.credit.held(), 0);
+}
+
+#[test]
 fn ends_that_contradict_one_another_break_the_session() {
     let contradictions: [(u64, usize, bool); 4] = [(0, 9, true), (0, 11, true), (10, 1, false), (5, 3, true)];
     for (offset, length, fin) in contradictions {
