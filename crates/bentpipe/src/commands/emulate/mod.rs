@@ -345,6 +345,7 @@ fn ignores_hangup() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::link::Reorder;
     use clap::Parser;
     use link::{Codel, LossModel};
     use std::fs;
