@@ -357,9 +357,10 @@ impl Tunnel {
         }
     }
 
-    /// Once only: each call wakes the watcher of the socket, who would call this again.
+    /// Once only: each call wakes the watcher of the socket, who would call this again. Not before the handshake has ended, which a SYN
+    /// that carries all the data does not wait for: Linux gives up a connection that is shut down before.
     fn shut_down_if_finished(&mut self) {
-        if !self.is_finished || std::mem::replace(&mut self.is_shut_down, true) {
+        if !self.is_finished || !self.is_connected() || std::mem::replace(&mut self.is_shut_down, true) {
             return;
         }
         if let Some(socket) = &self.tcp.socket {
@@ -540,6 +541,36 @@ mod tests {
     use socket2::{Domain, Type};
     use std::net::SocketAddr;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_end_waits_for_the_handshake() {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bind");
+        listener.listen(0).expect("listen");
+        let address = listener.local_addr().expect("address");
+        let connect = || {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+            socket.set_nonblocking(true).expect("nonblocking");
+            let _ = socket.connect(&address);
+            socket
+        };
+        // Where the queue of those to be accepted is full, SYNs get no answer.
+        let waiting: Vec<Socket> = (0..3).map(|_| connect()).collect();
+        let mut tunnel = Tunnel::new(1, Role::Stream(0), connect(), [127, 0, 0, 1].into());
+        assert!(!tunnel.is_connected());
+        tunnel.finish();
+        assert!(!tunnel.is_shut_down && tunnel.failed.is_none());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut accepted = Vec::new();
+        listener.set_nonblocking(true).expect("nonblocking");
+        while !tunnel.is_connected() {
+            assert!(Instant::now() < deadline, "no handshake");
+            accepted.extend(listener.accept());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(tunnel.flush().expect("nothing is left") && tunnel.is_shut_down);
+        drop((waiting, accepted));
+    }
 
     #[test]
     fn a_reset_ends_the_wait_for_what_the_other_end_has_not_taken() {
