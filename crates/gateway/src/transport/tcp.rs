@@ -824,10 +824,11 @@ impl Transport<HostSockets> for TcpTransport {
 
 impl Tunnel {
     /// The far gateway's answer.
-    fn reply(&mut self) -> ConnectReply {
+    pub(super) fn reply(&mut self) -> ConnectReply {
         let mut byte = [0];
         match self.read(&mut byte) {
             // A failure that has been looked at reads as an end.
+            Ok(0) if self.tcp.is_cut_off() => ConnectReply::Failed(ResetReason::Aborted),
             Ok(0) => self.failed.map_or(ConnectReply::Ended, ConnectReply::Failed),
             Ok(_) if byte[0] == CONNECTED => ConnectReply::Connected,
             Ok(_) => ConnectReply::Failed(ResetReason::from_code(byte[0].into())),

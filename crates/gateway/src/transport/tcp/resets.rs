@@ -38,8 +38,17 @@ impl Tunnel {
     /// Whether what the peer has sent before its connection failed is still to be read: the relayed connection is open, and the end has
     /// not been read.
     pub(super) fn is_read_on(&self) -> bool {
-        let is_open = if self.request.is_some() { self.has_replied } else { !self.awaits_reply };
+        let is_open = match self.request {
+            Some(_) => self.has_replied,
+            // The answer may have come together with all that follows.
+            None => !self.awaits_reply || (!self.is_direct && self.has_unread()),
+        };
         is_open && !self.has_ended && self.failed.is_none()
+    }
+
+    /// Whether bytes that have arrived wait in the socket.
+    fn has_unread(&self) -> bool {
+        self.tcp.socket.as_ref().is_some_and(|socket| rustix::io::ioctl_fionread(socket).is_ok_and(|count| count > 0))
     }
 
     /// Whether what is sent to the peer can still arrive.
@@ -58,5 +67,56 @@ impl Tunnel {
     /// Sends what waits; returns whether the other end has acknowledged everything.
     fn drain(&mut self, pipes: &mut super::splice::Pipes) -> std::io::Result<bool> {
         Ok(self.flush()? && self.to_tunnel.drain(pipes, &mut self.tcp)? && self.is_acknowledged())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp_socket::Tcp;
+    use crate::transport::tcp::splice::Pipes;
+    use crate::transport::tcp::tunnel::Role;
+    use crate::transport::{ConnectReply, Progress};
+    use relay::connect::CONNECTED;
+    use satpep::ResetReason;
+    use socket2::{Domain, Socket, Type};
+    use std::io::{Read, Write};
+    use std::net::SocketAddr;
+
+    /// A gateway that is slow finds the answer, the server's bytes and the reset behind them all at once, and may meet the reset first.
+    #[test]
+    fn an_answer_that_has_come_with_a_reset_is_read_first() {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bind");
+        listener.listen(1).expect("listen");
+        let own = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        own.connect(&listener.local_addr().expect("address")).expect("connect");
+        own.set_nonblocking(true).expect("nonblocking");
+        let (mut peer, _) = listener.accept().expect("accept");
+        peer.write_all(&[CONNECTED, 1, 2, 3]).expect("the answer goes");
+        peer.set_linger(Some(std::time::Duration::ZERO)).expect("linger");
+        drop(peer);
+        let mut tunnel = Tunnel::new(1, Role::Stream(0), own, [127, 0, 0, 1].into());
+        tunnel.awaits_reply = true;
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while tunnel.is_connected() {
+            assert!(std::time::Instant::now() < deadline, "the reset does not arrive");
+            std::thread::yield_now();
+        }
+        let (mut at_client, client) = Socket::pair(Domain::UNIX, Type::STREAM, None).expect("sockets");
+        for socket in [&at_client, &client] {
+            socket.set_nonblocking(true).expect("nonblocking");
+        }
+        at_client.write_all(b"more").expect("the client sends");
+        let (mut client, mut pipes) = (Tcp::accepted(client), Pipes::new());
+        assert_eq!(tunnel.send(&mut pipes, &mut client), (0, Progress::Blocked));
+        assert!(tunnel.failed.is_none() && !tunnel.takes_data());
+        assert_eq!(tunnel.reply(), ConnectReply::Connected);
+        tunnel.awaits_reply = false;
+        assert_eq!(tunnel.receive(&mut pipes, &mut client), (3, Progress::More));
+        assert_eq!(tunnel.receive(&mut pipes, &mut client), (0, Progress::StreamFailed(ResetReason::Aborted)));
+        let mut received = [0; 8];
+        assert_eq!(at_client.read(&mut received).expect("bytes"), 3);
+        assert_eq!(received[..3], [1, 2, 3]);
     }
 }
