@@ -250,7 +250,8 @@ fn a_client_that_gives_up_is_seen_as_reset_by_the_server_and_not_as_ended() {
             },
         );
         let stream = &report.gateways[0].streams[0];
-        assert!(stream.to_server > 500_000 && stream.from_client > stream.to_server, "{stream:?}");
+        // Its reset overtakes nothing that it sent before.
+        assert!(stream.to_server > 500_000 && stream.from_client >= stream.to_server, "{stream:?}");
         assert!(stream.states.iter().all(|state| state == "closed" || state == "broken"), "{:?}", stream.states);
         assert!(!report.flows[0].complete);
     }
