@@ -459,6 +459,16 @@ fn a_sweep_runs_each_combination_and_begun_again_makes_only_what_is_missing() {
     assert!(simulate(folder.path(), &[&png[..], &["--out", "out"]].concat()).status.success());
     assert!(fs::read(folder.path().join("out/sweep.png")).unwrap().starts_with(b"\x89PNG"));
     assert!(!folder.path().join("out/sweep.svg").exists(), "a picture of an earlier sweep");
+    for (setting, shown) in [
+        ("link.sat.queue=1BDP,2BDP", "link.sat.queue, BDP"),
+        ("link.sat.queue=20packets,200packets", "link.sat.queue, packets"),
+        ("link.sat.queue=1BDP,unlimited", "unlimited"),
+    ] {
+        let args = ["test.toml", "--sweep", setting, "--variants", "sack", "--out", "drawn"];
+        assert!(simulate(folder.path(), &args).status.success(), "{setting}");
+        let picture = fs::read_to_string(folder.path().join("drawn/sweep.svg")).unwrap();
+        assert!(picture.contains(shown), "{setting}");
+    }
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(crate) struct Routes {
     incoming: Vec<Vec<u32>>,
     next_change: Instant,
     next_computation: Instant,
+    /// Directions that have gone, and have yet to lose what they have.
+    gone: Vec<u32>,
     /// Packets for which there was no way.
     pub(crate) no_route: u64,
 }
@@ -69,6 +71,7 @@ impl Routes {
             incoming,
             next_change: Instant::ZERO,
             next_computation: Instant::ZERO,
+            gone: Vec::new(),
             no_route: 0,
         };
         routes.next_change = routes.find_next_change(Instant::ZERO);
@@ -117,17 +120,20 @@ impl Routes {
         self.next_change.min(self.next_computation)
     }
 
-    /// Lets links come and go until `now`, and computes routes if that is due; `delay` is that of a direction. Returns the directions that
-    /// have gone.
-    pub(crate) fn advance(&mut self, now: Instant, delay: impl Fn(u32) -> Duration) -> Vec<u32> {
-        let mut gone = Vec::new();
+    /// Takes the directions that have gone since this was called last.
+    pub(crate) fn take_gone(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Lets links come and go until `now`, and computes routes if that is due; `delay` is that of a direction.
+    pub(crate) fn advance(&mut self, now: Instant, delay: impl Fn(u32) -> Duration) {
         let mut is_due = self.next_computation <= now;
         if self.next_change <= now {
             for (number, direction) in self.directions.iter_mut().enumerate() {
                 let Some(times) = &direction.times else { continue };
                 let is_up = times.is_up(now);
                 if direction.is_up && !is_up {
-                    gone.push(number as u32);
+                    self.gone.push(number as u32);
                 }
                 direction.is_up = is_up;
             }
@@ -140,7 +146,6 @@ impl Routes {
                 self.compute(destination, &delay);
             }
         }
-        gone
     }
 
     /// The shortest ways to a destination over the links that are up: of least delay, among those of fewest links, among those over the

@@ -201,16 +201,22 @@ impl Wire {
 
     /// Brings links and routes up to date: at the start, when all paths are known, and at each of their times.
     pub(crate) fn follow_links(&mut self) {
+        self.advance_routes();
         let Some(routes) = &mut self.routes else { return };
-        let (now, links) = (self.now, &self.links);
-        let gone = routes.advance(now, |direction| links[direction as usize].delay(now));
+        let mut gone = routes.take_gone();
+        gone.retain(|direction| routes.may_lose(DirectionId::new(*direction)));
         for direction in gone {
-            let is_lost = self.routes.as_ref().is_some_and(|routes| routes.may_lose(DirectionId::new(direction)));
-            if is_lost {
-                self.lose_all(direction);
-            }
+            self.lose_all(direction);
         }
         self.set_routes_timer();
+    }
+
+    /// Brings routes up to date. What links have that go now they lose later, when all that arrives now has arrived.
+    fn advance_routes(&mut self) {
+        let (now, links) = (self.now, &self.links);
+        if let Some(routes) = self.routes.as_mut().filter(|routes| routes.next_timeout() <= now) {
+            routes.advance(now, |direction| links[direction as usize].delay(now));
+        }
     }
 
     /// A link has gone with all that it had.
@@ -448,6 +454,8 @@ impl Wire {
 
     /// A packet at `node` goes on by a step that is no plain link.
     fn go_on(&mut self, node: NodeId, step: u32, packet: Packet) -> Event {
+        // What changes now has changed for the packets of now, too, although its timer comes after all others.
+        self.advance_routes();
         if step & PINNED != 0 {
             self.put_if_up(step & !(PASSES | PINNED), packet);
             return Event::Passage;

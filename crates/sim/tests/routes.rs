@@ -83,6 +83,22 @@ fn packets_take_the_other_way_while_a_link_is_down_and_come_back() {
 }
 
 #[test]
+fn a_link_is_up_or_down_from_the_very_instant_of_its_step_on() {
+    // Packets leave at 0, 10, 20, ... ms: those of 100 to 140 ms find no way, the one of 150 ms has one again.
+    for (until, arrive) in [(105, 10), (145, 10), (155, 11)] {
+        for every in [None, Some(MS(50))] {
+            let mut network = Network::new();
+            let [a, b] = ["a", "b"].map(|name| network.add_node(name).expect("new"));
+            let only = network.add_link("only", a, b, link(10, 0), link(10, 1)).expect("valid");
+            network.set_up_times(only, &times(&[(100, false), (150, true)], None)).expect("on no carrier");
+            let flows = vec![flow("data", a, b, Some(until), udp())];
+            let report = run(network, flows, Routing { every, ..Routing::default() }, 1_000);
+            assert_eq!(report.flows[0].received_packets, arrive, "{every:?} until {until} ms");
+        }
+    }
+}
+
+#[test]
 fn packets_on_a_link_that_goes_down_are_kept_or_lost_as_configured() {
     // Twice the rate: the queue of near-b holds about half of what was sent.
     let traffic = Traffic::Udp { rate: Rate::from_bps(2_000_000), packet_size: Bytes::new(1000), on_off: None };

@@ -1,8 +1,8 @@
 //! Where the prediction does not hold, and why.
 
-use super::{Control, Link, Transfer};
+use super::{Control, Direction, Link, Transfer};
 use crate::mathis;
-use units::Probability;
+use units::{Duration, Probability};
 
 /// Packets of link and queue below which single packets decide: an initial window of ten is as large.
 const FEW_PACKETS: f64 = 100.0;
@@ -10,8 +10,14 @@ const FEW_PACKETS: f64 = 100.0;
 /// What slow start comes to in a smaller share of transfers changes their mean little.
 const RARELY: f64 = 0.05;
 
-/// Why the prediction may be wrong.
-pub(super) fn of(link: &Link, transfer: &Transfer, data: f64) -> Option<String> {
+/// Segments of a window below which those that it has no room for, or that wait for their acknowledgement, count.
+const SMALL_WINDOW: u64 = 20;
+
+/// How long a receiver may wait for a second segment before it acknowledges one, as Linux and most others do; RFC 9293, 3.8.6.3 allows 0.5 s.
+const DELAYED_ACK: Duration = Duration::from_millis(200);
+
+/// Why the prediction of `time` may be wrong.
+pub(super) fn of(link: &Link, transfer: &Transfer, data: f64, time: Duration) -> Option<String> {
     let mut doubts = Vec::new();
     if transfer.control != Control::Bbr && link.loss.as_f64() > mathis::MAX_LOSS {
         doubts.push(format!(
@@ -27,10 +33,30 @@ pub(super) fn of(link: &Link, transfer: &Transfer, data: f64) -> Option<String> 
         );
     }
     doubts.extend(overflow(link, transfer, data).map(str::to_owned));
+    doubts.extend(small_window(transfer, data, time));
     if transfer.control == Control::Bbr {
         doubts.push("BBR has no closed form: it is taken to fill window and line, whatever is lost".to_owned());
     }
     (!doubts.is_empty()).then(|| doubts.join("; "))
+}
+
+/// What windows of few segments leave unsaid: a sender waits for room for a whole segment (RFC 9293, 3.8.6.2.1), and a receiver for a second one.
+fn small_window(transfer: &Transfer, data: f64, time: Duration) -> Option<String> {
+    let acknowledged = transfer.mss.as_u64().saturating_mul(u64::from(transfer.ack_every));
+    let is_limited = |window: u64| window < transfer.size.as_u64() && window / transfer.mss.as_u64() < SMALL_WINDOW;
+    let window = transfer.window.map(units::Bytes::as_u64);
+    if window.is_some_and(|window| is_limited(window) && window % acknowledged != 0) {
+        return Some(format!(
+            "a window of fewer than {SMALL_WINDOW} segments that is no multiple of {}, what one acknowledgement covers, carries less: segments are \
+             whole, and a single one is acknowledged late",
+            units::Bytes::new(acknowledged)
+        ));
+    }
+    let first = transfer.initial_window;
+    let waits = transfer.direction == Direction::Down && first < f64::from(transfer.ack_every) && data > first;
+    (waits && time < DELAYED_ACK * 20).then(|| {
+        "an initial window of fewer segments than one acknowledgement covers is acknowledged late, and that delay is not modelled".to_owned()
+    })
 }
 
 /// What an overflow of the queue leaves unsaid, where there may be one.
@@ -47,6 +73,8 @@ fn overflow(link: &Link, transfer: &Transfer, data: f64) -> Option<&'static str>
     // A round of slow start leaves at twice the line's rate: half of its window waits.
     let bursts_fit = !may_reach(2.0 * queue);
     let fits = window.min(data) <= 0.9 * (product + queue);
+    // The first window leaves at once: a packet of it is sent while the others wait.
+    let first_fits = transfer.initial_window.min(data).min(window) <= queue.floor() + 1.0;
     // Less than a packet does not make it short.
     let is_short = queue + 1.0 <= product;
     match transfer.control {
@@ -54,6 +82,7 @@ fn overflow(link: &Link, transfer: &Transfer, data: f64) -> Option<&'static str>
         Control::Hybla if data > queue => {
             Some("Hybla's slow start may overflow the queue, and what that costs is not modelled")
         }
+        _ if !first_fits => Some("the initial window overflows the queue, and what that costs is not modelled"),
         _ if fits && bursts_fit => None,
         _ if is_short && (!bursts_fit || may_reach(product + queue)) => {
             Some("slow start overflows a short queue, and what that costs is not modelled")

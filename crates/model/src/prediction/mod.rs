@@ -225,7 +225,7 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
     Invalid::unless(time < Duration::MAX, "size", transfer.size, "what the link delivers within 584 years")?;
     Ok(Prediction {
         throughput: Rate::from_transfer(transfer.size, time),
-        time: Estimate { value: time, doubt: doubt::of(link, transfer, data) },
+        time: Estimate { value: time, doubt: doubt::of(link, transfer, data, time) },
         binding: longest.map_or(Limit::RoundTrips, |part| part.0),
         parts,
         steady: (crate::estimate::rate_of(steady * 8.0), limit),

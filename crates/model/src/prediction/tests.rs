@@ -100,6 +100,44 @@ fn outside_its_range_it_says_so() {
     assert!(of(&few, &transfer(1_000_000)).time.doubt.unwrap().contains("few packets"));
 }
 
+#[test]
+fn windows_of_few_segments_are_doubted_where_segments_or_acknowledgements_wait() {
+    let doubt = |link: &Link, transfer: &Transfer| of(link, transfer).time.doubt.unwrap_or_default();
+    let of_segments = |segments: f64| Transfer {
+        ack_every: 2,
+        window: Some(Bytes::new((1448.0 * segments) as u64)),
+        control: Control::Reno,
+        ..transfer(1_000_000)
+    };
+    assert!(doubt(&link(), &of_segments(3.9)).contains("no multiple of"));
+    assert!(doubt(&link(), &of_segments(3.0)).contains("no multiple of"));
+    assert_eq!(doubt(&link(), &of_segments(4.0)), "");
+    assert_eq!(doubt(&link(), &of_segments(45.3)), "");
+    assert_eq!(doubt(&link(), &Transfer { ack_every: 1, ..of_segments(3.0) }), "");
+    assert_eq!(doubt(&link(), &Transfer { size: Bytes::new(5_000), ..of_segments(3.9) }), "");
+    let near = Link { rtt: Duration::from_millis(40), ..link() };
+    let one = Transfer { initial_window: 1.0, ack_every: 2, ..transfer(30_000) };
+    assert_eq!(doubt(&near, &one), "");
+    let down = Transfer { direction: Direction::Down, ..one };
+    assert!(doubt(&near, &down).contains("initial window"));
+    assert_eq!(doubt(&near, &Transfer { size: Bytes::new(20_000_000), ..down }), "");
+}
+
+#[test]
+fn an_initial_window_above_the_queue_is_doubted() {
+    // Simulated 1.5 s with a timeout, where 0.19 s are predicted.
+    let queue = |packets: u64| Link {
+        rate: Rate::from_bps(1_000_000),
+        rtt: Duration::from_millis(60),
+        queue: Some(Bytes::new(1500 * packets)),
+        ..link()
+    };
+    let doubt = |packets| of(&queue(packets), &transfer(12_000)).time.doubt.unwrap_or_default();
+    assert!(doubt(5).contains("the initial window overflows the queue"));
+    assert!(doubt(7).contains("the initial window overflows the queue"));
+    assert_eq!(doubt(8), "");
+}
+
 /// Losses at random and the overflow of a queue add up: neither hides the other.
 #[test]
 fn with_losses_a_shorter_queue_is_never_faster_and_a_byte_changes_little() {

@@ -90,7 +90,7 @@ pub(crate) enum Way {
     Down,
 }
 
-/// Alternating bursts and pauses, a burst first.
+/// Alternating bursts and pauses, a burst first. A burst has whole bytes, at least one, and lasts as long as they take.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct OnOff {
     /// Rate at which the application writes during a burst.

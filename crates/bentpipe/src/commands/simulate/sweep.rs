@@ -318,11 +318,21 @@ impl Document {
         listing
     }
 
-    /// Goodput with bands against the first setting that is a number or a quantity; nothing if none is.
+    /// Goodput with bands against the first setting that is a number or a quantity, or against the names of the first one's values if none
+    /// is; nothing without a setting.
     fn chart(&self, grid: &Grid, caption: String) -> Option<Chart> {
-        let numbers =
-            |axis: &sweeps::Axis| axis.values.iter().map(|value| base_units(value)).collect::<Option<Vec<_>>>();
-        let (across, values) = grid.axes.iter().enumerate().find_map(|(at, axis)| Some((at, numbers(axis)?)))?;
+        let numbers = grid.axes.iter().enumerate().find_map(|(at, axis)| Some((at, base_units_of(&axis.values)?)));
+        let (across, values, x) = match numbers {
+            Some((at, (values, unit))) => {
+                let x = axis_of(&grid.axes[at].key, unit, &values);
+                (at, values, x)
+            }
+            None => {
+                let axis = grid.axes.first()?;
+                let places = (0..axis.values.len()).map(|number| number as f64 + 0.5).collect();
+                (0, places, Axis::names(axis.key.as_str(), axis.values.clone()))
+            }
+        };
         type Curve = Vec<(f64, Interval)>;
         let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
         let groups = self.summary.iter().map(|summary| &summary.group).collect::<BTreeSet<_>>();
@@ -346,10 +356,6 @@ impl Document {
             });
             Series::new(name, Style::Joined, line).with_band(band.collect())
         };
-        let (least, most) =
-            values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
-        let label = grid.axes[across].key.as_str();
-        let x = if least > 0.0 && most > 20.0 * least { Axis::log(label) } else { Axis::linear(label) };
         Some(Chart {
             title: self.scenario.clone(),
             x,
@@ -362,6 +368,28 @@ impl Document {
 
 fn spread(interval: Option<Interval>) -> Cell {
     interval.map_or(Cell::Missing, |interval| Cell::spread(interval.statistic.mean, interval.statistic.stddev))
+}
+
+/// The axis of a setting of these values: logarithmic where they lie far apart.
+fn axis_of(key: &str, unit: &str, values: &[f64]) -> Axis {
+    let label = if unit.is_empty() { key.to_owned() } else { format!("{key}, {unit}") };
+    let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
+    if least > 0.0 && most > 20.0 * least { Axis::log(label) } else { Axis::linear(label) }
+}
+
+/// What queues and windows may be counted in.
+const COUNTED_IN: [&str; 3] = ["packets", "segments", "BDP"];
+
+/// The numbers that the values of one setting are, in base units, and what they count; `None` if they are none, or count different things.
+fn base_units_of(values: &[String]) -> Option<(Vec<f64>, &'static str)> {
+    let bare = |value: &str| value.trim_matches('"').trim().to_owned();
+    let first = bare(values.first()?);
+    let unit = COUNTED_IN.into_iter().find(|unit| first.ends_with(unit)).unwrap_or_default();
+    let number = |value: &String| base_units(bare(value).strip_suffix(unit)?.trim_end());
+    // A number without its unit, beside others that have one, is of another kind.
+    let are_alike =
+        values.iter().all(|value| COUNTED_IN.iter().all(|other| bare(value).ends_with(other) == (*other == unit)));
+    are_alike.then(|| values.iter().map(number).collect::<Option<_>>().map(|numbers| (numbers, unit))).flatten()
 }
 
 /// The number that a value of a setting is, in base units.
@@ -386,5 +414,18 @@ mod tests {
             assert_eq!(base_units(value), Some(expected), "{value}");
         }
         assert_eq!(base_units("cubic"), None);
+    }
+
+    #[test]
+    fn values_of_one_setting_count_the_same() {
+        let of = |values: &[&str]| base_units_of(&values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["0.5BDP", "2 BDP"]), Some((vec![0.5, 2.0], "BDP")));
+        assert_eq!(of(&["\"10packets\"", "100packets"]), Some((vec![10.0, 100.0], "packets")));
+        assert_eq!(of(&["10segments", "4segments"]), Some((vec![10.0, 4.0], "segments")));
+        assert_eq!(of(&["64KiB", "1MB"]), Some((vec![65_536.0, 1e6], "")));
+        assert_eq!(of(&["1BDP", "100kB"]), None);
+        assert_eq!(of(&["100kB", "1BDP"]), None);
+        assert_eq!(of(&["1BDP", "unlimited"]), None);
+        assert_eq!(of(&["sack", "bbr"]), None);
     }
 }
