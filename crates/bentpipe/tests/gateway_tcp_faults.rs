@@ -618,6 +618,32 @@ fn a_peer_whose_answers_are_lost_while_connections_go_on_is_not_given_up() {
     pair.wait_for(|pair| sessions(pair) > before);
 }
 
+/// The kernel of its host goes on, and acknowledges what connections begin with.
+#[test]
+fn a_peer_whose_process_stands_still_is_noticed_while_connections_begin() {
+    let Some(pair) = Pair::with_tcp_transport(CLEAR) else { return };
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, echo_all);
+    echoes(&mut pair.connect(server), b"before");
+    let hub = pair.running[End::Hub as usize].as_ref().unwrap().id().to_string();
+    let signal =
+        |name: &str| assert!(std::process::Command::new("kill").args([name, hub.as_str()]).status().unwrap().success());
+    signal("-STOP");
+    let (begun, mut clients, mut is_noticed) = (Instant::now(), Vec::new(), false);
+    while !is_noticed && begun.elapsed() < Duration::from_secs(20) {
+        if let Ok(mut client) = pair.try_connect(server) {
+            let _ = client.write_all(b"is anybody there");
+            clients.push(client);
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        is_noticed = pair.status(End::Terminal)["peers"][0]["state"] != "up";
+    }
+    signal("-CONT");
+    assert!(is_noticed, "{} connections have begun", clients.len());
+    pair.wait_until(End::Terminal, true);
+    echoes(&mut pair.connect(server), b"after");
+}
+
 /// TCP has nothing in flight then.
 #[test]
 fn a_peer_to_which_there_is_no_route_any_more_is_noticed_by_what_waits() {

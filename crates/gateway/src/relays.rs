@@ -170,13 +170,14 @@ impl<T: SatelliteTransport> Relays<T> {
     }
 
     /// Takes `settings` over, which [`crate::reload::compare`] has found to be such as can change. Connections go on, but for
-    /// those of peers that are none any more; what is settled when a connection opens stays as it was for those that there are.
-    pub(crate) fn reconfigure(&mut self, now: Instant, settings: &Settings) {
+    /// those of peers that are none any more, whose places it returns; what is settled when a connection opens stays as it was for those
+    /// that there are.
+    pub(crate) fn reconfigure(&mut self, now: Instant, settings: &Settings) -> Vec<usize> {
         self.transport_mut().reconfigure(now, settings);
         self.engine.hosts.reconfigure(settings);
         let is_gone = |known: &Peer| !settings.peers.iter().any(|peer| peer.is_same_gateway(known));
         let gone: Vec<usize> = self.peers.iter().filter(|(_, peer)| is_gone(peer)).map(|(at, _)| at).collect();
-        for at in gone {
+        for &at in &gone {
             self.engine.remove_peer(now, at);
             self.transport_mut().remove_peer(now, at);
             self.peers.remove(at);
@@ -184,6 +185,7 @@ impl<T: SatelliteTransport> Relays<T> {
         // By place in the settings, the place here.
         let places: Vec<usize> = settings.peers.iter().map(|peer| self.put_peer(now, peer)).collect();
         self.engine.reconfigure(now, engine_settings(settings, settings.routes.map(|at| places[at])));
+        gone
     }
 
     /// Adds the peer, or gives one that there is its new settings. Returns its place.

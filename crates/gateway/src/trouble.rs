@@ -69,6 +69,13 @@ impl Watch {
         Self { peers: vec![Watched::default(); peers] }
     }
 
+    /// Peer `at` is no more: its place may be another's.
+    pub(crate) fn forget(&mut self, at: usize) {
+        if let Some(watched) = self.peers.get_mut(at) {
+            *watched = Watched::default();
+        }
+    }
+
     /// Takes in how it stands with peer `at`: `trouble` is `None` while it is up. Returns for how long it has not been, if
     /// that is to be said now.
     pub(crate) fn is_due(&mut self, now: Instant, at: usize, trouble: Option<&Trouble>) -> Option<Duration> {
@@ -139,6 +146,16 @@ mod tests {
         assert_eq!(watch.is_due(at(1300), 0, None), None);
         assert_eq!(watch.is_due(at(1301), 0, Some(&silent)), None, "it has been up: its patience starts again");
         assert_eq!(watch.is_due(at(1311), 0, Some(&silent)), Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn trouble_with_a_peer_that_takes_the_place_of_another_is_said() {
+        let silent = Trouble::new("no_answer", "silent");
+        let mut watch = Watch::new(1);
+        let is_due = |watch: &mut Watch, second| watch.is_due(at(second), 0, Some(&silent)).is_some();
+        assert!(!is_due(&mut watch, 0) && is_due(&mut watch, 10) && !is_due(&mut watch, 20));
+        watch.forget(0);
+        assert!(!is_due(&mut watch, 21) && is_due(&mut watch, 31));
     }
 
     #[test]

@@ -67,8 +67,13 @@ fn terminals_share_the_satellite_in_both_directions_and_families() {
 fn a_wired_pair_needs_no_satellite() {
     let Some(topology) = topology(1, None) else { return };
     let ends = [Ends { client: &topology.terminals[0], server: &topology.hub }];
-    let flows = flows::run(&ends, &workload(Direction::Up, Family::V4)).expect("the flow ends");
-    assert!(flows[0].verified && flows[0].time() < LINK.rtt);
+    // A busy machine delays a transfer, hardly five of them.
+    let is_quick = (0..5).any(|_| {
+        let flows = flows::run(&ends, &workload(Direction::Up, Family::V4)).expect("the flow ends");
+        assert!(flows[0].verified);
+        flows[0].time() < LINK.rtt
+    });
+    assert!(is_quick, "no satellite is on the way");
     assert!(topology.stop().expect("nothing ran").is_none());
 }
 

@@ -15,7 +15,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         if changes.is_empty() {
             return Ok(changes);
         }
-        self.relays.reconfigure(now, &settings);
+        for place in self.relays.reconfigure(now, &settings) {
+            self.trouble.forget(place);
+        }
         for listener in &self.listeners {
             let bounded = transparent::bound_backlog(listener, settings.host_backlog());
             if let Err(error) =

@@ -4,8 +4,9 @@ use super::buffers::Buffers;
 use crate::tcp_socket::Tcp;
 use kernel::pipe::Pipe;
 use kernel::transparent;
+use rustix::net::RecvFlags;
 use socket2::Socket;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 /// Bytes of the pipes that busy connections use: one system call then moves what a fast link brings within a millisecond.
 const LARGE: usize = 1 << 20;
@@ -13,6 +14,8 @@ const LARGE: usize = 1 << 20;
 const LARGE_PIPES: usize = 64;
 /// Bytes of all other pipes.
 const SMALL: usize = 64 << 10;
+/// Bytes that are copied at once where there is no descriptor for a pipe.
+const COPIED: usize = 16 << 10;
 /// How many of each size are kept while they hold nothing.
 const IDLE_PIPES: usize = 64;
 
@@ -119,10 +122,8 @@ impl Splice {
             if !source.readable {
                 return (0, Moved::Blocked);
             }
-            let mut lent = match pipes.take() {
-                Ok(lent) => lent,
-                Err(error) => return (0, Moved::SourceFailed(error)),
-            };
+            // Without descriptors for a pipe.
+            let Ok(mut lent) = pipes.take() else { return copy(source, destination) };
             match fill(&mut lent.pipe, from, source.urgent) {
                 Ok(0) => {
                     pipes.give_back(lent);
@@ -148,6 +149,32 @@ impl Splice {
                 (0, would_block(&error, &mut destination.writable).unwrap_or(Moved::DestinationFailed(error)))
             }
         }
+    }
+}
+
+/// Moves some bytes without a pipe: what the destination takes of them leaves the source.
+fn copy(source: &mut Tcp, destination: &mut Tcp) -> (u64, Moved) {
+    let (Some(mut from), Some(mut to)) = (source.socket.as_ref(), destination.socket.as_ref()) else {
+        return (0, Moved::Blocked);
+    };
+    let mut bytes = [0; COPIED];
+    let waiting = match rustix::net::recv(from, &mut bytes[..], RecvFlags::PEEK) {
+        Ok((0, _)) => return (0, Moved::Ended),
+        Ok((count, _)) => count,
+        Err(error) => {
+            let error = error.into();
+            return (0, would_block(&error, &mut source.readable).unwrap_or(Moved::SourceFailed(error)));
+        }
+    };
+    let taken = match to.write(&bytes[..waiting]) {
+        Ok(count) => count,
+        Err(error) => {
+            return (0, would_block(&error, &mut destination.writable).unwrap_or(Moved::DestinationFailed(error)));
+        }
+    };
+    match from.read_exact(&mut bytes[..taken]) {
+        Ok(()) => (taken as u64, Moved::More),
+        Err(error) => (taken as u64, Moved::SourceFailed(error)),
     }
 }
 
@@ -186,7 +213,6 @@ fn would_block(error: &io::Error, is_ready: &mut bool) -> Option<Moved> {
 mod tests {
     use super::*;
     use socket2::{Domain, Socket, Type};
-    use std::io::Write;
 
     fn pair() -> [Tcp; 2] {
         let (one, other) = Socket::pair(Domain::UNIX, Type::STREAM, None).expect("sockets");
@@ -213,6 +239,37 @@ mod tests {
             splice.close(&mut pipes);
         }
         assert_eq!((pipes.large, pipes.idle.each_ref().map(Vec::len)), (0, [0, 0]));
+    }
+
+    #[test]
+    fn without_a_pipe_bytes_are_copied_and_what_does_not_fit_stays_where_it_is() {
+        let ([from, mut source], [mut destination, to]) = (pair(), pair());
+        let (mut from, mut to) = (from.socket.expect("a socket"), to.socket.expect("a socket"));
+        destination.socket.as_ref().expect("a socket").set_send_buffer_size(4096).expect("a buffer");
+        let sent: Vec<u8> = (0..100_000u32).map(|byte| (byte % 251) as u8).collect();
+        let (mut offered, mut copied, mut received) = (0, 0, Vec::new());
+        let ended = loop {
+            if offered < sent.len() {
+                offered += from.write(&sent[offered..]).unwrap_or(0);
+            } else {
+                let _ = from.shutdown(std::net::Shutdown::Write);
+            }
+            (source.readable, destination.writable) = (true, true);
+            let (count, moved) = copy(&mut source, &mut destination);
+            copied += count as usize;
+            if !matches!(moved, Moved::More) {
+                let mut bytes = [0; 8192];
+                while let Ok(count @ 1..) = to.read(&mut bytes) {
+                    received.extend_from_slice(&bytes[..count]);
+                }
+            }
+            if !matches!(moved, Moved::More | Moved::Blocked) {
+                break moved;
+            }
+        };
+        assert!(matches!(ended, Moved::Ended), "{ended:?}");
+        assert_eq!(copied, sent.len());
+        assert!(received == sent, "{} bytes in another order", received.len());
     }
 
     #[test]

@@ -76,9 +76,11 @@ impl TcpTransport {
         }
     }
 
-    /// Bytes that connections with `peer` have carried both ways. A process that stands still lets buffers fill, and no more.
+    /// Bytes that connections with `peer` have carried both ways, once it has answered them. A process that stands still lets buffers fill,
+    /// and no more; what connections begin with its kernel acknowledges all the same.
     fn carried_bytes(&self, peer: usize) -> u64 {
-        let tunnels = self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(of) if of == peer));
+        let of_peer = |tunnel: &Tunnel| matches!(tunnel.role, Role::Stream(of) if of == peer);
+        let tunnels = self.tunnels.iter().filter(|(_, tunnel)| of_peer(tunnel) && !tunnel.awaits_reply);
         tunnels.map(|(_, tunnel)| tunnel.carried_bytes()).sum()
     }
 
