@@ -194,6 +194,22 @@ impl Settings {
     pub(crate) fn host_backlog(&self) -> u32 {
         self.host_buffer.as_u64().try_into().unwrap_or(u32::MAX)
     }
+
+    /// The same without the peers that are not to be kept, and without their routes.
+    pub(crate) fn retain_peers(&mut self, keep: impl Fn(&Peer) -> bool) {
+        let mut kept = 0;
+        let places: Vec<Option<usize>> = self
+            .peers
+            .iter()
+            .map(|peer| {
+                let place = keep(peer).then_some(kept);
+                kept += usize::from(place.is_some());
+                place
+            })
+            .collect();
+        self.routes = self.routes.filter_map(|at| places[at]);
+        self.peers.retain(keep);
+    }
 }
 
 impl Peer {

@@ -232,7 +232,8 @@ impl<T: SatelliteTransport> Daemon<T> {
         // From here on the other process has let go of what follows.
         let predecessor = match heir.map(Heir::commit).transpose()? {
             None => None,
-            Some((predecessor, estate)) => {
+            Some((mut predecessor, estate)) => {
+                predecessor.keep_only(&settings.peers);
                 relays.inherit(now, &estate).map_err(while_doing("taking over"))?;
                 Some(predecessor)
             }

@@ -2,15 +2,17 @@
 //!
 //! Over the control socket the new process asks (`take-over`) and is made an [`Offer`], with the listeners for clients as open
 //! descriptors. It binds the UDP port beside the old one, or has its listener for peers, says `ready`, and hears `done` once the
-//! old one has let go of what there can be only once, with what the transport leaves to it. Until then nothing has changed: if either fails, the old one goes on. The connection stays open as
-//! long as the old process runs.
+//! old one has let go of what there can be only once, with what the transport leaves to it. Until then nothing has changed: if either
+//! fails, the old one goes on. The connection stays open as long as the old process runs; over it the new one says which peers its
+//! configuration has, so that the old one resets its connections of those that are removed.
 
 pub(crate) mod offer;
 pub(crate) mod selector;
+pub(crate) mod successor;
 #[cfg(test)]
 mod tests;
 
-use crate::config::Settings;
+use crate::config::{Peer, Settings};
 use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
 use crate::unix;
@@ -28,6 +30,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use successor::{PeerIdentity, Word};
 
 /// The question at the control socket.
 pub(crate) const QUESTION: &str = "take-over";
@@ -156,7 +159,12 @@ impl Heir {
         }
         self.stream.set_nonblocking(true).map_err(doing())?;
         Ok((
-            Predecessor { pid: self.offer.pid, reclaims_rules: self.offer.reclaims_rules, stream: self.stream },
+            Predecessor {
+                pid: self.offer.pid,
+                reclaims_rules: self.offer.reclaims_rules,
+                stream: self.stream,
+                unsent: Vec::new(),
+            },
             estate,
         ))
     }
@@ -173,9 +181,33 @@ pub(crate) struct Predecessor {
     /// Whether it removes the rules if it outlives this process.
     reclaims_rules: bool,
     stream: UnixStream,
+    /// What it is still to be sent.
+    unsent: Vec<u8>,
 }
 
 impl Predecessor {
+    /// Has the old process reset the connections that it has of peers other than `peers`.
+    pub(crate) fn keep_only(&mut self, peers: &[Peer]) {
+        let word = Word::Peers(peers.iter().map(PeerIdentity::of).collect());
+        match serde_json::to_vec(&word) {
+            Ok(line) => self.unsent.extend(line.into_iter().chain(*b"\n")),
+            Err(error) => tracing::error!(%error, "a defect: the process before this one cannot be sent the peers"),
+        }
+        self.send_rest();
+    }
+
+    /// Sends what it takes now of what it is to be sent.
+    pub(crate) fn send_rest(&mut self) {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(sent) if sent > 0 => drop(self.unsent.drain(..sent)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // It has ended.
+                _ => self.unsent.clear(),
+            }
+        }
+    }
+
     /// Has the old process know that this one ends, and returns whether it goes on: it then answers for the rules. Each process says that it
     /// ends before it looks whether the other does, so that one of the two removes them.
     pub(crate) fn outlives_this(&mut self) -> bool {

@@ -56,6 +56,31 @@ fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
     assert!(answer.len() < CHALLENGE, "an alert at most: {answer:?}");
 }
 
+/// As where a firewall lets the terminal's connections out and the hub's not in.
+#[test]
+fn of_a_peer_that_can_be_reached_one_way_only_the_other_way_is_named() {
+    for settings in [CLEAR, TLS] {
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
+        let pair = pair.start_both("");
+        pair.edit(End::Hub, |text| {
+            let address = SocketAddr::new(pair.client().satellite_address(Family::V4), 4500).to_string();
+            assert!(text.contains(&address), "{text}");
+            text.replace(&address, &address.replace(":4500", ":4599"))
+        });
+        pair.reload_changes(End::Hub, "[[peer]] other: address changed");
+        let trouble = |pair: &Pair| pair.status(End::Hub)["peers"][0]["trouble"].clone();
+        pair.wait_for(|pair| trouble(pair)["reason"] == "port_closed");
+        let says = trouble(&pair)["says"].to_string();
+        assert!(says.contains("its connections are relayed, but those of this site to it are not: its host"), "{says}");
+        let server = pair.serve(Family::V4, 7, echo_all);
+        echoes(&mut pair.connect(server), b"of the terminal");
+        assert_eq!(
+            (pair.count(End::Terminal, "accepted"), pair.status(End::Terminal)["peers"][0]["state"].as_str()),
+            (1, Some("up"))
+        );
+    }
+}
+
 #[test]
 fn the_servers_reset_and_refusal_reach_the_client() {
     for settings in [CLEAR, TLS] {

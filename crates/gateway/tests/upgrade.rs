@@ -1,6 +1,8 @@
 //! A gateway takes over from one that runs (docs/operations.md, "Upgrade"), and what keeps it from that.
 
-use crate::pair::{CLEAR, End, Family, OnThreads, Pair, TLS, assert_nothing_is_left, echo_all, echoes, patient};
+use crate::pair::{
+    CLEAR, End, Family, OnThreads, Pair, TLS, assert_nothing_is_left, assert_reset, echo_all, echoes, patient,
+};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 
@@ -33,6 +35,38 @@ fn is_served(pair: &Pair, server: SocketAddr) -> bool {
         stream.read_exact(&mut [0])
     });
     served.is_ok()
+}
+
+/// Puts the key of a stranger in the place of the other gateway's.
+fn remove_peer(pair: &Pair, end: End) {
+    let [stranger, other] = [9, if end == End::Hub { 2 } else { 1 }]
+        .map(|seed| satpep::PrivateKey::from_random([seed; 32]).public_key().to_string());
+    pair.edit(end, |text| text.replace(&other, &stranger));
+}
+
+/// A terminal is lost while, or before, its hub is upgraded: none of its connections goes on.
+#[test]
+fn the_old_gateway_resets_the_connections_of_a_peer_that_the_new_one_does_not_have() {
+    for transport in ["", CLEAR, TLS] {
+        for (end, reloads) in [(End::Hub, true), (End::Terminal, false)] {
+            let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
+            let Some(mut pair) = pair.map(|pair| pair.start_both("")) else { return };
+            let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
+            echoes(&mut client, b"before");
+            let old = if reloads {
+                let old = pair.upgrade(end);
+                echoes(&mut client, b"by the old one");
+                remove_peer(&pair, end);
+                pair.reload_changes(end, "[[peer]] other removed: its connections are reset");
+                old
+            } else {
+                remove_peer(&pair, end);
+                pair.take_over(end)
+            };
+            assert_reset(&mut client);
+            old.wait_for_end();
+        }
+    }
 }
 
 /// A bad version is stopped again while the good one still runs.

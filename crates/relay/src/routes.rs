@@ -45,7 +45,13 @@ impl<P: Copy + PartialEq> Routes<P> {
 
     /// The same prefixes with other names for the peers.
     pub fn map<Q>(&self, name: impl Fn(P) -> Q) -> Routes<Q> {
-        Routes { entries: self.entries.iter().map(|&(prefix, peer)| (prefix, name(peer))).collect() }
+        self.filter_map(|peer| Some(name(peer)))
+    }
+
+    /// The same prefixes with other names for the peers, without those of peers that have none.
+    pub fn filter_map<Q>(&self, name: impl Fn(P) -> Option<Q>) -> Routes<Q> {
+        let named = |&(prefix, peer): &(IpNet, P)| Some((prefix, name(peer)?));
+        Routes { entries: self.entries.iter().filter_map(named).collect() }
     }
 
     /// The prefixes that lie within one of another peer's.

@@ -194,6 +194,7 @@ fn reset_by_peer_with_unacknowledged_bytes() -> Engine<FakeTransport, FakeHosts>
     engine.on_stream_event(START, StreamEvent::Ready(3));
     engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Outage));
     settle(&mut engine, START);
+    assert!(notices(&mut engine).is_empty(), "nor are they logged");
     engine
 }
 

@@ -33,6 +33,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         self.delays.retain(|name| settings.peers.iter().any(|peer| peer.name == name));
         self.settings = settings;
+        if let Some(predecessor) = &mut self.predecessor {
+            predecessor.keep_only(&self.settings.peers);
+        }
         self.reloads += 1;
         self.intercept(now);
         Ok(changes)

@@ -6,12 +6,11 @@ use crate::drain::Drain;
 use crate::relays::Relays;
 use crate::takeover;
 use crate::takeover::offer::Offer;
+use crate::takeover::successor::{PeerIdentity, Successor};
 use crate::transport::SatelliteTransport;
 use mio::unix::SourceFd;
 use relay::engine::Intercepted;
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use units::{Duration, Instant};
@@ -52,18 +51,7 @@ fn patience(rtt: Duration) -> Duration {
 pub(super) struct HandedOver {
     /// The peers are then notified that this process takes no more connections: by then they have a session with the other.
     tell_at: Option<Instant>,
-    /// Its end notifies the other process of the end of this one.
-    stream: UnixStream,
-}
-
-impl HandedOver {
-    /// Has the other process know that this one ends, and returns whether the other one has ended before.
-    fn is_last(&self) -> bool {
-        let _ = self.stream.shutdown(Shutdown::Write);
-        let goes_on = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
-        self.stream.set_nonblocking(true).is_ok()
-            && !matches!((&self.stream).read(&mut [0]), Err(error) if goes_on(&error))
-    }
+    successor: Successor,
 }
 
 impl<T: SatelliteTransport> Daemon<T> {
@@ -112,7 +100,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.updates.stop();
         let rtt = self.settings.link.rtt;
         self.drain = Some(Drain::new(now, patience(rtt), None));
-        self.handed_over = Some(HandedOver { tell_at: Some(now + patience(rtt)), stream });
+        self.handed_over = Some(HandedOver { tell_at: Some(now + patience(rtt)), successor: Successor::new(stream) });
         tracing::info!(
             connections = self.relays.count(),
             "another process has taken over; this one ends with its last connection"
@@ -124,8 +112,8 @@ impl<T: SatelliteTransport> Daemon<T> {
     /// ended and none has been started since.
     pub(super) fn settle_rules(&mut self) {
         let Some(steering) = &self.steering else { return };
-        if let Some(handed_over) = &self.handed_over {
-            if handed_over.is_last() && !takeover::is_running(&self.settings) {
+        if let Some(handed_over) = &mut self.handed_over {
+            if handed_over.successor.has_ended_first() && !takeover::is_running(&self.settings) {
                 steering.reclaim();
             }
         } else if let Some(predecessor) = &mut self.predecessor
@@ -158,10 +146,31 @@ impl<T: SatelliteTransport> Daemon<T> {
             self.predecessor = None;
             self.relays.transport_mut().end_offer();
         }
-        if let Some(handed_over) = &mut self.handed_over
-            && handed_over.tell_at.take_if(|at| *at <= now).is_some()
-        {
+        if let Some(predecessor) = &mut self.predecessor {
+            predecessor.send_rest();
+        }
+        let Some(handed_over) = &mut self.handed_over else { return };
+        if handed_over.tell_at.take_if(|at| *at <= now).is_some() {
             self.relays.transport_mut().drain(now);
         }
+        if let Some(peers) = handed_over.successor.take_peers() {
+            self.keep_peers(now, &peers.into_iter().collect());
+        }
+    }
+
+    /// Resets the connections of peers that the process which has taken over does not have: an operator has removed them.
+    fn keep_peers(&mut self, now: Instant, kept: &BTreeSet<PeerIdentity>) {
+        let is_kept = |peer: &Peer| kept.contains(&PeerIdentity::of(peer));
+        let removed: Vec<&Peer> = self.settings.peers.iter().filter(|peer| !is_kept(peer)).collect();
+        if removed.is_empty() {
+            return;
+        }
+        for peer in removed {
+            tracing::info!(peer = peer.name, "the peer is removed: its connections are reset");
+        }
+        let mut settings = self.settings.clone();
+        settings.retain_peers(is_kept);
+        self.relays.reconfigure(now, &settings);
+        self.settings = settings;
     }
 }

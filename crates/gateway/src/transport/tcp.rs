@@ -604,8 +604,8 @@ impl Reports for TcpTransport {
         }
     }
 
-    fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
-        self.trouble_of(peer)
+    fn trouble(&self, now: Instant, peer: usize) -> Option<Trouble> {
+        self.trouble_of(now, peer)
     }
 
     fn path_delay(&self, _: Instant, at: usize) -> Option<PathDelay> {
@@ -637,7 +637,7 @@ impl Reports for TcpTransport {
             rtt_s: info.map(|info| info.srtt.as_secs_f64()),
             mtu: peer.search.found().flatten().unwrap_or_default(),
             version: self.version(at),
-            trouble: self.trouble_of(at),
+            trouble: self.trouble_of(now, at),
             streams: peer.streams,
             lost_packets: peer.retransmitted_segments,
             sent_bytes: peer.sent,

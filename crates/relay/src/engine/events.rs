@@ -114,7 +114,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 }
             }
             StreamEvent::Reset(stream, reason) => {
-                if let Some(key) = key_of(stream) {
+                // A transport may say again what is known.
+                if let Some(key) = key_of(stream).filter(|key| self.state(*key) != State::Resetting) {
                     let stream = self.transport.number(stream);
                     self.notices.push_back(Notice::ResetByPeer { stream, reason });
                     self.on_stream_reset(now, key, reason);

@@ -79,8 +79,8 @@ pub(super) struct TcpPeer {
 /// changes its address leaves a connection, too, but does not come back where that one was.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
-    /// When the last connection was ended for a later session, and from where it had come.
-    ended: Option<(Instant, IpAddr)>,
+    /// When connections were last ended for later sessions, and from where they had come: as many gateways may take turns.
+    ended: VecDeque<(Instant, IpAddr)>,
     /// When sessions began from where a connection had just been ended.
     returns: VecDeque<Instant>,
 }
@@ -91,16 +91,23 @@ impl Rivals {
     /// So many returns in so long a time are no accident.
     const RETURNS: usize = 3;
     const WITHIN: Duration = Duration::from_secs(600);
+    /// Of more gateways the first ones are forgotten; those that follow one another soon are noticed.
+    const MOST: usize = 32;
 
     /// The connection of a session, made from `from`, was ended because of a later session.
     pub(super) fn on_ended(&mut self, now: Instant, from: IpAddr) {
-        self.ended = Some((now, from));
+        self.ended.retain(|(_, of)| *of != from);
+        if self.ended.len() == Self::MOST {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((now, from));
     }
 
     /// A session has begun from `from`; returns whether two gateways seem to begin sessions in turn, and starts over if so.
     pub(super) fn on_begun(&mut self, now: Instant, from: IpAddr) -> bool {
-        let returns = self.ended.take().is_some_and(|(ended, of)| of == from && now.since(ended) < Self::SOON);
-        if returns {
+        self.ended.retain(|(ended, _)| now.since(*ended) < Self::SOON);
+        let returns = self.ended.iter().position(|(_, of)| *of == from);
+        if returns.and_then(|at| self.ended.remove(at)).is_some() {
             self.returns.push_back(now);
         }
         self.returns.retain(|at| now.since(*at) < Self::WITHIN);
@@ -245,6 +252,17 @@ mod tests {
             })
             .collect();
         assert_eq!(turns, [false, false, false, true, false, false, true, false], "the first one did not return");
+
+        for gateways in [3, 5, 20] {
+            let mut rivals = Rivals::default();
+            let address = |turn: u64| IpAddr::from([192, 0, 2, (turn % gateways) as u8]);
+            let noticed = (0..).position(|turn| {
+                let are_many = rivals.on_begun(at(2 * turn), address(turn));
+                rivals.on_ended(at(2 * turn + 1), address(turn));
+                are_many
+            });
+            assert_eq!(noticed, Some(gateways as usize + 2), "after as many returns as two make");
+        }
 
         let mut one = Rivals::default();
         for turn in 1..20 {

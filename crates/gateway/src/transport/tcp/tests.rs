@@ -277,11 +277,11 @@ fn without_the_right_proof_there_is_no_session() {
         assert_eq!(hub.last_words(&mut stream), b"", "{what}");
         assert_eq!((hub.rejected("not_authentic"), hub.transport.counters.sessions), (count, 0), "{what}");
     }
-    assert_eq!(hub.transport.trouble_of(0).unwrap().reason, "not_initiated");
+    assert_eq!(hub.transport.trouble_of(hub.now, 0).unwrap().reason, "not_initiated");
     // Others' attempts cost the one in between nothing.
     earlier.write_all(&old_proof).unwrap();
     hub.until(|hub| (hub.transport.counters.sessions == 1).then_some(()));
-    assert_eq!(hub.transport.trouble_of(0), None);
+    assert_eq!(hub.transport.trouble_of(hub.now, 0), None);
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn who_has_no_version_in_common_learns_which_there_are_and_begins_no_session() {
     assert_eq!(challenge.offer.versions, tcp_tunnel::SPOKEN);
     let outcome = SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, &challenge);
     assert!(matches!(outcome, Err(tcp_tunnel::ChallengeError::Versions(_))), "the hub has proved that it is so");
-    let trouble = hub.transport.trouble_of(0).unwrap();
+    let trouble = hub.transport.trouble_of(hub.now, 0).unwrap();
     assert_eq!(trouble.reason, "other_version");
     assert!(trouble.says.contains("200 to 201") && trouble.says.contains("not authenticated"), "{}", trouble.says);
     stream.write_all(&[0; 16]).unwrap();

@@ -14,11 +14,17 @@ use units::Instant;
 const TLS_HANDSHAKE: u8 = 22;
 
 impl TcpTransport {
-    /// Why `peer` is not up, by what was seen of it last; `None` if it is.
-    pub(super) fn trouble_of(&self, peer: usize) -> Option<Trouble> {
+    /// Why `peer` is not up at `now`, by what was seen of it last; `None` if it is, or as long as its session lasts that it has begun, unless
+    /// it is heard there and does not answer at its address.
+    pub(super) fn trouble_of(&self, now: Instant, peer: usize) -> Option<Trouble> {
         let known = &self.peers[peer];
-        if known.is_direct() || known.responder.is_some() || known.initiator.as_ref().is_some_and(Initiator::is_up) {
+        if known.is_direct() || known.initiator.as_ref().is_some_and(Initiator::is_up) {
             return None;
+        }
+        if known.responder.is_some() {
+            let silence = now.since(known.silent_since(self.probe_timers.keepalive));
+            let is_heard = silence < self.probe_timers.unresponsive_after;
+            return known.trouble.clone().filter(|_| known.initiator.is_some() && is_heard).map(in_one_direction);
         }
         let says = if known.initiator.is_some() {
             "it has not answered yet"
@@ -130,6 +136,12 @@ pub(super) fn in_words(error: &GreetingError) -> String {
         },
         other => other.to_string(),
     }
+}
+
+/// What is wrong with the way to a peer whose own connections arrive.
+fn in_one_direction(Trouble { reason, says }: Trouble) -> Trouble {
+    let says = format!("its connections are relayed, but those of this site to it are not: {says}");
+    Trouble { reason, says }
 }
 
 fn no_answer() -> Trouble {
