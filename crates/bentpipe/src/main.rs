@@ -6,6 +6,7 @@ mod curves;
 mod destination;
 mod help;
 mod jobs;
+mod logging;
 mod named_files;
 mod output;
 mod picture;
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return output::exit_with_usage(&error),
     };
-    output::start_logging(&cli.output);
+    logging::start(&cli.output.log);
     let output = Output::new(&cli.output);
     match commands::run(&cli.command, &output) {
         Ok(()) => ExitCode::SUCCESS,

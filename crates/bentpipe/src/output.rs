@@ -1,16 +1,14 @@
-//! How every command talks: results on stdout, logs and errors on stderr, one JSON document with `--json`, colour and
+//! How every command talks: results on stdout, errors on stderr, one JSON document with `--json`, colour and
 //! progress only on a terminal, and exit codes by the kind of failure.
 
+use crate::logging;
+use clap::Args;
 use clap::error::{ContextKind, ErrorKind as ClapErrorKind};
-use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// Options that every command takes.
 #[derive(Args, Clone)]
@@ -18,21 +16,8 @@ pub struct Options {
     /// Print one JSON document on stdout instead of text
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
-    /// Log more on stderr (-v: causes, -vv: every step); the environment variable BENTPIPE_LOG overrides it
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Output")]
-    verbose: u8,
-    /// Format of log lines on stderr
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, help_heading = "Output")]
-    log_format: LogFormat,
-}
-
-/// The form of log lines.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    /// Text for people
-    Text,
-    /// One JSON object per line
-    Json,
+    #[command(flatten)]
+    pub log: logging::LogOptions,
 }
 
 /// Where a command's results go.
@@ -267,37 +252,11 @@ fn one_line(error: &clap::Error) -> String {
 }
 
 /// Whether the user wants no colours anywhere (no-color.org).
-fn is_colour_unwanted() -> bool {
+pub fn is_colour_unwanted() -> bool {
     is_terminal_dumb() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 /// Whether the terminal shows escape sequences instead of following them.
 pub fn is_terminal_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name == "dumb")
-}
-
-/// Starts logging to stderr at the level that the user asked for.
-pub fn start_logging(options: &Options) {
-    let level = [LevelFilter::INFO, LevelFilter::DEBUG, LevelFilter::TRACE][usize::from(options.verbose.min(2))];
-    // The painter of pictures warns of dashes that have no length.
-    let usual = || Targets::new().with_default(level).with_target("tiny_skia", LevelFilter::ERROR);
-    let wanted = std::env::var("BENTPIPE_LOG").ok().filter(|text| !text.is_empty());
-    let (filter, fault) = match wanted.as_deref().map(str::parse::<Targets>) {
-        None => (usual(), None),
-        Some(Ok(filter)) => (filter, None),
-        Some(Err(fault)) => (usual(), Some(fault)),
-    };
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        // The subscriber would say by a panic that stderr cannot be written, and end a gateway whose log is on a full disk.
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal() && !is_colour_unwanted());
-    match options.log_format {
-        LogFormat::Text => builder.finish().with(filter).init(),
-        LogFormat::Json => builder.json().finish().with(filter).init(),
-    }
-    if let Some(fault) = fault {
-        tracing::warn!(%fault, "BENTPIPE_LOG is ignored: it takes a level, or target=level with commas between them");
-    }
 }

@@ -9,7 +9,8 @@ use lab::load::{Client, Order, Tally};
 use lab::{Family, Satellite};
 use link::LinkConfig;
 use pair::{CLEAR, End, Pair, TLS, echoes, pattern};
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -219,4 +220,44 @@ fn where_readers_that_stall_hold_the_memory_connections_go_end_to_end_until_they
     echoes(&mut pair.connect(server), &pattern(1, 10_000));
     assert_eq!(pair.count(End::Terminal, "accepted"), accepted + 1);
     echoes(&mut before, b"still there");
+}
+
+/// The log of the terminal's gateway goes to whoever holds this, who reads nothing yet.
+fn stalled_log(pair: &Pair) -> File {
+    let path = pair.config(End::Terminal).with_extension("log");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    // Opened for both, so that neither end waits for the other.
+    let log = File::options().read(true).write(true).open(&path).unwrap();
+    log
+}
+
+/// A terminal after Ctrl-S, a log collector that hangs.
+#[test]
+fn a_reader_of_the_log_that_stalls_holds_nothing_up_and_learns_how_much_is_lost() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.runner.logged = Some("trace");
+    let log = stalled_log(&pair);
+    let pair = pair.start_both("");
+    let server = serve_many(&pair);
+    // Each logs some lines: together far more than wait.
+    let tally = clients(&pair, server, 6_000, 1_000).join().unwrap().unwrap();
+    assert_eq!(tally.answered, 6_000, "{tally:?}");
+    assert!(!pair.status(End::Terminal).is_null());
+    let lines = BufReader::new(log).lines().map(Result::unwrap);
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let lost = lines.skip_while(|line| !line.contains("log lines are lost")).next().unwrap();
+        done.send(lost).unwrap();
+    });
+    let mut clients = std::iter::repeat_with(|| pair.connect(server));
+    let lost = loop {
+        // What is said next finds room.
+        drop(clients.next());
+        if let Ok(lost) = is_done.recv_timeout(Duration::from_millis(100)) {
+            break lost;
+        }
+    };
+    let line: serde_json::Value = serde_json::from_str(&lost).unwrap();
+    assert!(line["level"] == "WARN" && line["fields"]["lines"].as_u64() > Some(0), "{lost}");
 }

@@ -24,7 +24,10 @@ fn a_reload_says_what_changes_and_a_signal_does_the_same() {
 
     let before = pair.status(End::Terminal)["reloads"].as_u64().unwrap();
     pair.edit(End::Terminal, |text| text.replace("connect_timeout = \"6s\"", "connect_timeout = \"5s\""));
-    pair.signal(End::Terminal, "-HUP");
+    // Others are sent to whatever logs, and change nothing.
+    for signal in ["-USR1", "-USR2", "-HUP"] {
+        pair.signal(End::Terminal, signal);
+    }
     pair.wait_for(|pair| pair.status(End::Terminal)["reloads"] == before + 1);
 }
 

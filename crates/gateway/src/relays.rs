@@ -14,7 +14,7 @@ use crate::watch::Watch;
 use ipnet::IpNet;
 use kernel::nfqueue::Held;
 use kernel::transparent::Accepted;
-use notices::RequestLimits;
+use notices::{RequestLimits, ShortageLimits};
 use relay::connect::ConnectRequest;
 use relay::connection::State;
 use relay::dscp::Dscp;
@@ -34,6 +34,7 @@ pub(crate) struct Relays<T: SatelliteTransport> {
     pub(crate) connection_log: Option<ConnectionLog>,
     /// By place of the peer.
     request_limits: HashMap<usize, RequestLimits>,
+    shortage_limits: ShortageLimits,
 }
 
 impl<T: SatelliteTransport> Relays<T> {
@@ -46,7 +47,13 @@ impl<T: SatelliteTransport> Relays<T> {
             engine.report_transitions();
         }
         let peers = settings.peers.iter().cloned().enumerate().collect();
-        Self { engine, peers, connection_log: None, request_limits: HashMap::new() }
+        Self {
+            engine,
+            peers,
+            connection_log: None,
+            request_limits: HashMap::new(),
+            shortage_limits: ShortageLimits::new(),
+        }
     }
 
     /// How the bytes cross the satellite.

@@ -8,12 +8,13 @@ mod status;
 
 pub use running::Running;
 
+use crate::logging;
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
 use gateway::Intercepted;
 use gateway::config::{self, ConfigError, Settings};
 use gateway::{Gateway, StartError};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -153,7 +154,7 @@ fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
 
 fn relay(settings: Settings, take_over: Option<TakeOver>) -> Result<(), Failure> {
     // Signals are caught before anything is set up, so that whatever is set up is taken down again.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
     let start = match take_over {
         None => Gateway::start,
@@ -167,12 +168,17 @@ fn relay(settings: Settings, take_over: Option<TakeOver>) -> Result<(), Failure>
         .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
     let watch = move || {
         for signal in signals.forever() {
-            if signal == SIGHUP {
-                // What comes of it is logged.
-                let _ = handle.reload();
-            } else {
-                service::stopping();
-                handle.stop();
+            match signal {
+                SIGHUP => {
+                    // What comes of it is logged.
+                    let _ = handle.reload();
+                }
+                // Sent to many services after their logs were rotated.
+                SIGUSR1 | SIGUSR2 => tracing::info!(signal, "a signal that means nothing to a gateway: it goes on"),
+                _ => {
+                    service::stopping();
+                    handle.stop();
+                }
             }
         }
     };
@@ -180,6 +186,8 @@ fn relay(settings: Settings, take_over: Option<TakeOver>) -> Result<(), Failure>
         .name("signals".into())
         .spawn(watch)
         .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+    // By now the process has no more privileges than it needs.
+    let _log = logging::in_background();
     gateway.run().map_err(|error| Failure::failed(format!("the gateway failed: {error}")))
 }
 

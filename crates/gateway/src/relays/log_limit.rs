@@ -24,6 +24,24 @@ impl LogLimit {
     }
 }
 
+/// Lets a shortage through once a minute, with its end, and leaves out those that come and go in between.
+#[derive(Debug, Default)]
+pub(super) struct ShortageLimit {
+    limit: LogLimit,
+    is_logged: bool,
+}
+
+impl ShortageLimit {
+    /// Whether there may be a line that the shortage `begins`, or else that it is over.
+    pub(super) fn admits(&mut self, now: Instant, begins: bool) -> bool {
+        if begins {
+            self.is_logged = self.limit.admit(now).is_some();
+            return self.is_logged;
+        }
+        std::mem::take(&mut self.is_logged)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +57,19 @@ mod tests {
         assert_eq!(limit.admit(at(59_999)), None);
         assert_eq!(limit.admit(at(60_000)), Some(501));
         assert_eq!(limit.admit(at(200_000)), Some(0), "none was left out since");
+    }
+
+    #[test]
+    fn a_shortage_that_comes_and_goes_is_logged_once_a_minute_with_its_end() {
+        let mut limit = ShortageLimit::default();
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let logged: Vec<bool> = (0..60)
+            .flat_map(|second| [(second, true), (second, false)])
+            .map(|(second, begins)| limit.admits(at(second), begins))
+            .collect();
+        assert!(logged[0] && logged[1] && !logged[2..].contains(&true));
+        assert!(limit.admits(at(60), true), "it is the next minute");
+        assert!(limit.admits(at(900), false), "however long it lasts");
+        assert!(!limit.admits(at(901), false), "an end is an end of something");
     }
 }

@@ -1,10 +1,11 @@
 //! What the log says of relayed connections.
 
 use super::Relays;
-use super::log_limit::LogLimit;
+use super::log_limit::{LogLimit, ShortageLimit};
 use crate::connection_log::{ConnectionEntry, Entry, Names};
 use crate::transport::SatelliteTransport;
 use relay::engine::{Ended, Notice};
+use std::collections::HashMap;
 use std::time::SystemTime;
 use units::Instant;
 
@@ -15,13 +16,51 @@ pub(super) struct RequestLimits {
     bad: LogLimit,
 }
 
+/// Limits of what shortages that come and go put in the log, by their kind and peer.
+pub(super) type ShortageLimits = HashMap<(Shortage, Option<usize>), ShortageLimit>;
+
+/// What may run short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Shortage {
+    Streams,
+    Turns,
+    Memory,
+    Room,
+    OfPeer,
+}
+
+/// Of which kind the shortage is that `notice` is about, with which peer, and whether it begins.
+fn shortage(notice: &Notice) -> Option<(Shortage, Option<usize>, bool)> {
+    Some(match *notice {
+        Notice::StreamsShort { peer, .. } => (Shortage::Streams, Some(peer), true),
+        Notice::StreamsAgain(peer) => (Shortage::Streams, Some(peer), false),
+        Notice::ClientsWait { peer, .. } => (Shortage::Turns, Some(peer), true),
+        Notice::ClientsServed(peer) => (Shortage::Turns, Some(peer), false),
+        Notice::MemoryShort { peer, .. } => (Shortage::Memory, Some(peer), true),
+        Notice::MemoryAgain(peer) => (Shortage::Memory, Some(peer), false),
+        Notice::RoomShort => (Shortage::Room, None, true),
+        Notice::RoomAgain => (Shortage::Room, None, false),
+        Notice::PeerTakesNone(peer) => (Shortage::OfPeer, Some(peer), true),
+        _ => return None,
+    })
+}
+
 impl<T: SatelliteTransport> Relays<T> {
     /// Logs what has happened by `now`.
     pub(crate) fn log(&mut self, now: Instant) {
         while let Some(notice) = self.engine.poll_notice() {
             match notice {
                 Notice::BadRequest { .. } | Notice::Denied { .. } => self.log_request(now, notice),
-                _ => self.log_one(notice),
+                _ => match shortage(&notice) {
+                    Some((kind, peer, begins)) => {
+                        if self.shortage_limits.entry((kind, peer)).or_default().admits(now, begins) {
+                            self.log_shortage(notice);
+                        } else {
+                            tracing::debug!(?notice, "again");
+                        }
+                    }
+                    None => self.log_one(notice),
+                },
             }
         }
     }

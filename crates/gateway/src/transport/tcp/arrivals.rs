@@ -308,7 +308,7 @@ impl TcpTransport {
         }
         self.events.push_back(StreamEvent::PeersChanged);
         if let Some(before) = before.filter(|before| *before != at && self.tunnels.contains(*before)) {
-            self.keep_former_responder(peer, before);
+            self.keep_former_responder(now, peer, before);
         }
         self.peers[peer].its_ends.restart();
         // It opens nothing before it has heard something; where another process has taken over, the session is to be with that one.

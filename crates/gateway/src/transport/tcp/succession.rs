@@ -233,7 +233,7 @@ impl TcpTransport {
     }
 
     /// Keeps the connection `before` of a session that `peer` has begun, now that it has begun another one.
-    pub(super) fn keep_former_responder(&mut self, peer: usize, before: usize) {
+    pub(super) fn keep_former_responder(&mut self, now: Instant, peer: usize, before: usize) {
         let Role::Responder(responder) = &self.tunnels[before].role else { return };
         let known = &mut self.peers[peer];
         let ends = known.its_ends.clone();
@@ -241,7 +241,11 @@ impl TcpTransport {
         if known.former_responders.len() > FORMER
             && let Some(oldest) = known.former_responders.pop_front()
         {
-            drop(self.remove(oldest.tunnel));
+            let is_leaving = is_leaving(&self.tunnels, oldest.tunnel);
+            let oldest = self.remove(oldest.tunnel);
+            if !is_leaving {
+                self.peers[peer].rivals.on_ended(now, oldest.from);
+            }
         }
     }
 

@@ -42,6 +42,8 @@ struct Hub {
     transport: TcpTransport,
     poll: Poll,
     now: Instant,
+    /// Where those who connect are.
+    from: IpAddr,
 }
 
 impl Hub {
@@ -57,7 +59,7 @@ impl Hub {
         let watch = Watch::new(poll.registry(), FIRST_TOKEN, waker).unwrap();
         let now = Instant::ZERO + Duration::from_secs(1000);
         let transport = TcpTransport::start(&settings, settings.tcp.as_ref().unwrap(), now, &watch, None).unwrap();
-        Self { transport, poll, now }
+        Self { transport, poll, now, from: [127, 0, 0, 1].into() }
     }
 
     fn address(&self) -> SocketAddr {
@@ -98,9 +100,11 @@ impl Hub {
     }
 
     fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        stream
+        let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(self.from, 0).into()).unwrap();
+        socket.connect(&self.address().into()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.into()
     }
 
     /// A connection that has said `bytes`.
@@ -507,6 +511,21 @@ fn sessions_that_are_not_this_gateways_are_not_inherited() {
         new.transport.inherit(other.to_string().as_bytes()).unwrap();
         assert_eq!(new.transport.sessions.len(), 0, "byte {place} of {field}");
     }
+}
+
+/// Images of one terminal's disk: each session takes the place of the one before the last, too soon for anything to be asked of it.
+#[test]
+fn sessions_that_are_begun_in_turn_from_three_addresses_are_those_of_rivals() {
+    let mut hub = Hub::accepting_from("127.0.0.0/8");
+    let mut controls = Vec::new();
+    for nonce in 0..5 {
+        hub.from = [127, 0, 0, 1 + nonce % 3].into();
+        controls.push(hub.session(nonce));
+        hub.now += Duration::from_secs(1);
+    }
+    // Two have returned.
+    let (now, known) = (hub.now, &mut hub.transport.peers[0]);
+    assert!(known.rivals.on_begun(now, [127, 0, 0, 3].into()), "and now the third, which is enough");
 }
 
 #[test]

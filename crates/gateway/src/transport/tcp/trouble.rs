@@ -174,6 +174,7 @@ fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
 
 fn not_accepted() -> Trouble {
     let says = "it ends the connection before it is up: check that its [[peer]] has this gateway's public_key (and that its \
-                accept_from, if it is set, contains this one's address), and that mode and version are the same on both sides";
+                accept_from, if it is set, contains this one's address), and that mode and version are the same on both sides; if it does \
+                so again and again after it was up, another gateway uses this one's private key";
     Trouble::new("not_accepted", says)
 }
