@@ -107,6 +107,8 @@ pub(crate) struct TcpTransport {
     /// Unless another process has it.
     listener: Option<Socket>,
     accepting: bool,
+    /// Connections may wait at the listener that could not be accepted. Nothing reports when there is room for them.
+    callers_wait: bool,
     tunnels: Slab<Tunnel>,
     next_number: u64,
     deadlines: BTreeSet<(Instant, usize)>,
@@ -200,6 +202,7 @@ impl TcpTransport {
             private_key: settings.private_key.clone(),
             listener: Some(listener),
             accepting: true,
+            callers_wait: false,
             tunnels: Slab::new(),
             next_number: 0,
             deadlines: BTreeSet::new(),
@@ -505,8 +508,7 @@ impl SatelliteTransport for TcpTransport {
     }
 
     fn tick(&mut self, now: Instant) {
-        // A listener that ran out of descriptors tries again.
-        self.accepting = true;
+        self.accepting |= std::mem::take(&mut self.callers_wait);
         self.sweep(now);
         self.talk(now);
         if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {

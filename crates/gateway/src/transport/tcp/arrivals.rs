@@ -26,10 +26,10 @@ const WORDS: usize = 1024;
 impl TcpTransport {
     /// Accepts what waits at the listener, `most` connections at most.
     pub(super) fn accept(&mut self, now: Instant, most: usize) {
-        // The next tick looks again where there is no room now.
-        if !std::mem::take(&mut self.accepting) || most == 0 {
+        if !std::mem::take(&mut self.accepting) {
             return;
         }
+        self.callers_wait = most == 0;
         for _ in 0..most {
             let Some(listener) = &self.listener else { return };
             match self.sockets.accept(listener) {
@@ -55,11 +55,12 @@ impl TcpTransport {
                 // The peer had gone before it was accepted; or descriptors are short: the next tick tries again.
                 Err(error) => {
                     tracing::debug!(%error, "accept");
+                    self.callers_wait = true;
                     return;
                 }
             }
         }
-        self.accepting = true;
+        self.accepting = most > 0;
     }
 
     /// Gives connection `at` a place, which may cost another one its own.
