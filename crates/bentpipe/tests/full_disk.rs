@@ -64,6 +64,23 @@ fn a_full_disk_is_a_failure_and_a_name_that_cannot_be_is_wrong_usage() {
 }
 
 #[test]
+fn a_report_that_finds_a_full_disk_is_printed_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let reproduce = |out: &std::path::Path| {
+        let output = bentpipe(&["papers", "marchese", "--item", "table-3", "--out"]).arg(out).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("report.html")).unwrap();
+    let (code, printed, said) = reproduce(folder.path());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(printed.contains("IW=10") && said.contains("report.html: No space left"), "{printed}{said}");
+    // What can never be is said before anything runs.
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let (code, printed, said) = reproduce(&folder.path().join("file/report"));
+    assert_eq!((code, printed.as_str()), (Some(2), ""), "{said}");
+}
+
+#[test]
 fn a_log_that_cannot_be_written_ends_nothing() {
     // It logs each row.
     let rows = ["bench", "limit", "--simulate-only", "--seeds", "1", "--json"];

@@ -26,7 +26,7 @@ impl Store {
         fs::create_dir_all(folder).map_err(|source| Error::File { path: folder.to_owned(), source })?;
         let mut store = Self { folder: folder.to_owned(), runs: BTreeSet::new() };
         for shard in store.shards()? {
-            let keys = read_parquet(&shard, Some(&KEYS))?;
+            let keys = read(&shard, Some(&KEYS))?;
             let found = runs(&keys).ok_or(Error::NoShard(shard))?;
             store.runs.extend(found);
         }
@@ -76,7 +76,7 @@ impl Store {
         let (mut parts, mut order, mut before) = (Vec::new(), Vec::new(), 0);
         let mut seen = BTreeSet::new();
         for shard in self.shards()? {
-            let table = read_parquet(&shard, None)?;
+            let table = read(&shard, None)?;
             let keys = runs(&table).ok_or(Error::NoShard(shard))?;
             if !keys.iter().any(|run| places.contains_key(run)) {
                 // Perhaps another version's, with other columns.
@@ -111,6 +111,14 @@ impl Store {
         shards.sort();
         Ok(shards)
     }
+}
+
+/// The columns `names` of a shard, or all of them.
+fn read(shard: &Path, names: Option<&[&str]>) -> Result<Table, Error> {
+    read_parquet(shard, names).map_err(|error| match error {
+        results::Error::Parquet { .. } => Error::DamagedShard(error),
+        error => error.into(),
+    })
 }
 
 /// Writes `bytes` to `path` by way of `unfinished`.

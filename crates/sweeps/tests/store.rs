@@ -97,7 +97,9 @@ fn what_is_unfinished_is_not_there_and_what_is_no_shard_is_named() {
     assert!(Store::open(folder.path()).expect("a store").is_empty());
     std::fs::write(folder.path().join("shard-abc.parquet"), "half").expect("written");
     let error = Store::open(folder.path()).expect_err("no shard");
-    assert!(matches!(error, Error::Results(_)) && error.to_string().contains("shard-abc.parquet"), "{error}");
+    let said = error.to_string();
+    assert!(matches!(error, Error::DamagedShard(_)) && said.contains("shard-abc.parquet: "), "{said}");
+    assert!(said.ends_with("the shard is damaged; delete it, and its runs are made again"), "{said}");
 }
 
 #[test]

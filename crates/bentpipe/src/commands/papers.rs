@@ -78,6 +78,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         let list = List::new(&wanted)?;
         return output.result(&list, |columns| list.table().render(columns));
     }
+    if let Some(directory) = &args.out {
+        // Said now, not after half an hour.
+        report::prepare(directory)?;
+    }
     // Threads come later: a process with several cannot move to a namespace of its own.
     let interrupt = Interrupt::on_signals()?;
     let lab = if args.lab { Some(Lab::enter(interrupt.clone())?) } else { None };
@@ -85,10 +89,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
     let reports = ::papers::run_all(&wanted, &options)?;
-    if let Some(directory) = &args.out {
-        output.wrote(&report::write(&reports, directory, args.pictures.into())?);
+    let written = args.out.as_ref().map(|directory| report::write(&reports, directory, args.pictures.into()));
+    if let Some(Ok(files)) = &written {
+        output.wrote(files);
     }
+    // Though the disk is full.
     output.result(&Document::new(&reports), |columns| text(&reports, columns))?;
+    written.transpose()?;
     let changes = report::changes(&reports);
     if changes.is_empty() {
         return Ok(());

@@ -15,8 +15,9 @@ use crate::printed::Entry;
 use crate::study::{Found, Readings, Verdict};
 use results::PictureFormat;
 use results::chart::Chart;
-use std::fs;
+use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// A study's results.
 #[derive(Debug, Clone)]
@@ -109,12 +110,22 @@ fn figure_file(report: &PaperReport, item: &ItemReport, number: usize, format: P
     }
 }
 
+/// Makes `directory`, to which a report is to be written later.
+///
+/// # Errors
+/// If it cannot be made, or nothing may be written there.
+pub fn prepare(directory: &Path) -> Result<(), Error> {
+    let refuse = |error: io::Error| Error::Input(format!("{}: {error}", directory.display()));
+    fs::create_dir_all(directory).map_err(refuse)?;
+    access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(error.into()))
+}
+
 /// Writes all files to `directory`, which is made if it is not there; returns them.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn write(reports: &[PaperReport], directory: &Path, format: PictureFormat) -> Result<Vec<PathBuf>, Error> {
-    fs::create_dir_all(directory).map_err(|error| Error::Input(format!("{}: {error}", directory.display())))?;
+    prepare(directory)?;
     let mut files = vec![
         ("report.html".to_owned(), html::report(reports)?.into_bytes()),
         ("report.md".to_owned(), markdown::page(reports, format).into_bytes()),

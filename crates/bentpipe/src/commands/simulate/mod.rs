@@ -190,11 +190,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let watch = take.as_mut().map(|take| take as &mut dyn FnMut(&results::Run));
     let outcome = replicas::run(&replicas, jobs, traces, watch, output)?;
     let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
-    if let Some(page) = page {
-        page.write(&document, args.command(file))?;
+    let written = page.map(|page| page.write(&document, args.command(file)));
+    if let Some(Ok(())) = &written {
         output.wrote(args.page.as_slice());
     }
+    // Though the disk is full.
     output.result(&document, |columns| document.text(columns))?;
+    written.transpose()?;
     verdict(&outcome, replicas.len(), args.out.is_some())
 }
 
