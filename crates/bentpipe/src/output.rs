@@ -248,6 +248,14 @@ fn one_line(error: &clap::Error) -> String {
             line.push_str(&format!("; did you mean '{suggestion}'?"));
         }
     }
+    if let (ClapErrorKind::UnknownArgument, Some(argument)) = (error.kind(), error.get(ContextKind::InvalidArg))
+        && argument
+            .to_string()
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    {
+        line.push_str("; a value that begins with - is written --option=-VALUE");
+    }
     line
 }
 

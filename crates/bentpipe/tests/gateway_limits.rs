@@ -228,8 +228,7 @@ fn stalled_log(pair: &Pair) -> File {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     // Opened for both, so that neither end waits for the other.
-    let log = File::options().read(true).write(true).open(&path).unwrap();
-    log
+    File::options().read(true).write(true).open(&path).unwrap()
 }
 
 /// A terminal after Ctrl-S, a log collector that hangs.
@@ -244,10 +243,10 @@ fn a_reader_of_the_log_that_stalls_holds_nothing_up_and_learns_how_much_is_lost(
     let tally = clients(&pair, server, 6_000, 1_000).join().unwrap().unwrap();
     assert_eq!(tally.answered, 6_000, "{tally:?}");
     assert!(!pair.status(End::Terminal).is_null());
-    let lines = BufReader::new(log).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(log).lines().map(Result::unwrap);
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let lost = lines.skip_while(|line| !line.contains("log lines are lost")).next().unwrap();
+        let lost = lines.find(|line| line.contains("log lines are lost")).unwrap();
         done.send(lost).unwrap();
     });
     let mut clients = std::iter::repeat_with(|| pair.connect(server));

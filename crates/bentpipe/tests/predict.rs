@@ -107,6 +107,8 @@ fn impossible_parameters_are_refused_with_what_is_allowed() {
         (&["--rate", "0bit/s"][..], "--rate: 0bit/s is not allowed, but above 0bit/s"),
         (&["--rate", "6MB"], "6Mbit/s"),
         (&["--rtt", "0s"], "--rtt"),
+        (&["--rtt", "-5ms"], "unexpected argument '-5' found; a value that begins with - is written --option=-VALUE"),
+        (&["--rtt=-5ms"], "it is negative"),
         (&["--rtt", "1ns"], "--rtt: 1ns is not allowed, but 2ns or more"),
         (&["--loss", "-0.1"], "from 0 to 1"),
         (&["--loss", "1"], "from 0, below 1"),

@@ -48,6 +48,14 @@ fn check_alternatives(
     if let Value::Table(entries) = &node.value {
         let meant = entries.iter().find_map(|entry| fitting.iter().find(|form| form.property(&entry.key).is_some()));
         if let Some(meant) = meant {
+            let others =
+                |key: &str| meant.property(key).is_none() && fitting.iter().any(|form| form.property(key).is_some());
+            if let Some(other) = entries.iter().find(|entry| others(&entry.key)) {
+                let beside = entries.iter().find(|entry| meant.property(&entry.key).is_some());
+                let beside = beside.map_or("the others", |entry| &*entry.key);
+                let text = format!("{}: it cannot stand beside {beside}: keep one of them", shown(path, &other.key));
+                return faults.push(Fault::at(other.key_origin.clone(), path, text));
+            }
             return check(meant, node, None, path, faults);
         }
         if let (Some(entry), false) = (entries.first(), fitting.is_empty()) {

@@ -343,6 +343,17 @@ fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
 }
 
 #[test]
+fn of_two_forms_of_one_setting_in_one_table_one_is_to_be_kept() {
+    let both = ["link.sat.loss={ bernoulli = 1e-3, bit_error_rate = 1e-6 }"];
+    let faults = faults(SMALL, &both);
+    let [fault] = &faults[..] else { panic!("{faults:#?}") };
+    assert!(
+        fault.ends_with("link.sat.loss.bit_error_rate: it cannot stand beside bernoulli: keep one of them"),
+        "{fault}"
+    );
+}
+
+#[test]
 fn overrides_change_what_the_experiment_is_called() {
     let text = format!("name = \"old\"\n{SMALL}");
     let experiment = read(&text, &["name=new", "about=Two words."]).unwrap();
