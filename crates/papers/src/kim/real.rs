@@ -114,3 +114,18 @@ fn throughput(run: &MeasuredRun) -> Option<f64> {
     let end = run.flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
     Some(bytes as f64 * 8.0 / end / 1e6)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::scenario::RealScenario;
+
+    #[test]
+    fn the_kernel_is_given_all_that_its_sessions_set() {
+        let variants = Variants::load(TEXT, FILE, &[]).expect("sound");
+        for scenario in variants.all().iter().filter(|scenario| scenario.variant.as_deref().is_some_and(is_measured)) {
+            let refused = RealScenario::new(scenario).err().map(|error| error.to_string());
+            assert_eq!(refused, None, "{:?}", scenario.variant);
+        }
+    }
+}
