@@ -252,7 +252,7 @@ fn one_line(error: &clap::Error) -> String {
         && argument
             .to_string()
             .strip_prefix('-')
-            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit() || first == '.'))
     {
         line.push_str("; a value that begins with - is written --option=-VALUE");
     }

@@ -80,6 +80,19 @@ fn a_report_that_finds_a_full_disk_is_printed_all_the_same() {
     assert_eq!((code, printed.as_str()), (Some(2), ""), "{said}");
 }
 
+/// Files that may not grow stand for a disk that is full.
+#[test]
+fn results_of_simulations_that_find_a_full_disk_are_printed_all_the_same() {
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/geo-bulk.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 6; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_bentpipe")]);
+    let output = command.args(["simulate", scenario, "--seeds", "2", "--out"]).arg(folder.path()).output().unwrap();
+    let [printed, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("File too large") && printed.contains("cubic"), "{printed}{said}");
+}
+
 #[test]
 fn a_log_that_cannot_be_written_ends_nothing() {
     // It logs each row.

@@ -6,7 +6,9 @@ mod published;
 
 use kernel::testing::best_of_three;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const SCENARIO: &str = r#"
 version = 1
@@ -240,6 +242,41 @@ fn save_a_round_trip() -> Result<(), String> {
     let [split, whole] = [split, whole].map(|flow| flow["end_s"].as_f64().unwrap());
     assert!(split > 0.1, "{split}");
     if split < whole - 0.05 { Ok(()) } else { Err(format!("{split} s in two parts, {whole} s end to end")) }
+}
+
+/// Ctrl-C in a terminal goes to all of a command's processes but those that are none of its business.
+#[test]
+fn an_interrupt_from_the_terminal_lets_the_measurement_under_way_finish() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.toml");
+    std::fs::write(&file, SPLIT.replace("300kB", "8MB")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("lab").arg(file).args(["--variants", "split", "--json"]).env_remove("BENTPIPE_LOG");
+    let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = child.id().to_string();
+    let gateways = || {
+        let children = Command::new("pgrep").args(["-f", "-c", "gateway --config"]).arg("-P").arg(&id).output();
+        String::from_utf8(children.unwrap().stdout).unwrap().trim() == "2"
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < deadline && !gateways() {
+        std::thread::sleep(Duration::from_millis(20));
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+    }
+    // The sessions come up, and the transfer begins.
+    std::thread::sleep(Duration::from_secs(2));
+    let _ = Command::new("kill").args(["-INT", "--", &format!("-{}", child.id())]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
+        eprintln!("SKIPPED: {text}");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["runs"][0]["flows"][0]["complete"], true, "{text}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
@@ -145,6 +146,8 @@ impl Gateways {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(if options.show_logs { Stdio::inherit() } else { log_file.into() })
+            // Ctrl-C is for who measures: it ends the gateways when the measurement is over.
+            .process_group(0)
             .spawn()
             .map_err(|error| Error::failed(format!("cannot start {}: {error}", program.display())))?;
         self.running.push(Gateway { name: name.to_owned(), child, control, log });

@@ -102,6 +102,15 @@ fn no_link_gets_a_window_that_tcp_cannot_say_or_a_buffer_that_the_kernel_refuses
 }
 
 #[test]
+fn so_many_transfers_that_their_first_windows_overflow_the_queue_are_doubted() {
+    let doubted = |flows| {
+        let found = linux(&geo(), &Workload { flows, ..down("1MB") });
+        found.warnings.iter().any(|warning| warning.contains("timeouts decide"))
+    };
+    assert_eq!([1, 4, 20, 100, 500].map(doubted), [false, false, false, true, true]);
+}
+
+#[test]
 fn losses_call_for_bbr_where_nobody_else_is_hurt() {
     let lossy = link("6Mbit/s", "550ms", 1e-2);
     let found = linux(&lossy, &down("10MB"));

@@ -38,6 +38,14 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
         ));
     }
     let path = under_way + link.queue;
+    let room = path.as_u64() / 1500 / u64::from(workload.flows.max(1));
+    if workload.flows > 1 && room < u64::from(standard).min(workload.size.as_u64().div_ceil(1448)) {
+        warnings.push(format!(
+            "path and queue have room for {room} segments of each of {} transfers, fewer than each sends at first: timeouts decide, which \
+             the prediction leaves out; have it simulated (--verify)",
+            workload.flows
+        ));
+    }
     if host.control == Control::Hybla && host.largest_window() > path {
         warnings.push(format!(
             "Linux's hybla opens its window to all that the receiver allows within two round trips: above {path} (path and queue) \

@@ -116,6 +116,9 @@ fn figure_file(report: &PaperReport, item: &ItemReport, number: usize, format: P
 /// If it cannot be made, or nothing may be written there.
 pub fn prepare(directory: &Path) -> Result<(), Error> {
     let refuse = |error: io::Error| Error::Input(format!("{}: {error}", directory.display()));
+    if directory.is_file() {
+        return Err(Error::Input(format!("{}: this is a file, and a directory is needed", directory.display())));
+    }
     fs::create_dir_all(directory).map_err(refuse)?;
     access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(error.into()))
 }

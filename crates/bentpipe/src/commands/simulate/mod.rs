@@ -197,6 +197,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     // Though the disk is full.
     output.result(&document, |columns| document.text(columns))?;
     written.transpose()?;
+    if let Some(failure) = outcome.unwritten {
+        return Err(failure);
+    }
     verdict(&outcome, replicas.len(), args.out.is_some())
 }
 

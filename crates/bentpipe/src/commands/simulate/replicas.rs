@@ -25,6 +25,8 @@ pub struct Outcome {
     pub wall: Duration,
     /// Processor time that the runs took together.
     pub cpu: units::Duration,
+    /// Why files are missing, if they are: a full disk costs no run.
+    pub unwritten: Option<Failure>,
 }
 
 /// The files that results go to.
@@ -138,7 +140,7 @@ pub fn remove_if_there(path: &Path) -> Result<(), Failure> {
 /// Makes all runs on `jobs` threads; `watch` sees each run, with its samples, when it has ended.
 ///
 /// # Errors
-/// If results cannot be written.
+/// If a packet capture cannot be written, or a run fails.
 pub fn run(
     replicas: &[Replica],
     jobs: usize,
@@ -156,9 +158,13 @@ pub fn run(
     let mut runs = Vec::new();
     // Variants whose first run is drawn.
     let mut drawn = BTreeSet::new();
+    let mut unwritten = None;
     let finish = |mut run: Run| -> Result<(), Failure> {
-        if let Some(traces) = &mut traces {
-            traces.take(&run, drawn.insert(run.label.variant.clone()))?;
+        if let Some(taken) = traces.as_mut().map(|traces| traces.take(&run, drawn.insert(run.label.variant.clone())))
+            && let Err(failure) = taken
+        {
+            tracing::error!("{failure}: no more is written");
+            (traces, unwritten) = (None, Some(failure));
         }
         if let Some(watch) = &mut watch {
             watch(&run);
@@ -169,8 +175,8 @@ pub fn run(
         Ok(())
     };
     let cost = pool.run(&format!("{} runs", replicas.len()), replicas, &recording, finish)?;
-    if let Some(traces) = traces {
-        traces.finish(output)?;
+    if let Some(Err(failure)) = traces.map(|traces| traces.finish(output)) {
+        unwritten = Some(failure);
     }
-    Ok(Outcome { runs, wall: cost.wall, cpu: cost.cpu })
+    Ok(Outcome { runs, wall: cost.wall, cpu: cost.cpu, unwritten })
 }

@@ -93,10 +93,11 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
         cpu_s: cost.cpu.as_secs_f64(),
         wall_s: cost.wall.as_secs_f64(),
     };
-    if let Some(out) = &args.out {
-        write(args, file, &grid, out, with_settings(&grid, table, &points), &document)?;
-    }
+    let write = |out| write(args, file, &grid, out, with_settings(&grid, table, &points), &document);
+    let written = args.out.as_deref().map(write);
+    // Though the disk is full.
     output.result(&document, |columns| document.text(&grid, columns))?;
+    written.transpose()?;
     let mut problems = Vec::new();
     if finished < planned.len() {
         problems.push(interrupted(finished, planned.len(), args.out.is_some()).to_string());

@@ -35,7 +35,7 @@ Settings of net.core belong to the whole host, not to a network namespace: they 
 const EXAMPLES: &str = "\
 Examples:
   bentpipe tune --rate 6Mbit/s --rtt 550ms --size 1MB --direction down        # settings, and their gain
-  bentpipe tune --rate 50Mbit/s --rtt 550ms --loss 1e-3 --size 100MB --verify simulate a long one, too
+  bentpipe tune --rate 50Mbit/s --rtt 550ms --loss 1e-3 --size 100MB --verify # simulate a long one, too
   bentpipe tune --rate 6Mbit/s --rtt 550ms --shared --script tune.sh          # others use the link; the script as a file
   bentpipe tune --rate 6Mbit/s --rtt 550ms --check --to 198.51.100.0/24               # what limits this host on that route
   bentpipe tune --rate 6Mbit/s --rtt 550ms --apply --to 198.51.100.0/24               # apply the settings (root)

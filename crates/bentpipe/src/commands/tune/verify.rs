@@ -80,9 +80,14 @@ fn time(run: &results::Run) -> Option<f64> {
 
 fn unfinished(run: &results::Run, predicted: Duration) -> String {
     let settings = run.label.variant.as_deref().unwrap_or_default();
+    let failed = run.report.flows.iter().filter_map(|flow| flow.failure.as_ref()).collect::<Vec<_>>();
+    let what = match failed.first() {
+        Some(first) => format!("{} of {} transfers failed ({first})", failed.len(), run.report.flows.len()),
+        None => format!("a transfer took more than {STOP} times what was predicted ({predicted})"),
+    };
     format!(
-        "simulated with the settings {settings}, a transfer took more than {STOP} times what was predicted ({predicted}), \
-         so that the recommendation is not verified; --no-verify prints it with the prediction alone"
+        "simulated with the settings {settings}, {what}, so that the recommendation is not verified; --no-verify prints it with the \
+         prediction alone"
     )
 }
 
