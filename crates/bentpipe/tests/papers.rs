@@ -50,6 +50,28 @@ fn an_item_is_reproduced_with_the_names_of_the_contract() {
 }
 
 #[test]
+fn after_an_interrupt_the_report_has_what_was_reproduced_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    // One takes no time, the other minutes.
+    command.args(["papers", "marchese", "palermo", "--item", "table-3,claims", "--json", "--out"]).arg(folder.path());
+    command.env_remove("BENTPIPE_LOG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("interrupted: 1 of 2 items were reproduced"),
+        "{output:?}"
+    );
+    let document = json(&output);
+    assert_eq!(document["papers"].as_array().unwrap().len(), 1);
+    assert_eq!(document["papers"][0]["items"][0]["item"], "table-3");
+    assert!(fs::read_to_string(folder.path().join("entries.csv")).unwrap().contains("IW=10"));
+}
+
+#[test]
 fn papers_and_items_are_listed() {
     let document = json(&papers(&["--list", "--json"]));
     let marchese = document["papers"].as_array().unwrap().iter().find(|paper| paper["name"] == "marchese").unwrap();

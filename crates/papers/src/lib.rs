@@ -117,39 +117,62 @@ pub fn printed(study: &dyn Study) -> Result<Printed, Error> {
 /// # Errors
 /// If an item cannot be run, or there is none of such a name.
 pub fn run(study: &dyn Study, names: &[String], options: &Options) -> Result<PaperReport, Error> {
-    let reports = run_all(&[(study, names.to_vec())], options)?;
-    reports.into_iter().next().ok_or_else(|| Error::failed("a study without a report"))
+    let reproduced = run_all(&[(study, names.to_vec())], options)?;
+    if reproduced.items < reproduced.wanted {
+        return Err(Error::Interrupted);
+    }
+    reproduced.reports.into_iter().next().ok_or_else(|| Error::failed("a study without a report"))
 }
 
-/// Reproduces the items of each study that are named beside it; all of them if none is.
+/// What came of studies.
+#[derive(Debug)]
+pub struct Reproduced {
+    /// Those of which an item was reproduced, with these items.
+    pub reports: Vec<PaperReport>,
+    /// How many items that are.
+    pub items: usize,
+    /// How many were wanted: more after an interrupt.
+    pub wanted: usize,
+}
+
+/// Reproduces the items of each study that are named beside it; all of them if none is. After an interrupt, what was reproduced before.
 ///
 /// # Errors
-/// As [`run`].
-pub fn run_all(wanted: &[(&dyn Study, Vec<String>)], options: &Options) -> Result<Vec<PaperReport>, Error> {
+/// If an item cannot be run, or there is none of such a name.
+pub fn run_all(wanted: &[(&dyn Study, Vec<String>)], options: &Options) -> Result<Reproduced, Error> {
     let printed = wanted.iter().map(|(study, names)| wanted_of(*study, names)).collect::<Result<Vec<_>, _>>()?;
     let tasks: Vec<_> = wanted
         .iter()
         .zip(&printed)
         .flat_map(|((study, _), printed)| printed.items.iter().map(move |item| (*study, item)))
         .collect();
+    let wanted_items = tasks.len();
     let mut items = reproduce(&tasks, options)?.into_iter();
     let report = |((study, _), printed): (&(&dyn Study, Vec<String>), Printed)| PaperReport {
         name: study.name().to_owned(),
-        items: items.by_ref().take(printed.items.len()).collect(),
+        items: items.by_ref().take(printed.items.len()).flatten().collect(),
         paper: printed.paper,
     };
-    Ok(wanted.iter().zip(printed).map(report).collect())
+    let mut reports: Vec<PaperReport> = wanted.iter().zip(printed).map(report).collect();
+    reports.retain(|report| !report.items.is_empty());
+    let items = reports.iter().map(|report| report.items.len()).sum();
+    Ok(Reproduced { reports, items, wanted: wanted_items })
 }
 
-/// Reproduces items of studies, side by side unless there are real runs: each of those needs the machine for itself.
-fn reproduce(tasks: &[(&dyn Study, &Item)], options: &Options) -> Result<Vec<ItemReport>, Error> {
+/// Reproduces items of studies, side by side unless there are real runs: each of those needs the machine for itself. Nothing for those that
+/// an interrupt has ended.
+fn reproduce(tasks: &[(&dyn Study, &Item)], options: &Options) -> Result<Vec<Option<ItemReport>>, Error> {
+    let unless_interrupted = |outcome| match outcome {
+        Err(Error::Interrupted) => Ok(None),
+        outcome => outcome.map(Some),
+    };
     if options.lab.is_some() || tasks.len() == 1 {
-        return tasks.iter().map(|(study, item)| run_item(*study, item, options)).collect();
+        return tasks.iter().map(|(study, item)| unless_interrupted(run_item(*study, item, options))).collect();
     }
     let (seeds, full) = (options.seeds, options.full);
     options.pool.tasks("papers, items", tasks.len(), |number, pool| {
         let (study, item) = tasks[number];
-        run_item(study, item, &Options { pool, seeds, full, lab: None })
+        unless_interrupted(run_item(study, item, &Options { pool, seeds, full, lab: None }))
     })
 }
 

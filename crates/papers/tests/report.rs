@@ -139,6 +139,15 @@ fn a_report_has_every_entry_and_figure() {
     }
     assert!(markdown.contains("it \\| grows"));
     assert_eq!(read("entries.csv").lines().count(), 1 + 4);
+    // Of an earlier report no figure stays, and nothing else goes.
+    let folder = folder.path().join("out");
+    for name in ["marchese-figure-6.svg", "kim-figure-4-2.png", "marchese-figure-6-draft.svg", "notes.svg"] {
+        std::fs::write(folder.join(name), "").expect("written");
+    }
+    report::write(&[small()], &folder, PictureFormat::Svg).expect("it is written");
+    let is_there = |name: &str| folder.join(name).exists();
+    assert!(!is_there("marchese-figure-6.svg") && !is_there("kim-figure-4-2.png"));
+    assert!(is_there("marchese-figure-6-draft.svg") && is_there("notes.svg"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::destination::PictureArg;
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use ::papers::report::{self, Document};
-use ::papers::{Error, Lab, Options, STUDIES, Study};
+use ::papers::{Error, Lab, Options, Reproduced, STUDIES, Study};
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use replicas::{Interrupt, Jobs, Pool};
@@ -88,7 +88,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let jobs = crate::jobs::or_processors(args.jobs);
     let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
-    let reports = ::papers::run_all(&wanted, &options)?;
+    let Reproduced { reports, items, wanted } = ::papers::run_all(&wanted, &options)?;
+    if items == 0 && wanted > 0 {
+        return Err(Error::Interrupted.into());
+    }
     let written = args.out.as_ref().map(|directory| report::write(&reports, directory, args.pictures.into()));
     if let Some(Ok(files)) = &written {
         output.wrote(files);
@@ -96,6 +99,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     // Though the disk is full.
     output.result(&Document::new(&reports), |columns| text(&reports, columns))?;
     written.transpose()?;
+    if items < wanted {
+        return Err(Failure::failed(format!("interrupted: {items} of {wanted} items were reproduced")));
+    }
     let changes = report::changes(&reports);
     if changes.is_empty() {
         return Ok(());

@@ -10,9 +10,9 @@ mod numbers;
 pub use document::{Document, EntryDocument, ItemDocument, PaperDocument};
 pub use markdown::{item_table, summary_table};
 
-use crate::Error;
 use crate::printed::Entry;
 use crate::study::{Found, Readings, Verdict};
+use crate::{Error, STUDIES};
 use results::PictureFormat;
 use results::chart::Chart;
 use rustix::fs::{Access, access};
@@ -123,12 +123,39 @@ pub fn prepare(directory: &Path) -> Result<(), Error> {
     access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(error.into()))
 }
 
+/// Removes the figures of an earlier report from `directory`: beside a new one they would be taken for its own.
+fn remove_figures(directory: &Path) -> Result<(), Error> {
+    let items: Vec<String> = STUDIES
+        .iter()
+        .flat_map(|study| {
+            crate::printed(*study)
+                .into_iter()
+                .flat_map(|printed| printed.items)
+                .map(|item| format!("{}-{}", study.name(), item.name))
+        })
+        .collect();
+    let is_number = |rest: &str| rest.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_figure = |stem: &str| {
+        items.iter().any(|item| stem.strip_prefix(item.as_str()).is_some_and(|rest| rest.is_empty() || is_number(rest)))
+    };
+    let refuse = |error: io::Error| Error::Failed(format!("{}: {error}", directory.display()));
+    for entry in fs::read_dir(directory).map_err(refuse)? {
+        let name = entry.map_err(refuse)?.file_name();
+        let Some((stem, extension)) = name.to_str().and_then(|name| name.rsplit_once('.')) else { continue };
+        if PictureFormat::ALL.iter().any(|format| format.extension() == extension) && is_figure(stem) {
+            fs::remove_file(directory.join(&name)).map_err(refuse)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes all files to `directory`, which is made if it is not there; returns them.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn write(reports: &[PaperReport], directory: &Path, format: PictureFormat) -> Result<Vec<PathBuf>, Error> {
     prepare(directory)?;
+    remove_figures(directory)?;
     let mut files = vec![
         ("report.html".to_owned(), html::report(reports)?.into_bytes()),
         ("report.md".to_owned(), markdown::page(reports, format).into_bytes()),
