@@ -2,11 +2,15 @@
 
 use crate::output::is_colour_unwanted;
 use clap::{Args, ValueEnum};
+use std::fs::File;
 use std::io::{self, IsTerminal, Stderr, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
 use tracing::Event;
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -36,8 +40,13 @@ enum LogFormat {
 /// Log lines that wait for a reader in the background: some seconds of everything that a busy gateway says with -vv. Further ones are lost.
 const LINES_THAT_WAIT: usize = 8192;
 
+/// How long the end of the command waits for its last lines to be written.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Where lines go while a thread writes them.
-static QUEUE: RwLock<Option<NonBlocking>> = RwLock::new(None);
+static QUEUE: RwLock<Option<SyncSender<Vec<u8>>>> = RwLock::new(None);
+/// How many lines found the queue full.
+static LOST: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts logging to stderr at the level that the user asked for.
 pub fn start(options: &LogOptions) {
@@ -68,21 +77,37 @@ pub fn start(options: &LogOptions) {
 /// While it lives, a thread writes the log, so that nothing else waits for a reader that stalls: a terminal after Ctrl-S, or a log
 /// collector that hangs.
 #[must_use]
-pub struct InBackground(Option<WorkerGuard>);
+pub struct InBackground {
+    /// Ends when all is written.
+    done: Receiver<()>,
+}
 
 /// Has a thread write the log from now on. It has the privileges that the process has now.
-pub fn in_background() -> InBackground {
-    let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_THAT_WAIT).thread_name("log");
-    let (queue, guard) = builder.finish(io::stderr());
+///
+/// # Errors
+/// If the thread cannot be started.
+pub fn in_background() -> io::Result<InBackground> {
+    // Not through the standard library's stderr: its lock would be held while a write waits.
+    let mut stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    let (queue, lines) = sync_channel::<Vec<u8>>(LINES_THAT_WAIT);
+    let (writes, done) = channel();
+    let write = move || {
+        let _writes = writes;
+        for line in lines {
+            // Where it cannot be written, as on a full disk, the command goes on all the same.
+            let _ = stderr.write_all(&line);
+        }
+    };
+    thread::Builder::new().name("log".into()).spawn(write)?;
     *QUEUE.write().unwrap_or_else(PoisonError::into_inner) = Some(queue);
-    InBackground(Some(guard))
+    Ok(InBackground { done })
 }
 
 impl Drop for InBackground {
     fn drop(&mut self) {
+        // The thread ends behind the last line.
         *QUEUE.write().unwrap_or_else(PoisonError::into_inner) = None;
-        // It waits a second for what is left to be written.
-        drop(self.0.take());
+        let _ = self.done.recv_timeout(PATIENCE);
     }
 }
 
@@ -92,7 +117,7 @@ struct Lines;
 /// Writes a line.
 enum Line {
     AtOnce(Stderr),
-    InBackground(NonBlocking),
+    InBackground(SyncSender<Vec<u8>>),
 }
 
 impl MakeWriter<'_> for Lines {
@@ -110,14 +135,19 @@ impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::AtOnce(stderr) => stderr.write(bytes),
-            Self::InBackground(queue) => queue.write(bytes),
+            Self::InBackground(queue) => {
+                if queue.try_send(bytes.to_vec()).is_err() {
+                    LOST.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(bytes.len())
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::AtOnce(stderr) => stderr.flush(),
-            Self::InBackground(queue) => queue.flush(),
+            Self::InBackground(_) => Ok(()),
         }
     }
 }
@@ -133,10 +163,7 @@ struct Losses {
 
 impl<S: tracing::Subscriber> Layer<S> for Losses {
     fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        let lost = match &*QUEUE.read().unwrap_or_else(PoisonError::into_inner) {
-            None => return,
-            Some(queue) => queue.error_counter().dropped_lines(),
-        };
+        let lost = LOST.load(Ordering::Relaxed);
         let is_over = self.seen.swap(lost, Ordering::Relaxed) == lost;
         if is_over && self.said.swap(lost, Ordering::Relaxed) < lost {
             tracing::warn!(lines = lost, "log lines are lost, so many since the start: who reads them is too slow");

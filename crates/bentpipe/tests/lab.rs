@@ -252,19 +252,23 @@ fn an_interrupt_from_the_terminal_lets_the_measurement_under_way_finish() {
     std::fs::write(&file, SPLIT.replace("300kB", "8MB")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
     command.arg("lab").arg(file).args(["--variants", "split", "--json"]).env_remove("BENTPIPE_LOG");
-    let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let id = child.id().to_string();
-    let gateways = || {
-        let children = Command::new("pgrep").args(["-f", "-c", "gateway --config"]).arg("-P").arg(&id).output();
-        String::from_utf8(children.unwrap().stdout).unwrap().trim() == "2"
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // As "PID (NAME) STATE PARENT".
+    let is_gateway = |process: &std::path::Path| {
+        let read = |file: &str| std::fs::read_to_string(process.join(file)).unwrap_or_default();
+        let parent = read("stat").rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        parent == Some(child.id()) && read("cmdline").contains("gateway\0--config")
     };
+    let gateways =
+        || std::fs::read_dir("/proc").unwrap().filter(|entry| is_gateway(&entry.as_ref().unwrap().path())).count();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while Instant::now() < deadline && !gateways() {
+    while Instant::now() < deadline
+        && gateways() < 2
+        && std::path::Path::new(&format!("/proc/{}/cwd", child.id())).exists()
+    {
         std::thread::sleep(Duration::from_millis(20));
-        if child.try_wait().unwrap().is_some() {
-            break;
-        }
     }
+    let seen = gateways();
     // The sessions come up, and the transfer begins.
     std::thread::sleep(Duration::from_secs(2));
     let _ = Command::new("kill").args(["-INT", "--", &format!("-{}", child.id())]).status().unwrap();
@@ -274,7 +278,8 @@ fn an_interrupt_from_the_terminal_lets_the_measurement_under_way_finish() {
         eprintln!("SKIPPED: {text}");
         return;
     }
-    assert!(output.status.success(), "{text}");
+    assert!(output.status.success() && seen == 2, "{seen} {text}");
+    assert!(text.contains("stopping when the runs under way have ended"), "the signal came during the run: {text}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["runs"][0]["flows"][0]["complete"], true, "{text}");
 }

@@ -54,10 +54,11 @@ fn after_an_interrupt_the_report_has_what_was_reproduced_before() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
     // One takes no time, the other minutes.
-    command.args(["papers", "marchese", "palermo", "--item", "table-3,claims", "--json", "--out"]).arg(folder.path());
+    let items = ["marchese", "palermo", "--item", "table-3,claims", "--jobs", "4"];
+    command.arg("papers").args(items).args(["--json", "--out"]).arg(folder.path());
     command.env_remove("BENTPIPE_LOG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(std::time::Duration::from_secs(10));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -68,12 +68,16 @@ fn of_a_peer_that_can_be_reached_one_way_only_the_other_way_is_named() {
             text.replace(&address, &address.replace(":4500", ":4599"))
         });
         pair.reload_changes(End::Hub, "[[peer]] other: address changed");
+        // While it carries something, the peer is heard.
+        let server = pair.serve(Family::V4, 7, echo_all);
+        let mut client = pair.connect(server);
         let trouble = |pair: &Pair| pair.status(End::Hub)["peers"][0]["trouble"].clone();
-        pair.wait_for(|pair| trouble(pair)["reason"] == "port_closed");
+        pair.wait_for(|pair| {
+            echoes(&mut client, b"of the terminal");
+            trouble(pair)["reason"] == "port_closed"
+        });
         let says = trouble(&pair)["says"].to_string();
         assert!(says.contains("its connections are relayed, but those of this site to it are not: its host"), "{says}");
-        let server = pair.serve(Family::V4, 7, echo_all);
-        echoes(&mut pair.connect(server), b"of the terminal");
         assert_eq!(
             (pair.count(End::Terminal, "accepted"), pair.status(End::Terminal)["peers"][0]["state"].as_str()),
             (1, Some("up"))

@@ -187,7 +187,7 @@ fn relay(settings: Settings, take_over: Option<TakeOver>) -> Result<(), Failure>
         .spawn(watch)
         .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
     // By now the process has no more privileges than it needs.
-    let _log = logging::in_background();
+    let _log = logging::in_background().map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
     gateway.run().map_err(|error| Failure::failed(format!("the gateway failed: {error}")))
 }
 

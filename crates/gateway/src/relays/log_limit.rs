@@ -24,21 +24,42 @@ impl LogLimit {
     }
 }
 
-/// Lets a shortage through once a minute, with its end, and leaves out those that come and go in between.
-#[derive(Debug, Default)]
-pub(super) struct ShortageLimit {
-    limit: LogLimit,
+/// Lets a shortage through once a minute, with its end, and leaves out those that come and go in between. One that lasts is let through
+/// when the minute is over.
+#[derive(Debug)]
+pub(super) struct ShortageLimit<N> {
+    next: Option<Instant>,
     is_logged: bool,
+    withheld: Option<N>,
 }
 
-impl ShortageLimit {
-    /// Whether there may be a line that the shortage `begins`, or else that it is over.
-    pub(super) fn admits(&mut self, now: Instant, begins: bool) -> bool {
-        if begins {
-            self.is_logged = self.limit.admit(now).is_some();
-            return self.is_logged;
+impl<N> Default for ShortageLimit<N> {
+    fn default() -> Self {
+        Self { next: None, is_logged: false, withheld: None }
+    }
+}
+
+impl<N> ShortageLimit<N> {
+    /// A shortage begins, as `notice` says: what is to be logged at `now`.
+    pub(super) fn begin(&mut self, now: Instant, notice: N) -> Option<N> {
+        self.withheld = Some(notice);
+        self.overdue(now)
+    }
+
+    /// It is over, as `notice` says.
+    pub(super) fn end(&mut self, notice: N) -> Option<N> {
+        self.withheld = None;
+        std::mem::take(&mut self.is_logged).then_some(notice)
+    }
+
+    /// What was withheld and still lasts, once it is time.
+    pub(super) fn overdue(&mut self, now: Instant) -> Option<N> {
+        if self.next.is_some_and(|next| now < next) {
+            return None;
         }
-        std::mem::take(&mut self.is_logged)
+        let notice = self.withheld.take()?;
+        (self.next, self.is_logged) = (Some(now + LogLimit::PERIOD), true);
+        Some(notice)
     }
 }
 
@@ -60,16 +81,17 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_that_comes_and_goes_is_logged_once_a_minute_with_its_end() {
+    fn a_shortage_that_comes_and_goes_is_logged_once_a_minute_and_one_that_lasts_all_the_same() {
         let mut limit = ShortageLimit::default();
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let logged: Vec<bool> = (0..60)
-            .flat_map(|second| [(second, true), (second, false)])
-            .map(|(second, begins)| limit.admits(at(second), begins))
-            .collect();
-        assert!(logged[0] && logged[1] && !logged[2..].contains(&true));
-        assert!(limit.admits(at(60), true), "it is the next minute");
-        assert!(limit.admits(at(900), false), "however long it lasts");
-        assert!(!limit.admits(at(901), false), "an end is an end of something");
+        assert_eq!((limit.begin(at(0), "short"), limit.end("again")), (Some("short"), Some("again")));
+        for second in 1..59 {
+            assert_eq!((limit.begin(at(second), "short"), limit.end("again")), (None, None), "{second}");
+        }
+        assert_eq!(limit.overdue(at(60)), None, "it is over");
+        assert_eq!((limit.begin(at(61), "short"), limit.end("again")), (Some("short"), Some("again")));
+        assert_eq!((limit.begin(at(70), "it lasts"), limit.overdue(at(120))), (None, None));
+        assert_eq!(limit.overdue(at(121)), Some("it lasts"));
+        assert_eq!((limit.overdue(at(500)), limit.end("again"), limit.end("again")), (None, Some("again"), None));
     }
 }

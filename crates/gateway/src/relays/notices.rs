@@ -17,16 +17,15 @@ pub(super) struct RequestLimits {
 }
 
 /// Limits of what shortages that come and go put in the log, by their kind and peer.
-pub(super) type ShortageLimits = HashMap<(Shortage, Option<usize>), ShortageLimit>;
+pub(super) type ShortageLimits = HashMap<(Shortage, Option<usize>), ShortageLimit<Notice>>;
 
-/// What may run short.
+/// What may run short, again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Shortage {
     Streams,
     Turns,
     Memory,
     Room,
-    OfPeer,
 }
 
 /// Of which kind the shortage is that `notice` is about, with which peer, and whether it begins.
@@ -40,7 +39,6 @@ fn shortage(notice: &Notice) -> Option<(Shortage, Option<usize>, bool)> {
         Notice::MemoryAgain(peer) => (Shortage::Memory, Some(peer), false),
         Notice::RoomShort => (Shortage::Room, None, true),
         Notice::RoomAgain => (Shortage::Room, None, false),
-        Notice::PeerTakesNone(peer) => (Shortage::OfPeer, Some(peer), true),
         _ => return None,
     })
 }
@@ -53,16 +51,17 @@ impl<T: SatelliteTransport> Relays<T> {
                 Notice::BadRequest { .. } | Notice::Denied { .. } => self.log_request(now, notice),
                 _ => match shortage(&notice) {
                     Some((kind, peer, begins)) => {
-                        if self.shortage_limits.entry((kind, peer)).or_default().admits(now, begins) {
-                            self.log_shortage(notice);
-                        } else {
-                            tracing::debug!(?notice, "again");
-                        }
+                        tracing::debug!(?notice, "shortage");
+                        let limit = self.shortage_limits.entry((kind, peer)).or_default();
+                        let due = if begins { limit.begin(now, notice) } else { limit.end(notice) };
+                        due.into_iter().for_each(|notice| self.log_shortage(notice));
                     }
                     None => self.log_one(notice),
                 },
             }
         }
+        let overdue: Vec<Notice> = self.shortage_limits.values_mut().filter_map(|limit| limit.overdue(now)).collect();
+        overdue.into_iter().for_each(|notice| self.log_shortage(notice));
     }
 
     /// Logs a request that is refused, but not each of a peer that sends many.

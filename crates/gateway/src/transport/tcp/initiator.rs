@@ -260,6 +260,7 @@ impl TcpTransport {
         let was_requesting = self.peers[peer].opener().is_some();
         self.end_request_in_former(peer);
         if initiator.is_up() || was_requesting {
+            self.peers[peer].lost_at = now;
             tracing::warn!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
             self.events.push_back(StreamEvent::PeersChanged);
         } else {

@@ -31,6 +31,8 @@ pub(super) struct TcpPeer {
     pub(super) trouble: Option<Trouble>,
     /// When it last answered or sent a probe.
     pub(super) heard_at: Instant,
+    /// When the session that this gateway had begun with it was lost, or the peer was added.
+    pub(super) lost_at: Instant,
     /// Since when it has done so again and again.
     heard_since: Instant,
     /// When the last bytes of a relayed connection came.
@@ -130,6 +132,7 @@ impl TcpPeer {
             has_been_up: false,
             trouble: None,
             heard_at: now,
+            lost_at: now,
             heard_since: now,
             received_at: now,
             received_before: 0,

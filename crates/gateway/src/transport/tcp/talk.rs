@@ -106,6 +106,8 @@ impl TcpTransport {
 
     /// Sends all peers the announcements that they have not received yet.
     pub(super) fn talk(&mut self, now: Instant) {
+        // What the peer may use is then for the next process to say.
+        let has_successor = self.has_successor();
         for peer in 0..self.peers.len() {
             let has_room = self.has_room(peer);
             self.talk_on_former(now, peer);
@@ -129,7 +131,7 @@ impl TcpTransport {
                     known.is_told_full = !has_room;
                     Message::Room(has_room).encode(&mut bytes);
                 }
-                if !std::mem::replace(&mut known.told.reach, true) {
+                if !std::mem::replace(&mut known.told.reach, true) && !has_successor {
                     Message::Reach(known.reach.clone()).encode(&mut bytes);
                 }
                 if let Some(leaving) =

@@ -23,7 +23,7 @@ impl TcpTransport {
         }
         if known.responder.is_some() {
             let silence = now.since(known.silent_since(self.probe_timers.keepalive));
-            let is_heard = silence < self.probe_timers.unresponsive_after;
+            let is_heard = known.heard_at > known.lost_at && silence < self.probe_timers.unresponsive_after;
             return known.trouble.clone().filter(|_| known.initiator.is_some() && is_heard).map(in_one_direction);
         }
         let says = if known.initiator.is_some() {
