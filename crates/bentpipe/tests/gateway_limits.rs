@@ -222,7 +222,7 @@ fn where_readers_that_stall_hold_the_memory_connections_go_end_to_end_until_they
     echoes(&mut before, b"still there");
 }
 
-/// The log of the terminal's gateway goes to whoever holds this, who reads nothing yet.
+/// A pipe for the log of the terminal's gateway, from which nothing is read yet.
 fn stalled_log(pair: &Pair) -> File {
     let path = pair.config(End::Terminal).with_extension("log");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -202,6 +202,7 @@ impl Predecessor {
             match self.stream.write(&self.unsent) {
                 Ok(sent) if sent > 0 => drop(self.unsent.drain(..sent)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // It has ended.
                 _ => self.unsent.clear(),
             }

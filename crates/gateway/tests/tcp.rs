@@ -70,10 +70,10 @@ fn of_a_peer_that_can_be_reached_one_way_only_the_other_way_is_named() {
         pair.reload_changes(End::Hub, "[[peer]] other: address changed");
         // While it carries something, the peer is heard.
         let server = pair.serve(Family::V4, 7, echo_all);
-        let mut client = pair.connect(server);
+        let client = pair.connect(server);
         let trouble = |pair: &Pair| pair.status(End::Hub)["peers"][0]["trouble"].clone();
         pair.wait_for(|pair| {
-            echoes(&mut client, b"of the terminal");
+            echoes(&mut client.try_clone().unwrap(), b"of the terminal");
             trouble(pair)["reason"] == "port_closed"
         });
         let says = trouble(&pair)["says"].to_string();

@@ -41,7 +41,7 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
     let room = path.as_u64() / 1500 / u64::from(workload.flows.max(1));
     if workload.flows > 1 && room < u64::from(standard).min(workload.size.as_u64().div_ceil(1448)) {
         warnings.push(format!(
-            "path and queue have room for {room} segments of each of {} transfers, fewer than each sends at first: timeouts decide, which \
+            "of each of {} transfers, path and queue have room for fewer segments than it sends at first ({room}): timeouts decide, which \
              the prediction leaves out; have it simulated (--verify)",
             workload.flows
         ));

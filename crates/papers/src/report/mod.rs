@@ -120,7 +120,7 @@ pub fn prepare(directory: &Path) -> Result<(), Error> {
         return Err(Error::Input(format!("{}: this is a file, and a directory is needed", directory.display())));
     }
     fs::create_dir_all(directory).map_err(refuse)?;
-    access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(error.into()))
+    access(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(error.into()))
 }
 
 /// Removes the figures of an earlier report from `directory`: beside a new one they would be taken for its own.

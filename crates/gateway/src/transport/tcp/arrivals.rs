@@ -304,7 +304,7 @@ impl TcpTransport {
             tracing::warn!(
                 peer = known.settings.name,
                 "the peer's sessions end one another: two gateways use its private key; make another key for one of them \
-                 (`bentpipe keygen`)"
+                 (`bentpipe keygen`), unless it is one whose address changes to and fro"
             );
         }
         self.events.push_back(StreamEvent::PeersChanged);

@@ -259,7 +259,7 @@ mod tests {
         for gateways in [3, 5, 20] {
             let mut rivals = Rivals::default();
             let address = |turn: u64| IpAddr::from([192, 0, 2, (turn % gateways) as u8]);
-            let noticed = (0..).position(|turn| {
+            let noticed = (0..1000).position(|turn| {
                 let are_many = rivals.on_begun(at(2 * turn), address(turn));
                 rivals.on_ended(at(2 * turn + 1), address(turn));
                 are_many
