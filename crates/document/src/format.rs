@@ -1,7 +1,7 @@
 //! What a document may say, as a JSON Schema (draft 2020-12) that is derived from the types into which it is deserialised.
 
 use crate::form::Form;
-use crate::quantity::{self, AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
+use crate::quantity::{self, AnyRate, AnySize, Interval, Line, Name, PositiveRate, RateLimit, Size, Time};
 use crate::tree::{Node, Value};
 use schemars::JsonSchema;
 use serde_json::Value as Json;
@@ -33,7 +33,7 @@ impl Format {
         close(&mut json);
         let plain = Self { json, forms: BTreeMap::new() };
         let rates = plain.with::<PositiveRate>().with::<AnyRate>().with::<RateLimit>();
-        rates.with::<Size>().with::<AnySize>().with::<Time>().with::<Interval>().with::<Name>()
+        rates.with::<Size>().with::<AnySize>().with::<Time>().with::<Interval>().with::<Name>().with::<Line>()
     }
 
     /// The format, in which texts may have the form `F`, too. Those of this crate are known already.

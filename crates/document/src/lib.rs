@@ -73,7 +73,7 @@ pub use fault::{Fault, Faults, Found, cut, nearest, suggestion};
 pub use form::Form;
 pub use format::{Format, Schema};
 pub use origin::Origin;
-pub use quantity::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
+pub use quantity::{AnyRate, AnySize, Interval, Line, Name, PositiveRate, RateLimit, Size, Time};
 pub use reading::Document;
 pub use reference::{Section, reference};
 pub use tree::{Entry, MAX_BYTES, MAX_DEPTH, Node, Value, item_name, parse};

@@ -92,6 +92,13 @@ form!(
     |text| if is_name(text) { Ok(text.to_owned()) } else { Err(format!("it is not {}", Name::EXPECTED)) }
 );
 
+form!(
+    /// A text for people, which may reach a terminal or a picture.
+    #[derive(Eq)]
+    Line(String), "line", "a text of one line without control characters", r"^[^\x00-\x1f\x7f-\x9f]*$",
+    |text| if text.contains(char::is_control) { Err(format!("it is not {}", Line::EXPECTED)) } else { Ok(text.to_owned()) }
+);
+
 fn is_name(text: &str) -> bool {
     (1..=48).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')

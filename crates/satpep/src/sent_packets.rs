@@ -149,6 +149,8 @@ pub(crate) struct SentPackets {
     unstamped: VecDeque<(PacketNumber, Departure)>,
     /// When the earliest missing packet counts as lost.
     loss_deadline: Option<Instant>,
+    /// What the latest ACK does not reach back to, which is lost so long after it was sent.
+    uncovered: Option<(PacketNumber, Duration)>,
     /// The newest packet known to have arrived.
     largest_acked: Option<PacketNumber>,
     largest_acked_sent: Option<Instant>,
@@ -190,6 +192,7 @@ impl SentPackets {
             recent_losses: VecDeque::new(),
             unstamped: VecDeque::new(),
             loss_deadline: None,
+            uncovered: None,
             largest_acked: None,
             largest_acked_sent: None,
             deaf_until: Instant::ZERO,
@@ -309,6 +312,7 @@ impl SentPackets {
             self.note_newest(&range);
             self.conclude(range, Outcome::Acknowledged, outcomes);
         }
+        self.uncovered = Some((ack.covered_from, horizon));
         self.find_losses(now, Some((ack.covered_from, ack.largest, horizon)), outcomes);
         if span > Self::LONG && (outcomes.len() - before) * Self::LITTLE < span {
             self.deaf_until = now + Self::DEAF;
@@ -350,9 +354,10 @@ impl SentPackets {
             let deadline = match ack {
                 Some((covered_from, _, horizon)) if number < covered_from => entry.departure.sent + horizon,
                 Some(_) => *entry.missing_since.get_or_insert(now) + patience,
-                None => match entry.missing_since {
-                    Some(since) => since + patience,
-                    None => continue,
+                None => match (entry.missing_since, self.uncovered) {
+                    (Some(since), _) => since + patience,
+                    (None, Some((covered_from, horizon))) if number < covered_from => entry.departure.sent + horizon,
+                    (None, _) => continue,
                 },
             };
             if deadline > now {
@@ -756,5 +761,20 @@ mod tests {
         assert_eq!(acknowledge_from(&mut sent_packets, at(500), &[5..6], unknown_below), Ok((vec![5], vec![])));
         let outcomes = acknowledge_from(&mut sent_packets, at(850), &[5..7], unknown_below);
         assert_eq!(outcomes, Ok((vec![6], vec![0, 1, 2, 3, 4])));
+    }
+
+    #[test]
+    fn what_acknowledgements_no_longer_reach_is_lost_though_no_other_comes() {
+        let mut sent_packets = sent_packets(10);
+        assert_eq!(acknowledge_from(&mut sent_packets, at(500), &[5..6], 5), Ok((vec![5], vec![])));
+        let deadline = sent_packets.loss_deadline().expect("five are missing");
+        let mut outcomes = Vec::new();
+        // One is due after the other, as they left.
+        for number in 0..5u64 {
+            sent_packets.on_timeout(deadline + Duration::from_millis(number), &mut outcomes);
+            assert_eq!(outcomes.len(), number as usize + 1);
+        }
+        assert_eq!(offsets(&outcomes, false), [0, 1, 2, 3, 4]);
+        assert_eq!(sent_packets.loss_deadline(), None);
     }
 }

@@ -358,7 +358,12 @@ fn overrides_change_what_the_experiment_is_called() {
     let text = format!("name = \"old\"\n{SMALL}");
     let experiment = read(&text, &["name=new", "about=Two words."]).unwrap();
     assert_eq!((experiment.name.as_deref(), experiment.about.as_deref()), (Some("new"), Some("Two words.")));
-    assert_eq!(faults(&text, &["name=3"]), ["--set name=3: name = 3: expected a text"]);
+    let line = "a text of one line without control characters";
+    assert_eq!(faults(&text, &["name=3"]), [format!("--set name=3: name = 3: expected {line}")]);
+    for hostile in [r"\u001b]0;mine\u0007", r"two\nlines", r"\u009b2J"] {
+        let [fault] = &faults(&format!("name = \"{hostile}\"\n{SMALL}"), &[])[..] else { panic!("{hostile}") };
+        assert!(fault.ends_with(line) && !fault.contains(char::is_control), "{fault:?}");
+    }
 }
 
 #[test]

@@ -27,12 +27,22 @@ struct OfPeer {
     words: Vec<u8>,
     /// Whether the announcement is still to be sent.
     is_due: bool,
-    /// The stream of the announcement, and how many bytes were sent.
-    saying: Option<(StreamId, usize)>,
+    /// The announcement that is being sent.
+    saying: Option<Saying>,
     /// The stream of its announcement.
     hearing: Option<(StreamId, Reader)>,
     /// Its announcement.
     allows: Option<Reach>,
+}
+
+/// An announcement that is being sent. The next one waits for its end.
+#[derive(Debug)]
+struct Saying {
+    stream: StreamId,
+    /// What is left of it.
+    words: Vec<u8>,
+    /// Whether all of it and its end are sent.
+    is_finished: bool,
 }
 
 impl OfPeer {
@@ -83,7 +93,7 @@ impl Announcements {
     /// Peer `at` is another process, which may announce something else, or nothing.
     pub(super) fn forget(&mut self, at: usize) {
         let peer = &mut self.peers[at];
-        for stream in [peer.saying.take().map(|(stream, _)| stream), peer.hearing.take().map(|(stream, _)| stream)] {
+        for stream in [peer.saying.take().map(|saying| saying.stream), peer.hearing.take().map(|(stream, _)| stream)] {
             stream.map(|stream| self.streams.remove(&stream));
         }
         peer.allows = None;
@@ -102,19 +112,18 @@ impl Announcements {
         }
         let Ok(stream) = endpoint.open(now, peer.id) else { return };
         peer.is_due = false;
-        peer.saying = Some((stream, 0));
+        peer.saying = Some(Saying { stream, words: peer.words.clone(), is_finished: false });
         self.streams.insert(stream, at);
         self.write(now, endpoint, at);
     }
 
     fn write<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, at: usize) {
-        let peer = &mut self.peers[at];
-        let Some((stream, sent)) = &mut peer.saying else { return };
-        if *sent < peer.words.len() {
-            *sent += endpoint.write(now, *stream, &peer.words[*sent..]);
-            if *sent >= peer.words.len() {
-                endpoint.finish(now, *stream);
-            }
+        let Some(saying) = self.peers[at].saying.as_mut().filter(|saying| !saying.is_finished) else { return };
+        let written = endpoint.write(now, saying.stream, &saying.words);
+        saying.words.drain(..written);
+        if saying.words.is_empty() {
+            saying.is_finished = true;
+            endpoint.finish(now, saying.stream);
         }
     }
 
@@ -143,7 +152,7 @@ impl Announcements {
         stream: StreamId,
     ) -> Option<bool> {
         let at = *self.streams.get(&stream)?;
-        if self.peers[at].saying.is_some_and(|(saying, _)| saying == stream) {
+        if self.peers[at].saying.as_ref().is_some_and(|saying| saying.stream == stream) {
             self.write(now, endpoint, at);
             return Some(false);
         }
@@ -154,7 +163,7 @@ impl Announcements {
     pub(super) fn on_end<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, stream: StreamId) -> bool {
         let Some(at) = self.streams.remove(&stream) else { return false };
         let peer = &mut self.peers[at];
-        peer.saying.take_if(|(saying, _)| *saying == stream);
+        peer.saying.take_if(|saying| saying.stream == stream);
         peer.hearing.take_if(|(hearing, _)| *hearing == stream);
         self.begin(now, endpoint, at);
         true

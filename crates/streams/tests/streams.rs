@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use streams::{Reported, Streams};
 use testkit::{Channel, Datagram};
-use units::{Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 const NEAR: usize = 0;
 const FAR: usize = 1;
@@ -37,10 +37,11 @@ fn key(index: usize) -> PrivateKey {
     PrivateKey::from_random([index as u8 + 1; 32])
 }
 
-fn gateway(now: Instant, index: usize) -> Streams<Stored> {
+fn gateway(now: Instant, index: usize, memory: Option<Bytes>) -> Streams<Stored> {
     let rate = Rate::from_bps(20_000_000);
     let mut config = EndpointConfig::new(key(index), rate, rate, Duration::from_millis(300));
     config.max_streams = MAX_STREAMS;
+    config.memory = memory;
     let mut endpoint = Endpoint::new(config, now, now.as_nanos(), [index as u8; 32]);
     let call = (index == NEAR).then(|| address(FAR));
     let id = endpoint.add_peer(now, PeerConfig::new(key(1 - index).public_key(), call)).unwrap();
@@ -50,10 +51,15 @@ fn gateway(now: Instant, index: usize) -> Streams<Stored> {
 impl World {
     /// Two gateways with a session.
     fn new() -> Self {
+        Self::with_memory(None)
+    }
+
+    /// The same, where all sessions of each gateway share so much memory.
+    fn with_memory(memory: Option<Bytes>) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let path = [0, 1].map(|index| Channel::new(Duration::from_millis(150), 1, index));
         let mut world =
-            Self { now, gateways: [0, 1].map(|index| gateway(now, index)), reported: Default::default(), path };
+            Self { now, gateways: [0, 1].map(|index| gateway(now, index, memory)), reported: Default::default(), path };
         world.run();
         assert!(world.gateways.iter().all(|gateway| gateway.is_up(PEER)));
         world.reported = Default::default();
@@ -271,6 +277,36 @@ fn an_announcement_waits_until_a_stream_is_free() {
 }
 
 #[test]
+fn an_announcement_that_changes_while_half_of_it_is_written_arrives_as_it_is_then() {
+    // Where memory is short, a stream takes little at a time.
+    let mut world = World::with_memory(Some(EndpointConfig::least_memory(1)));
+    let now = world.now;
+    let far = &mut world.gateways[FAR];
+    let peer = far.id(PEER);
+    let others: Vec<_> = (0..MAX_STREAMS - 1).map(|_| far.endpoint.open(now, peer).unwrap()).collect();
+    for stream in &others {
+        far.endpoint.write(now, *stream, &[7; 64 * 1024]);
+    }
+    let hosts = (0..800).map(|at| (format!("192.0.{}.{}/32", at / 200, at % 200).parse().unwrap(), true));
+    let long = Reach { sources: Ranges::default(), destinations: Ranges::new(hosts) };
+    far.tell_reach(now, PEER, &long);
+    far.tell_reach(now, PEER, &Reach::default());
+    others.into_iter().for_each(|stream| far.endpoint.reset(now, stream, ResetReason::Aborted));
+    let mut heard = Vec::new();
+    for _ in 0..2 {
+        world.run();
+        for event in world.for_engine(NEAR) {
+            if let StreamEvent::Opened(stream, _) = event {
+                world.gateways[NEAR].read_request(world.now, stream);
+            }
+        }
+        world.run();
+        heard.push(world.gateways[NEAR].allows(PEER).cloned());
+    }
+    assert_eq!(heard, [Some(long), Some(Reach::default())]);
+}
+
+#[test]
 fn an_announcement_that_is_none_is_reported_and_its_stream_reset() {
     let mut world = World::new();
     // Two bytes of entries, of which an entry takes six at least.
@@ -304,7 +340,7 @@ fn a_peer_that_restarts_is_told_again_and_what_it_allowed_is_forgotten() {
     (0..2).for_each(|index| read(&mut world, index));
     assert!(world.gateways[FAR].allows(PEER).is_some());
 
-    world.gateways[NEAR] = gateway(world.now, NEAR);
+    world.gateways[NEAR] = gateway(world.now, NEAR, None);
     world.run();
     assert!(world.gateways[FAR].allows(PEER).is_none(), "the new process has told nothing");
     let reported = world.reported[FAR].iter();

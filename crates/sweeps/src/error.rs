@@ -20,9 +20,9 @@ pub enum Error {
     /// Results cannot be read or written.
     #[error(transparent)]
     Results(#[from] results::Error),
-    /// A shard was cut off or changed.
+    /// A shard was cut off or changed: which, and how that shows.
     #[error("{0}: the shard is damaged; delete it, and its runs are made again")]
-    DamagedShard(results::Error),
+    DamagedShard(String),
     /// A file is no shard.
     #[error("{}: it is no shard of a sweep; move it elsewhere", .0.display())]
     NoShard(PathBuf),

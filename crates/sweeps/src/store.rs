@@ -1,6 +1,6 @@
 //! Shards: files of results in a folder.
 
-use crate::key::name_of;
+use crate::key::{checksum, name_of};
 use crate::rows::{KEYS, joined};
 use crate::{Error, Key, RunKey};
 use results::{Table, Values, read_parquet};
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The results of sweeps in a folder. A shard appears under its name when it is complete, so that what is there is whole; several
-/// processes may write to one folder.
+/// processes may write to one folder. The name ends with the checksum of the bytes: `shard-RUNS-CHECKSUM.parquet`.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -21,7 +21,7 @@ impl Store {
     /// The store in `folder`, which is made if it is not there.
     ///
     /// # Errors
-    /// If the folder cannot be made or read, or one of its shards is none.
+    /// If the folder cannot be made or read, or one of its shards is none or damaged.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|source| Error::File { path: folder.to_owned(), source })?;
         let mut store = Self { folder: folder.to_owned(), runs: BTreeSet::new() };
@@ -54,7 +54,7 @@ impl Store {
     /// If it cannot be written. What was kept before stays.
     pub fn put(&mut self, runs: &[RunKey], shard: &[u8]) -> Result<(), Error> {
         let name = name_of(runs);
-        let path = self.folder.join(format!("shard-{name}.parquet"));
+        let path = self.folder.join(format!("shard-{name}-{}.parquet", checksum(shard)));
         let unfinished = self.folder.join(format!(".{name}-{}.unfinished", std::process::id()));
         write_whole(&unfinished, &path, shard).map_err(|source| {
             // Of no use, and in the way where the disk is full.
@@ -69,7 +69,7 @@ impl Store {
     /// left out.
     ///
     /// # Errors
-    /// If a shard cannot be read.
+    /// If a shard cannot be read or is damaged.
     pub fn rows(&self, wanted: &[RunKey]) -> Result<(Table, Vec<usize>), Error> {
         let mut places: BTreeMap<RunKey, Vec<usize>> = BTreeMap::new();
         wanted.iter().enumerate().for_each(|(place, run)| places.entry(*run).or_default().push(place));
@@ -115,10 +115,27 @@ impl Store {
 
 /// The columns `names` of a shard, or all of them.
 fn read(shard: &Path, names: Option<&[&str]>) -> Result<Table, Error> {
+    verify(shard)?;
     read_parquet(shard, names).map_err(|error| match error {
-        results::Error::Parquet { .. } => Error::DamagedShard(error),
+        results::Error::Parquet { .. } => Error::DamagedShard(error.to_string()),
         error => error.into(),
     })
+}
+
+/// Whether the bytes of a shard are those that its name promises. A format without checksums would take a flipped bit for a result.
+fn verify(shard: &Path) -> Result<(), Error> {
+    // Versions before checksums named a shard after its runs only.
+    let Some((_, promised)) = shard.file_stem().and_then(|name| name.to_str()?.strip_prefix("shard-")?.split_once('-'))
+    else {
+        return Ok(());
+    };
+    let bytes = fs::read(shard).map_err(|source| Error::File { path: shard.to_owned(), source })?;
+    match checksum(&bytes) == promised {
+        true => Ok(()),
+        false => {
+            Err(Error::DamagedShard(format!("{}: its checksum differs from the one in its name", shard.display())))
+        }
+    }
 }
 
 /// Writes `bytes` to `path` by way of `unfinished`.

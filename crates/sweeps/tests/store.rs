@@ -119,3 +119,34 @@ fn a_folder_that_cannot_be_written_loses_nothing() {
     assert_eq!(Store::open(&moved).expect("a store").len(), 1);
     std::fs::rename(&moved, folder.path()).expect("moved back");
 }
+
+#[test]
+fn no_flipped_bit_of_a_shard_becomes_a_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(folder.path()).expect("it is made");
+    let scenario = scenario(TEXT, &[]);
+    let key = Key::of(&scenario);
+    store.put(&[(key, 1)], &encoded(vec![rows(key, &run(&scenario, 1))]).expect("a shard")).expect("written");
+    let shard = std::fs::read_dir(folder.path()).expect("a folder").next().expect("a shard").expect("readable").path();
+    let sound = std::fs::read(&shard).expect("readable");
+    for at in (0..sound.len()).step_by(sound.len() / 50) {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&shard, damaged).expect("written");
+        let error = Store::open(folder.path()).map(|_| ()).expect_err("damaged");
+        assert!(matches!(error, Error::DamagedShard(_)), "byte {at}: {error}");
+        assert!(matches!(store.rows(&[(key, 1)]), Err(Error::DamagedShard(_))), "byte {at}");
+    }
+    std::fs::write(&shard, sound).expect("written");
+    assert_eq!(Store::open(folder.path()).expect("sound again").len(), 1);
+}
+
+#[test]
+fn a_shard_of_a_version_without_checksums_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = scenario(TEXT, &[]);
+    let key = Key::of(&scenario);
+    let shard = encoded(vec![rows(key, &run(&scenario, 1))]).expect("a shard");
+    std::fs::write(folder.path().join("shard-0123456789abcdef.parquet"), shard).expect("written");
+    assert!(Store::open(folder.path()).expect("a store").has((key, 1)));
+}

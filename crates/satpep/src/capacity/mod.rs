@@ -60,6 +60,7 @@ use cross_traffic::CrossTraffic;
 use learner::{Learner, News, PACKET};
 use lone::Lone;
 use paths::{Paths, Shared};
+use prior::Belief;
 use report::Report;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -71,7 +72,7 @@ pub(crate) struct Capacity {
     ceiling: Option<Rate>,
     rtt: Duration,
     prior: Prior,
-    /// What was reported last.
+    /// What was reported last; the prior stays what it was.
     reported: Option<Rate>,
     learner: Learner,
     paths: Paths,
@@ -161,9 +162,7 @@ impl Capacity {
             // It was said before, and the link has answered since.
             return;
         }
-        self.prior = Prior::Configured(reported);
-        self.learner.tell(self.prior.belief(self.rtt, self.ceiling), EstimateSource::Reported);
-        self.lone = Lone::new(self.learner.rate);
+        self.begin_at_belief(EstimateSource::Reported);
     }
 
     /// Another rate is configured: the estimate begins anew there.
@@ -172,14 +171,31 @@ impl Capacity {
             self.fixed = Some(rate);
         }
         (self.prior, self.reported) = (prior, None);
-        self.learner.tell(prior.belief(self.rtt, self.ceiling), EstimateSource::Prior);
+        self.begin_at_belief(EstimateSource::Prior);
+    }
+
+    /// What is believed before anything is measured. A report may be the last one of a fade: the estimate's bound is no lower than
+    /// without it.
+    fn belief(&self) -> Belief {
+        let prior = self.prior.belief(self.rtt, self.ceiling);
+        let Some(reported) = self.reported else { return prior };
+        let reported = Prior::Configured(reported).belief(self.rtt, self.ceiling);
+        Belief { ceiling: reported.ceiling.max(prior.ceiling), ..reported }
+    }
+
+    fn begin_at_belief(&mut self, why: EstimateSource) {
+        let belief = self.belief();
+        self.learner.tell(belief, why);
+        self.paths.bound(belief);
         self.lone = Lone::new(self.learner.rate);
     }
 
     /// Another bound of the estimate is configured, or none but that of the prior.
     pub(crate) fn set_ceiling(&mut self, ceiling: Option<Rate>) {
         self.ceiling = ceiling;
-        self.learner.bound(self.prior.belief(self.rtt, ceiling));
+        let belief = self.belief();
+        self.learner.bound(belief);
+        self.paths.bound(belief);
     }
 
     /// Cross traffic was measured at `rate`, while `flows` streams of ours had something to send.
@@ -370,8 +386,56 @@ impl Capacity {
         self.learner.trains.forget(peer);
     }
 
+    /// How many paths are known.
+    #[cfg(test)]
+    pub(crate) fn known_paths(&self) -> usize {
+        self.paths.len()
+    }
+
     /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.
     pub(crate) fn on_implausible(&mut self, peer: PeerId) {
         self.paths.interrupt(peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peering::PrivateKey;
+
+    const RATE: Rate = Rate::from_bps(20_000_000);
+
+    fn capacity() -> Capacity {
+        let key = PrivateKey::from_random([1; 32]);
+        Capacity::new(&EndpointConfig::new(key, RATE, RATE, Duration::from_millis(550)), Instant::ZERO)
+    }
+
+    /// The bound of the estimate, as a multiple of the configured rate.
+    fn bound(capacity: &Capacity) -> f64 {
+        capacity.learner.belief.ceiling * 8.0 / RATE.as_bps() as f64
+    }
+
+    #[test]
+    fn the_last_report_of_a_fade_does_not_bound_the_estimate_when_reports_end() {
+        let mut capacity = capacity();
+        assert_eq!(bound(&capacity), Prior::CEILING);
+        capacity.tell(RATE.mul_f64(0.01));
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE.mul_f64(0.01), Prior::CEILING));
+        capacity.tell(RATE.mul_f64(3.0));
+        assert_eq!(bound(&capacity), 3.0 * Prior::CEILING, "a faster link than was configured");
+        capacity.configure(RATE.mul_f64(2.0), Prior::Configured(RATE.mul_f64(2.0)));
+        assert_eq!(bound(&capacity), 2.0 * Prior::CEILING);
+    }
+
+    #[test]
+    fn a_configured_bound_counts_whatever_is_reported() {
+        let mut capacity = capacity();
+        capacity.tell(RATE.mul_f64(0.5));
+        capacity.set_ceiling(Some(RATE.mul_f64(2.0)));
+        assert_eq!(bound(&capacity), 2.0);
+        capacity.tell(RATE.mul_f64(3.0));
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE.mul_f64(2.0), 2.0));
+        capacity.set_ceiling(None);
+        assert_eq!(bound(&capacity), 3.0 * Prior::CEILING);
     }
 }

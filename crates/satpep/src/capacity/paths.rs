@@ -91,7 +91,7 @@ impl Paths {
             link.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
                 || learner.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
         })?;
-        path.latest_report = now;
+        path.on_report(now);
         if reading.newest_own > path.reported_own {
             path.reported_own = reading.newest_own;
             path.rtt.sample(now - reading.newest.at);
@@ -334,6 +334,11 @@ impl Paths {
         }
     }
 
+    /// What is believed of the link has other bounds, and so has what a path carries of it.
+    pub(super) fn bound(&mut self, belief: Belief) {
+        self.paths.values_mut().for_each(|path| path.learner.bound(PeerPath::belief(belief)));
+    }
+
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.paths.remove(&peer.index());
     }
@@ -346,8 +351,8 @@ impl PeerPath {
     const IN_A_ROW: f64 = 2.0;
 
     fn new(link: &Learner) -> Self {
-        let belief = Belief { confidence: 1.0, ..link.belief };
-        let mut learner = Learner::new(belief, Duration::from_secs_f64(link.rtt.smoothed)).with(link.parts);
+        let mut learner =
+            Learner::new(Self::belief(link.belief), Duration::from_secs_f64(link.rtt.smoothed)).with(link.parts);
         learner.end_guess();
         learner.slack = Self::SLACK;
         learner.is_alone = false;
@@ -362,6 +367,22 @@ impl PeerPath {
             latest_sent: 0.0,
             waiting: VecDeque::new(),
         }
+    }
+
+    /// What is believed of a path of a link of which `link` is believed: it is no guess.
+    fn belief(link: Belief) -> Belief {
+        Belief { confidence: 1.0, ..link }
+    }
+
+    /// The peer has reported. What its path was long ago is forgotten.
+    fn on_report(&mut self, now: f64) {
+        if self.is_narrow && now - self.latest_report >= Paths::STALE {
+            self.is_narrow = false;
+            self.learner.trains.end();
+            self.learner.points.clear();
+            self.waiting.clear();
+        }
+        self.latest_report = now;
     }
 
     /// The newest point waits. Returns the one before.
@@ -629,6 +650,30 @@ mod tests {
             },
         );
         (worst, hub.paces(25.0))
+    }
+
+    #[test]
+    fn a_narrow_path_has_the_bounds_of_the_link_as_they_are_now() {
+        let mut hub = play(in_turns(5.0), |_| RATE, |_, _| (0.0, 0.55), |_, _| ());
+        hub.paths.set_narrow(PeerId(0), 0.1 * RATE);
+        let other = Prior::Configured(Rate::from_bps((RATE * 8.0) as u64)).belief(Duration::from_millis(550), None);
+        let wider = Belief { ceiling: 50.0 * RATE, ..other };
+        hub.link.bound(wider);
+        hub.paths.bound(wider);
+        let learner = hub.paths.narrow(PeerId(0)).expect("it is narrow");
+        learner.set(40.0 * RATE, EstimateSource::Trial);
+        assert_eq!((learner.rate, learner.belief.confidence), (40.0 * RATE, 1.0));
+    }
+
+    #[test]
+    fn what_a_path_was_long_ago_is_forgotten_by_its_next_report() {
+        let mut hub = play(in_turns(5.0), |_| RATE, |_, _| (0.0, 0.55), |_, _| ());
+        hub.paths.set_narrow(PeerId(0), 0.1 * RATE);
+        assert!(hub.paces(6.0)[0].is_some());
+        let at = 6.0 + Paths::STALE;
+        let packet = hub.send(at, 1_000_000, 0);
+        hub.on_report(at + 0.55, packet, 0.275);
+        assert_eq!(hub.paces(at + 0.55)[0], None);
     }
 
     #[test]

@@ -153,6 +153,8 @@ impl<P: Payload> Endpoint<P> {
         if at <= now && !peer.is_vacant {
             peer.is_vacant = true;
             if let Some(mut session) = peer.session.take() {
+                // The next peer of this name has a path and packets of its own.
+                self.capacity.forget(id);
                 self.receive_memory.update(&mut session.credit.receive_holding, 0);
                 self.send_memory.update(&mut session.credit.send_holding, 0);
             }

@@ -250,3 +250,15 @@ fn another_configured_rate_or_bound_is_where_the_estimate_begins_anew() {
     end.configure_capacity(now, rate(30), Prior::Configured(rate(30)));
     assert_eq!(believed(end).0, rate(30));
 }
+
+#[test]
+fn the_path_to_a_peer_that_was_removed_is_forgotten() {
+    let mut pair = Pair::new();
+    let stream = pair.ends[0].open(pair.now, PeerId(0)).expect("connected");
+    pair.ends[0].write(pair.now, stream, &[7; 100_000]);
+    pair.run(500);
+    assert_eq!(pair.ends[0].capacity.known_paths(), 1);
+    pair.ends[0].remove_peer(pair.now, PeerId(0));
+    pair.run(3000);
+    assert_eq!(pair.ends[0].capacity.known_paths(), 0);
+}

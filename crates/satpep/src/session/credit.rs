@@ -47,6 +47,11 @@ pub(crate) struct FlowControl {
     /// The bytes in all that the peer lets us send, and what we sent of them.
     peer_limit: Credit,
     sent: u64,
+    /// The most that was sent on a stream without credit of its own, streams that may have left the schedule for want of the session's,
+    /// and what the peer let us send when they were last looked at.
+    most_ungranted: u64,
+    are_short: bool,
+    looked_at: Credit,
     /// Memory for written data, how much of it is in use, and the most unsent data of one stream.
     send_pool: u64,
     send_buffered: u64,
@@ -86,6 +91,9 @@ impl FlowControl {
             new_stream_credit: Credit::default(),
             peer_limit: parameters.session_credit,
             sent: 0,
+            most_ungranted: 0,
+            are_short: false,
+            looked_at: Credit::default(),
             send_pool: config.send_pool(),
             send_buffered: 0,
             unsent_cap: Self::unsent_cap(config.capacity),
@@ -137,8 +145,26 @@ impl FlowControl {
         self.peer_limit.after(self.sent)
     }
 
-    pub(crate) fn on_sent(&mut self, fresh: u64) {
+    /// New bytes of a stream leave, which has sent `ungranted` bytes if it has no credit of its own.
+    pub(crate) fn on_sent(&mut self, fresh: u64, ungranted: Option<u64>) {
         self.sent += fresh;
+        self.most_ungranted = self.most_ungranted.max(ungranted.unwrap_or(0));
+    }
+
+    /// Whether each of `streams` is to be looked at, now that more than `before` may be sent: some that have only new data may have left
+    /// the schedule for want of it. A peer that raises the limit in small steps, without having been sent anything, does not
+    /// make that frequent: each look takes a byte for each stream.
+    pub(crate) fn frees_streams(&mut self, before: Credit, streams: usize) -> bool {
+        if self.available() <= before {
+            return false;
+        }
+        // Half of what is left beyond what it has sent is a stream's that has no credit of its own.
+        self.are_short |= before.beyond(self.most_ungranted) < 2;
+        let is_due = self.are_short && self.peer_limit.beyond(self.looked_at.bytes()) >= streams as u64;
+        if is_due {
+            (self.are_short, self.looked_at) = (false, self.peer_limit);
+        }
+        is_due
     }
 
     pub(crate) fn on_peer_limit(&mut self, limit: Credit) {
@@ -460,6 +486,37 @@ mod tests {
         assert!(credit.stream_window(0) < 130_000);
         credit.next_round();
         assert_eq!(credit.stream_window(0), 1_200_000);
+    }
+
+    #[test]
+    fn credit_in_small_steps_does_not_have_all_streams_looked_at_each_time() {
+        let mut credit = credit();
+        let raise = |credit: &mut FlowControl, by: u64| {
+            let before = credit.available();
+            credit.on_peer_limit(Credit::new(credit.peer_limit.bytes() + by));
+            credit.frees_streams(before, 300)
+        };
+        credit.on_sent(1000, None);
+        assert!(raise(&mut credit, 1), "streams wait for it");
+        // Nothing is sent of it.
+        let looks = (0..10_000).filter(|_| raise(&mut credit, 1)).count();
+        assert!(looks <= 1, "{looks}");
+        // What leaves the schedule now does not wait for ever, whatever steps follow.
+        credit.on_sent(credit.available().bytes(), None);
+        assert!(raise(&mut credit, 2));
+        credit.on_sent(2, None);
+        let looks: Vec<u32> = (1..1000).filter(|_| raise(&mut credit, 2)).collect();
+        assert_eq!(looks, [150]);
+    }
+
+    #[test]
+    fn a_stream_without_credit_of_its_own_is_looked_at_though_some_is_left() {
+        let mut credit = credit();
+        // It may take half of what is beyond what it has sent.
+        credit.on_sent(500, Some(500));
+        let before = credit.available();
+        credit.on_peer_limit(Credit::new(1500));
+        assert!(credit.frees_streams(before, 1));
     }
 
     #[test]

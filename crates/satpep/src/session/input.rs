@@ -227,8 +227,7 @@ impl<P: Payload> Session<P> {
 
     /// The session's credit was `before`; streams that waited for more go on.
     fn use_session_credit(&mut self, before: Credit) {
-        if before.half() < self.credit.peer_stream_credit && self.credit.available() > before {
-            // Streams that had only new data may have left the schedule for want of credit.
+        if self.credit.frees_streams(before, self.streams.len()) {
             self.streams.keys().into_iter().for_each(|key| self.activate(key));
         }
     }

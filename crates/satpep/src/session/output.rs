@@ -330,7 +330,7 @@ impl<P: Payload> Session<P> {
             let Some(room) = writer.stream_room(key.number, stream.send.next_offset()) else { break };
             let Some(piece) = stream.send.next_piece(room, session_credit) else { break };
             stream.send.copy(piece.offset, writer.stream::<P>(key.number, piece.offset, piece.length, piece.fin));
-            self.credit.on_sent(piece.fresh as u64);
+            self.credit.on_sent(piece.fresh as u64, stream.send.ungranted());
             self.classes.charge(now, stream, self.credit.available(), piece.length + Self::MIN_FRAME);
             self.stats.sent_bytes += piece.fresh as u64;
             self.stats.retransmitted_bytes += (piece.length - piece.fresh) as u64;

@@ -98,6 +98,11 @@ impl<P: Payload> SendHalf<P> {
         self.next.get()
     }
 
+    /// The same, if it has no credit of its own.
+    pub(crate) fn ungranted(&self) -> Option<u64> {
+        (!self.was_granted).then_some(self.sent())
+    }
+
     /// The stream's final size if nothing more is sent.
     pub(crate) fn final_size(&self) -> StreamOffset {
         self.next

@@ -9,7 +9,7 @@ mod steps;
 pub(crate) mod tcp;
 
 use carrier::Carrier;
-use document::{Interval, Name, Size};
+use document::{Interval, Line, Name, Size};
 use flow::Flow;
 use gateway::Gateway;
 use link::Link;
@@ -28,9 +28,9 @@ pub(crate) struct File {
     #[schemars(extend("const" = 1))]
     version: u32,
     /// What results call the scenario. By default the file's name.
-    name: Option<String>,
+    name: Option<Line>,
     /// One sentence on what it shows.
-    about: Option<String>,
+    about: Option<Line>,
     /// The names of hosts and routers.
     #[schemars(length(min = 2, max = 100_000))]
     nodes: Vec<Name>,
