@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -93,21 +94,48 @@ def program() -> str:
 
 
 def run(*arguments: str) -> dict[str, Any]:
-    """The JSON document that a command prints. Its failures are raised with its texts."""
+    """The JSON document that a command prints. Its failures are raised with its texts.
+
+    Ctrl-C has the command end, which prints what it has finished: that is the `document` of the KeyboardInterrupt. A second one kills it.
+    """
+    command = [program(), *arguments, "--json"]
     try:
-        done = subprocess.run([program(), *arguments, "--json"], capture_output=True, text=True, check=False)
+        # In a session of its own, so that the command gets an interrupt once, whoever sends it.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
     except OSError as error:
         raise MissingError(f"{program()}: {error.strerror}") from error
-    if done.returncode == 0:
-        return _document(done.stdout)
-    text = _problem(done.stderr)
-    if done.returncode == _WRONG_INPUT:
+    with process:
+        try:
+            stdout, stderr = process.communicate()
+        except KeyboardInterrupt as interrupt:
+            interrupt.document = _interrupted(process)  # type: ignore[attr-defined]
+            raise
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode == 0:
+        return _document(stdout)
+    text = _problem(stderr)
+    if process.returncode == _WRONG_INPUT:
         raise InputError(text)
-    if done.returncode == _MISSING:
+    if process.returncode == _MISSING:
         raise MissingError(text)
     error = CommandError(text)
-    error.document = _document(done.stdout) if done.stdout.strip() else None
+    error.document = _document(stdout) if stdout.strip() else None
     raise error
+
+
+def _interrupted(process: subprocess.Popen[str]) -> Any:
+    """What a command prints that is interrupted; None if that is nothing."""
+    try:
+        process.send_signal(signal.SIGINT)
+        stdout, _ = process.communicate()
+    except BaseException:
+        process.kill()
+        raise
+    return _document(stdout) if stdout.strip() else None
 
 
 def _document(text: str) -> Any:

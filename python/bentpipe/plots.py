@@ -111,9 +111,12 @@ def dama(result: Result, ax: Axes | None = None, *, seed: int | None = None, dir
     of_run = capacity["run"] == run
     terminal = capacity["direction"][of_run][0] if direction is None else direction
     rows = of_run & (capacity["direction"] == terminal)
+    times = capacity["time_s"][rows]
+    # A value holds for the superframe that begins at its time, the last one, too.
+    times = np.append(times, times[-1] + np.diff(times)[-1:].sum())
     for number, name in enumerate(("requested", "allocated", "used")):
         values = capacity[f"{name}_bps"][rows] / 1e6
-        ax.step(capacity["time_s"][rows], values, where="pre", label=name, **look(number)._asdict())
+        ax.step(times, np.append(values, values[-1]), where="post", label=name, **look(number)._asdict())
     # A volume is asked for at once: as a rate it would dwarf what it gets.
     most = max(capacity["allocated_bps"][rows].max(), capacity["used_bps"][rows].max()) / 1e6
     if most > 0:

@@ -6,7 +6,7 @@ import json
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,10 @@ class Scenario:
     __hash__ = None  # type: ignore[assignment]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._settings[key] = _value(value, key)
+        value = _value(value, key)
+        # The latest one counts, also beside others that lead to the same setting.
+        self._settings.pop(key, None)
+        self._settings[key] = value
 
     def __copy__(self) -> Scenario:
         return self.with_settings({})
@@ -132,6 +135,11 @@ class Scenario:
     def __repr__(self) -> str:
         settings = "".join(f", {setting}" for setting in self.overrides())
         return f"<bentpipe.Scenario {self._name}{settings}>"
+
+
+def kept(values: Any) -> Any:
+    """`values`, as a list if they could be gone through only once."""
+    return list(values) if isinstance(values, Iterator) else values
 
 
 def choose_variants(experiment: Experiment, wanted: Iterable[str] | None) -> list[int]:

@@ -115,7 +115,8 @@ def simulate(
     """
     experiment = Scenario.of(scenario).check()
     chosen = choose_variants(experiment, variants)
-    runs = [(variant, seed) for variant in chosen for seed in choose_seeds(experiment, seeds)]
+    each = choose_seeds(experiment, seeds)
+    runs = [(variant, seed) for variant in chosen for seed in each]
     jobs_at_once = choose_jobs(jobs)
     if controls is not None and jobs is not None and jobs_at_once != 1:
         raise InputError(f"jobs = {jobs}: with controls in Python runs are made one after the other: allowed 1, or none")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
 from bentpipe._bentpipe import BentpipeError, ScenarioError, Table
-from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, plain
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, kept, plain
 from bentpipe.simulation import Progress, choose_jobs, processors, raise_at_limits, reporter, run_name
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
@@ -60,6 +60,7 @@ class Sweep:
         self._store = _bentpipe.Store(os.fspath(out))
         self._runs: list[_Run] = []
         self._variants: list[str] = []
+        variants, seeds = kept(variants), kept(seeds)
         for number, point in enumerate(self._scenarios):
             experiment = point.check()
             keys = _bentpipe.sweep_keys(experiment)

@@ -67,6 +67,15 @@ fn rate(name: &str, value: f64) -> Result<Rate, String> {
     within(name, value, "bit/s", 1e18).map(|value| Rate::from_bps(value.round() as u64))
 }
 
+/// A whole number of segments.
+fn segments(name: &str, value: f64) -> Result<u32, String> {
+    if (1.0..=1e6).contains(&value) && value.fract() == 0.0 {
+        Ok(value as u32)
+    } else {
+        Err(format!("{name} = {value}: allowed whole numbers from 1 to 1000000"))
+    }
+}
+
 /// A number that its type holds: of what is larger, the largest would be taken.
 fn within(name: &str, value: f64, unit: &str, most: f64) -> Result<f64, String> {
     if (0.0..=most).contains(&value) {
@@ -110,9 +119,9 @@ pub(crate) fn loss_model<'py>(
                 mss: size("mss", mss)?,
                 rtt: time("rtt", rtt)?,
                 loss: probability("loss", loss)?,
-                ack_every: ack_every as u32,
+                ack_every: segments("ack_every", ack_every)?,
                 rto: time("rto", rto)?,
-                window: window.is_finite().then_some(window),
+                window: (window != f64::INFINITY).then_some(window),
             };
             let estimate = match name {
                 "mathis" => mathis::throughput(&path),
@@ -190,7 +199,7 @@ pub(crate) fn predict<'py>(
         other => return Err(QuantityError::new_err(format!("control = {other}: allowed reno, cubic, hybla, bbr"))),
     };
     let direction = if upload { prediction::Direction::Up } else { prediction::Direction::Down };
-    let bounded = |name, value: f64| if value.is_infinite() { Ok(None) } else { size(name, value).map(Some) };
+    let bounded = |name, value: f64| if value == f64::INFINITY { Ok(None) } else { size(name, value).map(Some) };
     let rows = Rows::of([&link_rate, &rtt, &loss, &bytes, &queue, &window, &initial_window, &ack_every])?;
     let mut doubts = Doubts::default();
     let predictions = rows.map(|[bps, rtt, loss, bytes, queue, window, initial_window, ack_every]| {
@@ -207,7 +216,7 @@ pub(crate) fn predict<'py>(
             header: Bytes::new(52),
             window: bounded("window", window)?,
             initial_window,
-            ack_every: ack_every as u32,
+            ack_every: segments("ack_every", ack_every)?,
             rto: rtt + Duration::from_millis(200),
             control,
             direction,

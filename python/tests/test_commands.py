@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -32,6 +33,24 @@ def test_a_program_that_prints_no_json_is_told(monkeypatch):
     monkeypatch.setenv("BENTPIPE", "/bin/true")
     with pytest.raises(bp.CommandError, match="/bin/true printed no JSON document"):
         bp.tune(rate="6Mbit/s")
+
+
+def test_an_interrupt_gives_what_the_command_has_finished(monkeypatch, tmp_path):
+    program = tmp_path / "bentpipe"
+    program.write_text(f"""#!{sys.executable}
+import os, signal, sys, time
+def end(*_):
+    print('{{"papers": ["marchese"]}}')
+    sys.exit(1)
+signal.signal(signal.SIGINT, end)
+os.kill(os.getppid(), signal.SIGINT)
+time.sleep(60)
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE", str(program))
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        bp.papers()
+    assert interrupt.value.document == {"papers": ["marchese"]}
 
 
 def namespaces() -> bool:

@@ -61,6 +61,12 @@ def test_a_shape_that_does_not_fit_names_the_argument_and_what_was_expected():
         (lambda: bp.model.mathis(True, "1s"), "loss: True is no number"),
         (lambda: bp.model.mathis(1e-3, np.timedelta64("NaT")), "rtt = NaN"),
         (lambda: bp.model.pftk(1e-3, "1s", window="64KiB"), "window: '64KiB' is no number: expected one without a unit"),
+        (lambda: bp.model.pftk(1e-3, "1s", window=[20, np.nan]), "window NaN segments.*element 1"),
+        (lambda: bp.model.pftk(1e-3, "1s", window=-np.inf), "window -inf segments"),
+        (lambda: bp.model.predict("6Mbit/s", "1s", queue=-np.inf), "queue = -inf bytes"),
+        (lambda: bp.model.mathis(1e-3, "1s", ack_every=[1, 1.9]), "ack_every = 1.9: allowed whole numbers from 1 .*element 1"),
+        (lambda: bp.model.mathis(1e-3, "1s", ack_every=0), "ack_every = 0: allowed whole numbers from 1"),
+        (lambda: bp.model.predict("6Mbit/s", "1s", ack_every=np.nan), "ack_every = NaN"),
         (lambda: bp.model.predict("6Mbit/s", "1s", control="vegas"), "control = vegas: allowed reno"),
     ],
 )

@@ -66,6 +66,13 @@ def test_dama_shows_what_a_terminal_asked_for_was_given_and_used(scenarios, ax):
     result = bp.simulate(scenarios / "dama.toml", seeds=1)
     bp.plots.dama(result, ax)
     assert [line.get_label() for line in ax.get_lines()] == ["requested", "allocated", "used"]
+    times, used = result.capacity["time_s"], result.capacity["used_bps"]
+    times, used = (column[result.capacity["direction"] == result.capacity["direction"][0]] for column in (times, used))
+    for line in ax.get_lines():
+        # A superframe's value is drawn from its beginning to that of the next.
+        assert line.get_drawstyle() == "steps-post" and line.get_xdata()[:-1].tolist() == times.tolist()
+        assert line.get_xdata()[-1] == pytest.approx(2 * times[-1] - times[-2])
+    assert ax.get_lines()[2].get_ydata()[:-1].tolist() == (used / 1e6).tolist()
 
 
 def test_a_paper_s_item_has_what_is_simulated_modelled_and_printed(command, ax):

@@ -52,6 +52,15 @@ def test_settings_may_be_timedeltas_tables_and_numbers(scenario):
     assert result.flows["end_s"][0] > 4.5, "three one-way delays at least"
 
 
+def test_the_latest_of_settings_that_lead_to_one_counts(scenario):
+    # As when the cell of a notebook runs again.
+    for loss in (0.1, 0.2):
+        scenario["link.sat.loss.bernoulli"] = loss
+        assert scenario["link.sat.loss"] == {"bernoulli": loss}
+        scenario["link.sat.loss"] = 0
+        assert scenario["link.sat.loss"] == 0
+
+
 def test_settings_are_read_by_their_keys(scenario):
     assert scenario["link.sat.rate"] == "6Mbit/s" and scenario["link.0.name"] == "sat"
     scenario["link.sat.loss.bernoulli"] = 0.25

@@ -44,6 +44,12 @@ def test_a_sweep_makes_only_what_is_missing(scenario, tmp_path):
     assert not [name for name in os.listdir(tmp_path) if not name.endswith(".parquet")]
 
 
+def test_seeds_and_variants_may_come_from_a_generator(scenarios):
+    grid = {"flow.file.bulk.size": ["50kB", "100kB"]}
+    frame = bp.sweep(scenarios / "geo-bulk.toml", grid, seeds=(seed for seed in [1, 2]), variants=iter(["cubic", "bbr"])).to_polars()
+    assert frame.equals(bp.sweep(scenarios / "geo-bulk.toml", grid, seeds=2, variants=["cubic", "bbr"]).to_polars())
+
+
 def test_settings_of_numpy_are_numbers_in_the_table(scenario):
     grid = {"link.sat.loss": np.array([1e-3, 1e-2], dtype=np.float32), "flow.file.count": [np.int64(1), np.int64(2)]}
     frame = bp.sweep(scenario, grid).to_polars()
