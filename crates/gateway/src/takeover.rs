@@ -6,6 +6,7 @@
 //! fails, the old one goes on. The connection stays open as long as the old process runs; over it the new one says which peers its
 //! configuration has, so that the old one resets its connections of those that are removed.
 
+pub(crate) mod beside;
 pub(crate) mod offer;
 pub(crate) mod selector;
 pub(crate) mod successor;

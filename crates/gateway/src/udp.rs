@@ -90,6 +90,15 @@ impl std::fmt::Debug for Udp {
 }
 
 impl Udp {
+    /// Whether another socket has the port of `address`, shared or not.
+    pub(crate) fn is_taken(address: SocketAddr) -> io::Result<bool> {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(!address.ip().is_unspecified())?;
+        }
+        Ok(matches!(socket.bind(&address.into()), Err(error) if error.kind() == io::ErrorKind::AddrInUse))
+    }
+
     /// A socket bound to `address`; an unspecified IPv6 address serves IPv4, too.
     /// It shares its port with the socket of another process that agrees if it is to be `beside` that.
     pub(crate) fn bind(address: SocketAddr, beside: bool) -> io::Result<Self> {

@@ -5,6 +5,7 @@ use crate::config::Peer;
 use crate::drain::Drain;
 use crate::relays::Relays;
 use crate::takeover;
+use crate::takeover::beside::Beside;
 use crate::takeover::offer::Offer;
 use crate::takeover::successor::{PeerIdentity, Successor};
 use crate::transport::SatelliteTransport;
@@ -144,6 +145,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         if self.predecessor.as_mut().is_some_and(|predecessor| predecessor.has_ended()) {
             tracing::info!("the process before this one has ended");
             self.predecessor = None;
+            Beside::forget(&self.settings);
             self.relays.transport_mut().end_offer();
         }
         if let Some(predecessor) = &mut self.predecessor {

@@ -14,7 +14,8 @@ use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
 use crate::takeover::Heir;
-use crate::takeover::offer::{Offer, TransportOffer};
+use crate::takeover::beside::Beside;
+use crate::takeover::offer::TransportOffer;
 use crate::tcp_socket::Tcp;
 use crate::transport::capacity::CapacityWatch;
 use crate::transport::key_log::KeyLog;
@@ -106,16 +107,20 @@ impl Satpep {
         heir: Option<&mut Heir>,
     ) -> Result<Self, StartError> {
         let heir = heir.map(|heir| &*heir);
-        let run = heir.map_or(Run::Fresh, Heir::run);
-        let udp = Udp::bind(settings.listen, heir.is_some())
+        let place = Beside::find(settings, heir).map_err(while_doing("sharing the UDP port"))?;
+        let run = place.as_ref().map_or(Run::Fresh, Beside::run);
+        let udp = Udp::bind(settings.listen, place.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
         let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
         let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
         let (mut endpoint, peers) = endpoint(settings, run, now, before)?;
-        if let Some(heir) = heir {
+        if let Some(place) = &place {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
-            initiate(&mut endpoint, now, settings, &peers, &heir.offer);
+            initiate(&mut endpoint, now, settings, &peers, &place.peers);
+        }
+        if heir.is_none() {
+            udp.unshare().map_err(while_doing("sharing the UDP port"))?;
         }
         let watched = watch.try_clone().and_then(|watch| Datagrams::new(settings, udp, watch));
         let datagrams = watched.map_err(while_doing("watching the UDP socket"))?;
@@ -779,10 +784,16 @@ fn memory(stats: &MemoryStats) -> status::Memory {
 const HANDSHAKE_SPACING: Duration = Duration::from_millis(2);
 
 /// Begins handshakes with the peers that were up with the process before this one, where they were.
-fn initiate(endpoint: &mut Endpoint, now: Instant, settings: &Settings, ids: &[PeerId], offer: &Offer) {
+fn initiate(
+    endpoint: &mut Endpoint,
+    now: Instant,
+    settings: &Settings,
+    ids: &[PeerId],
+    places: &[(String, SocketAddr)],
+) {
     let known: HashMap<String, PeerId> =
         settings.peers.iter().zip(ids).filter_map(|(peer, id)| Some((peer.public_key?.to_string(), *id))).collect();
-    for (index, (key, address)) in offer.peers.iter().enumerate() {
+    for (index, (key, address)) in places.iter().enumerate() {
         if let Some(id) = known.get(key) {
             endpoint.initiate(now + HANDSHAKE_SPACING * index as u64, *id, *address);
         }

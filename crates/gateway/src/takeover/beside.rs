@@ -1,0 +1,74 @@
+//! What a process has to know that shares its UDP port with the old process of an upgrade.
+//!
+//! The process that takes over hears it from the old one. Should it end first, the next one is started while the old one still finishes its
+//! connections: it has to take the same place, and finds it in a note beside the control socket.
+
+use crate::config::Settings;
+use crate::takeover::Heir;
+use crate::udp::Udp;
+use satpep::Run;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+/// The place beside an old process.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Beside {
+    /// The generation that is not the old process's.
+    generation: u32,
+    /// Peers that had a session at the upgrade, and where.
+    pub(crate) peers: Vec<(String, SocketAddr)>,
+}
+
+impl Beside {
+    /// The place of a process that takes over, or of one that has nobody to take over from and finds the port taken. `None` if it has
+    /// the port to itself.
+    pub(crate) fn find(settings: &Settings, heir: Option<&Heir>) -> io::Result<Option<Self>> {
+        match heir {
+            Some(heir) => {
+                let place = Self { generation: heir.run().generation(), peers: heir.offer.peers.clone() };
+                place.note(settings)?;
+                Ok(Some(place))
+            }
+            None if Udp::is_taken(settings.listen)? => Ok(Some(Self::noted(settings))),
+            None => Ok(None),
+        }
+    }
+
+    /// The run of a process in this place.
+    pub(crate) fn run(&self) -> Run {
+        Run::Beside { generation: self.generation & 1 }
+    }
+
+    fn path(settings: &Settings) -> PathBuf {
+        let mut path = settings.control.clone().into_os_string();
+        path.push(".upgrade");
+        path.into()
+    }
+
+    fn note(&self, settings: &Settings) -> io::Result<()> {
+        let path = Self::path(settings);
+        // Replaced, and neither followed nor written to: who owns the directory may not be who starts the gateway.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        Ok(serde_json::to_writer(file, self)?)
+    }
+
+    /// What is noted; without a note, the place at a first upgrade.
+    fn noted(settings: &Settings) -> Self {
+        let noted = fs::read(Self::path(settings)).ok().and_then(|note| serde_json::from_slice(&note).ok());
+        noted.unwrap_or(Self { generation: 1, peers: Vec::new() })
+    }
+
+    /// Removes the note: the old process has ended, and the next one to start has none beside it.
+    pub(crate) fn forget(settings: &Settings) {
+        // Left behind it does no harm.
+        let _ = fs::remove_file(Self::path(settings));
+    }
+}
