@@ -2,8 +2,10 @@
 
 use crate::error::{StartError, while_doing};
 use crate::privileges::Plan;
+use std::fs::{OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -65,9 +67,20 @@ pub(crate) fn listen(path: &Path, plan: Option<&Plan>, what: &str) -> Result<(Un
     .map_err(while_doing(doing()))?;
     let listener = UnixListener::bind(path).map_err(while_doing(doing()))?;
     let file = SocketFile { path: path.to_owned(), is_anothers: false };
-    let mode = plan.map_or(Ok(0o600), |plan| plan.give(path)).map_err(while_doing(doing()))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(while_doing(doing()))?;
+    give(path, plan).map_err(while_doing(doing()))?;
     Ok((listener, file))
+}
+
+/// Gives the socket file `path` to who is to use it.
+fn give(path: &Path, plan: Option<&Plan>) -> io::Result<()> {
+    // Who owns the directory may have put a link to somebody else's file there meanwhile.
+    let entry = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
+    if !entry.metadata()?.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is no longer the socket that was made there"));
+    }
+    let entry = format!("/proc/self/fd/{}", entry.as_raw_fd());
+    let mode = plan.map_or(Ok(0o600), |plan| plan.give(Path::new(&entry)))?;
+    std::fs::set_permissions(entry, Permissions::from_mode(mode))
 }
 
 /// Listens at `path` in the place of a gateway that leaves it to this process.
@@ -93,6 +106,20 @@ fn remove_leftover(path: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_the_socket_leads_nowhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let [other, link, socket] = ["other", "link", "socket"].map(|name| directory.path().join(name));
+        std::fs::write(&other, "another's").unwrap();
+        std::fs::set_permissions(&other, Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        assert!(give(&link, None).unwrap_err().to_string().contains("no longer the socket"));
+        let _listener = UnixListener::bind(&socket).unwrap();
+        give(&socket, None).unwrap();
+        let modes = [other, socket].map(|path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777);
+        assert_eq!(modes, [0o644, 0o600]);
+    }
 
     #[test]
     fn only_a_socket_is_taken_for_a_leftover() {

@@ -46,6 +46,10 @@ fn a_fixed_capacity_is_the_reported_rate_and_the_configured_one_without_reports(
         start.elapsed().as_secs_f64()
     };
     assert!(pair.http(End::Terminal, 9091, "PUT /link", r#"{"rate": "1Tbit/s"}"#).contains("expected a rate"));
+    // A page whose name resolves to this host has its browser send that.
+    let of_a_page =
+        pair.http_with(End::Terminal, 9091, "PUT /link", "Origin: http://evil.example\r\n", r#"{"rate": "9Mbit/s"}"#);
+    assert!(of_a_page.starts_with("HTTP/1.1 403"), "{of_a_page}");
     for (update, seconds) in [(r#"{"rate": "8Mbit/s"}"#, 0.5), (r#"{"rate": "16Mbit/s"}"#, 0.25)] {
         let answer = pair.http(End::Terminal, 9091, "PUT /link", update);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

@@ -1,7 +1,7 @@
 //! Link updates as JSON, for modems that do not speak DLEP: `{"rate": "4Mbit/s", "receive_rate": "8Mbit/s", "rtt": "550ms"}`.
 //!
 //! A Unix socket takes one update a line and answers each with a line; HTTP takes one as the body of `PUT /link`, and shows
-//! the link state at `GET /link`. (PUT, since a web page may have a browser send a POST anywhere unasked.) The line `null` withdraws
+//! the link state at `GET /link`. (PUT, since a web page may have a browser send a POST anywhere unasked. A browser's PUT names its page's origin, and is refused.) The line `null` withdraws
 //! the update before.
 
 use super::board::Board;
@@ -9,7 +9,7 @@ use super::{LinkUpdate, Source};
 use axum::Router;
 use axum::body::Bytes as Body;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use kernel::clock;
@@ -119,7 +119,12 @@ impl Api {
     pub(super) async fn serve_http(&self, listener: TcpListener) -> io::Result<()> {
         let (put, show) = (self.clone(), self.clone());
         let routes = get(move || async move { respond(StatusCode::OK, &show.accepted()) })
-            .put(move |body: Body| async move {
+            .put(move |headers: HeaderMap, body: Body| async move {
+                // A page under a name that resolves to this host needs no preflight, but its browser says where it is from.
+                if headers.contains_key(header::ORIGIN) {
+                    let refused = rejected("requests of web pages (with the header Origin) are refused".to_owned());
+                    return respond(StatusCode::FORBIDDEN, &refused);
+                }
                 let (status, answer) = put.take(&body);
                 respond(status, &answer)
             })

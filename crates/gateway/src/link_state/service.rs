@@ -38,11 +38,7 @@ const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
 
 impl Drop for LinkUpdates {
     fn drop(&mut self) {
-        if let Some(Thread { stop, handle }) = self.thread.take() {
-            // The thread may have ended by itself.
-            let _ = stop.send(());
-            let _ = handle.join();
-        }
+        self.end_thread();
     }
 }
 
@@ -87,14 +83,27 @@ impl LinkUpdates {
         Ok(Self { board, state, modem: seen, thread: Some(services.start()?), socket })
     }
 
-    /// Stops listening. The link state stays as it is.
+    /// Stops listening. The link state stays as it is, as long as the last update is valid.
     pub(crate) fn stop(&mut self) {
-        if let Some(Thread { stop, handle }) = self.thread.take() {
-            // The thread may have ended by itself.
-            let _ = stop.send(());
-            let _ = handle.join();
+        if !self.end_thread() {
+            return;
         }
         self.socket = None;
+        let board = self.board.clone();
+        let keeper = Services { board, max_validity: Duration::ZERO, listener: None, http: None, modem: None };
+        match keeper.start() {
+            Ok(thread) => self.thread = Some(thread),
+            Err(_) => self.board.withdraw(Source::Api),
+        }
+    }
+
+    /// Ends the thread; whether there was one.
+    fn end_thread(&mut self) -> bool {
+        let Some(Thread { stop, handle }) = self.thread.take() else { return false };
+        // The thread may have ended by itself.
+        let _ = stop.send(());
+        let _ = handle.join();
+        true
     }
 
     /// Takes over a changed configuration.
@@ -225,6 +234,20 @@ mod tests {
         assert!(state.has_changed().unwrap());
         assert_eq!(bps(&state.borrow_and_update()), (3_000_000, Source::Api));
         assert!(!state.has_changed().unwrap());
+    }
+
+    #[test]
+    fn the_last_update_of_a_service_that_stops_expires() {
+        let folder = tempfile::tempdir().unwrap();
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (mut updates, changes) = service(&folder.path().join("updates.sock"), http);
+        assert!(put(http, r#"{"rate": "3Mbit/s", "valid_for": "1s"}"#).starts_with("HTTP/1.1 200"));
+        changes.recv_timeout(PATIENCE).unwrap();
+        updates.stop();
+        assert!(TcpStream::connect(http).is_err(), "another process may have the port");
+        assert_eq!(bps(&updates.state().borrow()), (3_000_000, Source::Api));
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&updates.state().borrow()), (6_000_000, Source::Configured));
     }
 
     fn bps(state: &LinkState) -> (u64, Source) {

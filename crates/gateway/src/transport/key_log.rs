@@ -25,7 +25,12 @@ impl KeyLog {
 
     /// Opens `path` to append to it, and warns that it is done.
     fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).mode(MODE).open(path)?;
+        // Who owns the directory may not be who starts the gateway: a link or a pipe there is not written to.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(flags).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
         // It may have been there with another mode.
         file.set_permissions(Permissions::from_mode(MODE))?;
         tracing::warn!(
@@ -76,6 +81,19 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!((mode & 0o777, text.as_str()), (MODE, "before\nafter\n"));
+    }
+
+    #[test]
+    fn a_link_or_a_pipe_in_its_place_is_not_written_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let [other, link, pipe] = ["other", "link", "pipe"].map(|name| directory.path().join(name));
+        std::fs::write(&other, "another's\n").unwrap();
+        std::fs::set_permissions(&other, Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(KeyLog::open(&link).is_err() && KeyLog::open(&pipe).is_err());
+        let mode = std::fs::metadata(&other).unwrap().permissions().mode();
+        assert_eq!((mode & 0o777, std::fs::read_to_string(&other).unwrap().as_str()), (0o644, "another's\n"));
     }
 
     #[test]
