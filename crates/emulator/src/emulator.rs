@@ -222,13 +222,15 @@ impl Emulator {
         let Self { ports, directions, pool, batch, .. } = self;
         let before = clock::now();
         let received = ports[index].receive(batch);
+        let left = match &received {
+            Ok(1..BATCH) => ports[index].take_error().ok().flatten(),
+            _ => None,
+        };
         // All that had arrived before is in the batch.
-        let is_empty_after = received.as_ref().is_ok_and(|received| *received < BATCH);
-        match received {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => directions[index].count_unsupported(),
-            // The interface went down; it may come up again. Whether it is gone for good is seen when inspecting it.
-            Err(_) => {}
+        let is_empty_after = left.is_none() && received.as_ref().is_ok_and(|received| *received < BATCH);
+        // Otherwise the interface went down; it may come up again. Whether it is gone for good is seen when inspecting it.
+        if received.err().or(left).is_some_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
+            directions[index].count_unsupported();
         }
         let now = clock::now();
         for received in batch.iter() {

@@ -9,7 +9,7 @@ use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
 use kernel::packet::{OffloadHeader, ReceiveBatch};
-use kernel::testing::best_of_three;
+use kernel::testing::{best_of_three, send_in_batches};
 use link::dama::{CarrierConfig, TerminalConfig};
 use link::{Discipline, DualPi2, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
 use std::io::Write;
@@ -54,6 +54,30 @@ fn a_round_trip_takes_both_delays_in_both_families() {
     assert!(report.up.delivered.packets >= 10 && report.down.delivered.packets >= 10, "{report:?}");
     assert!(report.up.exempt_frames > 0, "address resolution was exempt: {report:?}");
     assert_eq!(report.up.offered.packets, report.up.delivered.packets + report.up.in_transit_packets);
+}
+
+#[test]
+fn datagrams_that_leave_in_one_batch_arrive_each_for_itself() {
+    const SIZE: usize = 1000;
+    let Some(hosts) = Hosts::start(Config::new(delay(5), delay(5)), false) else { return };
+    let server = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 7))).expect("a namespace").expect("bind");
+    server.set_read_timeout(Some(StdDuration::from_secs(20))).expect("timeout");
+    let client = hosts.left.run(|| UdpSocket::bind(("198.18.0.1", 0))).expect("a namespace").expect("bind");
+    let client = socket2::Socket::from(client);
+    let to = socket2::SockAddr::from(std::net::SocketAddr::from(([198, 18, 0, 2], 7)));
+    if !send_in_batches(&client, SIZE as u16) {
+        eprintln!("skipped: this kernel does not send UDP in batches");
+        return;
+    }
+    let data = payload(30 * SIZE);
+    assert_eq!(client.send_to(&data, &to).expect("send"), data.len());
+    for expected in data.chunks(SIZE) {
+        let mut buffer = [0; 2 * SIZE];
+        let length = server.recv(&mut buffer).expect("it arrives");
+        assert_eq!(&buffer[..length], expected);
+    }
+    let report = hosts.finish();
+    assert_eq!((report.up.delivered.packets, report.up.dropped.unsupported), (30, 0), "{report:?}");
 }
 
 #[test]

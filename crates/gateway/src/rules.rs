@@ -239,12 +239,12 @@ table inet {table} {{
     }
 
     /// The commands that put SYNs to be held into the queue where nftables cannot: between the chain that decides and
-    /// the one that delivers. Program and arguments.
-    pub fn hold_commands(&self, remove: bool) -> Vec<(&'static str, String)> {
+    /// the one that delivers. Program and arguments. `verb` is `-I` to insert, `-D` to delete, `-C` to check for the rule.
+    pub fn hold_commands(&self, verb: &str) -> Vec<(&'static str, String)> {
         if self.hold != Some(Hold::Iptables) {
             return Vec::new();
         }
-        let (verb, near, port) = (if remove { "-D" } else { "-I" }, self.near(), self.port);
+        let (near, port) = (self.near(), self.port);
         let command = |interface: &String| {
             format!(
                 "-w -t mangle {verb} PREROUTING -i {interface} -p tcp --syn -m connmark --mark {near:#x} \
@@ -265,7 +265,7 @@ table inet {table} {{
         for command in self.setup_commands() {
             let _ = writeln!(text, "ip {command}");
         }
-        for (program, arguments) in self.hold_commands(false) {
+        for (program, arguments) in self.hold_commands("-I") {
             let _ = writeln!(text, "{program} {arguments}");
         }
         let scripts = self.setup_script() + &self.exempt_script(exempt, &[]);
@@ -317,12 +317,21 @@ impl Installed {
         Ok(installed)
     }
 
-    /// Puts all of the table in force in one step.
+    /// Puts all of the table in force in one step, for the first time: it is found out how this kernel can hold packets.
     fn set_up(&mut self) -> Result<(), Error> {
-        match nftables::run_script(&self.script()) {
-            Err(_) if self.rules.hold.is_some() => self.hold_by_iptables(),
+        match self.set_up_again() {
+            Err(_) if self.rules.hold == Some(Hold::Nftables) => {
+                self.rules.hold = Some(Hold::Iptables);
+                self.set_up_again()
+            }
             result => result,
         }
+    }
+
+    /// Puts all of the table in force in one step.
+    fn set_up_again(&self) -> Result<(), Error> {
+        nftables::run_script(&self.script())?;
+        self.hold_by_iptables()
     }
 
     fn script(&self) -> String {
@@ -342,15 +351,13 @@ impl Installed {
         !self.is_disowned
     }
 
-    /// Sets up rules for a kernel whose nftables cannot hold packets.
-    fn hold_by_iptables(&mut self) -> Result<(), Error> {
-        self.rules.hold = Some(Hold::Iptables);
-        nftables::run_script(&self.script())?;
-        for (program, arguments) in self.rules.hold_commands(true) {
+    /// Sets up the rules that a kernel needs whose nftables cannot hold packets.
+    fn hold_by_iptables(&self) -> Result<(), Error> {
+        for (program, arguments) in self.rules.hold_commands("-D") {
             // A leftover may or may not exist.
             let _ = routes::run(program, &arguments);
         }
-        for (program, arguments) in self.rules.hold_commands(false) {
+        for (program, arguments) in self.rules.hold_commands("-I") {
             routes::run(program, &arguments).map_err(|error| {
                 Error::Missing(format!("accept = \"confirmed\" needs nftables' queue or iptables' NFQUEUE: {error}"))
             })?;
@@ -363,7 +370,7 @@ impl Installed {
             // What does not exist need not be removed.
             let _ = routes::ip(&command);
         }
-        for (program, arguments) in self.rules.hold_commands(true) {
+        for (program, arguments) in self.rules.hold_commands("-D") {
             let _ = routes::run(program, &arguments);
         }
     }
@@ -378,8 +385,16 @@ impl Installed {
             return Ok(repaired);
         }
         if !nftables::has_table(&self.rules.table)? {
-            self.set_up()?;
+            self.set_up_again()?;
             repaired.push("nftables table");
+        } else if !self
+            .rules
+            .hold_commands("-C")
+            .iter()
+            .all(|(program, arguments)| routes::run(program, arguments).is_ok())
+        {
+            self.hold_by_iptables()?;
+            repaired.push("iptables rules that hold SYNs");
         }
         let (deliver, families) = (self.rules.deliver(), self.rules.families());
         for ((family, _), name) in families.zip(["IPv4 routing rule or route", "IPv6 routing rule or route"]) {
@@ -479,10 +494,11 @@ mod tests {
     fn syns_are_held_between_the_decision_and_the_delivery() {
         let nftables = Rules { hold: Some(Hold::Nftables), ..rules() };
         assert!(nftables.setup_script().contains("queue flags bypass to 4501"));
-        assert!(nftables.hold_commands(false).is_empty());
+        assert!(nftables.hold_commands("-I").is_empty());
         let iptables = Rules { hold: Some(Hold::Iptables), ..rules() };
         assert!(!iptables.setup_script().contains("queue"));
-        assert_eq!(iptables.hold_commands(false).len(), 4, "two interfaces, two families");
+        assert_eq!(iptables.hold_commands("-I").len(), 4, "two interfaces, two families");
+        assert!(iptables.hold_commands("-C").iter().all(|(_, arguments)| arguments.contains(" -C PREROUTING ")));
         for rules in [nftables, iptables] {
             assert!(rules.setup_script().contains("meta mark 0x62700006 meta l4proto tcp reject with tcp reset"));
         }
@@ -497,7 +513,7 @@ mod tests {
         assert!(script.contains("@near4") && !script.contains("@near6"), "{script}");
         let commands = [rules.setup_commands(), rules.removal_commands()].concat();
         assert!(commands.iter().all(|command| command.starts_with("-4")), "{commands:?}");
-        assert!(rules.hold_commands(false).iter().all(|(program, _)| *program == "iptables"));
+        assert!(rules.hold_commands("-I").iter().all(|(program, _)| *program == "iptables"));
     }
 
     #[test]

@@ -231,6 +231,15 @@ impl PacketSocket {
         Ok(batch.received)
     }
 
+    /// Takes the error that ended a [`PacketSocket::receive`] of some frames before it had [`BATCH`] of them: that of the frame behind them,
+    /// as from `receive`. It would be the next call's, whatever that is.
+    ///
+    /// # Errors
+    /// None is expected.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        socket2::SockRef::from(&self.fd).take_error()
+    }
+
     /// Sends the first of `frames`, at most [`BATCH`], in order; returns how many were sent. Does not block. A frame is what is
     /// left undone on it and, from its Ethernet header on, one or more pieces.
     ///

@@ -34,6 +34,11 @@ pub fn send_without_checksums(socket: &socket2::Socket) {
         .expect("a UDP socket takes the option");
 }
 
+/// Has the UDP socket `socket` send what is longer than `size` as datagrams of that size (`UDP_SEGMENT`). Whether the kernel can.
+pub fn send_in_batches(socket: &socket2::Socket, size: u16) -> bool {
+    crate::socket_option::set_int(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size.into()).is_ok()
+}
+
 /// Runs of [`best_of_three`] at most, those on a late host included.
 const MOST_RUNS: u32 = 10;
 /// A host is late if its threads wake up later than this on average, while the test runs beside them.

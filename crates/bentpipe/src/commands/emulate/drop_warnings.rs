@@ -49,8 +49,8 @@ impl DropWarnings {
                 tracing::warn!(
                     interface = from,
                     "packets that the emulator cannot carry are dropped, and counted as unsupported: TCP in a tunnel whose segments \
-                     the host left to be cut later (`ip link set TUNNEL gso_max_segs 1` has the host cut them), frames too long or too \
-                     short, and on a carrier packets of no terminal"
+                     the host left to be cut later, and before Linux 6.2 UDP datagrams (QUIC) that leave in one batch (`ip link set \
+                     INTERFACE gso_max_segs 1` has the host cut them), frames too long or too short, and on a carrier packets of no terminal"
                 );
             }
             if dropped.memory_limit.packets > 0 && !std::mem::replace(&mut given.memory_limit, true) {
