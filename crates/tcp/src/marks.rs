@@ -42,10 +42,10 @@ impl Echo {
         self.is_on = is_marked || self.is_on && !has_cwr;
     }
 
-    /// The same where the sender wants to know the share of marked bytes: the echo is the state of what arrived last (RFC 8257,
-    /// section 3.2).
-    pub(crate) fn on_data_exactly(&mut self, is_marked: bool) {
-        self.is_on = is_marked;
+    /// The same where the sender wants to know the share of marked bytes: the echo is the state of what arrived last. Returns whether
+    /// that is a change, which is acknowledged at once (RFC 8257, section 3.2).
+    pub(crate) fn on_data_exactly(&mut self, is_marked: bool) -> bool {
+        std::mem::replace(&mut self.is_on, is_marked) != is_marked
     }
 }
 
