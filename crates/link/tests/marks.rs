@@ -53,6 +53,24 @@ fn offer(link: &mut Link<Marked>, [from, to]: [u64; 2], per_second: u64, flow: u
     outcomes
 }
 
+/// Floyd and Jacobson, figure 2: the average is computed for each arrival, also for those that find no room.
+#[test]
+fn red_averages_over_arrivals_at_a_full_queue() {
+    let config = LinkConfig::new(Rate::from_bps(12_000_000), Duration::from_millis(10));
+    let weight = Probability::new(0.1).expect("below 1");
+    let red = Red { weight, max_probability: Probability::ZERO, ..Red::new(Bytes::new(3_000), Bytes::new(6_000)) };
+    let mut link = Link::new(LinkConfig { discipline: Discipline::Red(red), queue: QueueLimit::Packets(10), ..config })
+        .expect("valid");
+    (0..100).for_each(|number| link.enqueue(Instant::ZERO, Marked { number, flow: 0, ecn: Ecn::NotCapable }));
+    let later = Instant::ZERO + Duration::from_millis(3);
+    let is_full = |outcome: &Outcome<_>| matches!(outcome, Outcome::Drop { reason: DropReason::QueueFull, .. });
+    assert_eq!(std::iter::from_fn(|| link.poll(later)).filter(is_full).count(), 89);
+    // There is room again, but the average is that of a full queue.
+    link.enqueue(later, Marked { number: 100, flow: 0, ecn: Ecn::NotCapable });
+    let reasons: Vec<_> = std::iter::from_fn(|| link.poll(later)).collect();
+    assert!(matches!(reasons[..], [Outcome::Drop { reason: DropReason::QueueDelay, .. }]), "{reasons:?}");
+}
+
 fn tally(outcomes: &[Outcome<Marked>], count: impl Fn(&Outcome<Marked>) -> bool) -> usize {
     outcomes.iter().filter(|outcome| count(outcome)).count()
 }

@@ -10,7 +10,7 @@ use testkit::table::{self, Row};
 use units::{Bytes, Duration, Ecn, Instant, Probability, Rate};
 
 /// How many of ours are run for each case: not as many as ns-3's, for time.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 6;
 /// The first direction of the bottleneck, by the order of [`simulation`].
 const BOTTLENECK: usize = 2;
 const FULL: Bytes = Bytes::new(1500);

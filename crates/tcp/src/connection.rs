@@ -233,6 +233,7 @@ impl Connection {
                 }
                 self.agreed.answer = 0b001;
                 self.receiver.use_ecn(self.config.reports_each_mark());
+                self.sender.use_echoes();
             }
             Agreement::Count => {
                 self.agreed.answer = handshake_code(syn.ecn);

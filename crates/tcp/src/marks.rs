@@ -42,10 +42,10 @@ impl Echo {
         self.is_on = is_marked || self.is_on && !has_cwr;
     }
 
-    /// The same where the sender wants to know the share of marked bytes: the echo is the state of what arrived last (RFC 8257,
-    /// section 3.2).
-    pub(crate) fn on_data_exactly(&mut self, is_marked: bool) {
-        self.is_on = is_marked;
+    /// The same where the sender wants to know the share of marked bytes: the echo is the state of what arrived last. Returns whether
+    /// that is a change, which is acknowledged at once (RFC 8257, section 3.2).
+    pub(crate) fn on_data_exactly(&mut self, is_marked: bool) -> bool {
+        std::mem::replace(&mut self.is_on, is_marked) != is_marked
     }
 }
 
@@ -154,35 +154,52 @@ fn count_of(segment: &Segment) -> u8 {
     u8::from(segment.has(Flags::AE)) << 2 | u8::from(segment.has(Flags::CWR)) << 1 | u8::from(segment.has(Flags::ECE))
 }
 
+/// What the peer says of the marks that it saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Reports {
+    #[default]
+    Nothing,
+    /// That there were some, until it hears of a reduction.
+    Echoes,
+    /// How many there were: its counter as last seen.
+    Counts(u8),
+}
+
 /// What the sending half has done about echoes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Answer {
-    /// The window was lowered for marks on data before this offset.
+    /// Echoes on acknowledgements up to this offset are answered: the window was lowered for them, or for a loss beside them.
     answered_to: u64,
-    /// The next new data segment says so.
-    pub(crate) owes_cwr: bool,
-    /// The peer's counter of marked packets as last seen, where it has one.
-    counted: Option<u8>,
+    /// It was for a loss.
+    is_for_loss: bool,
+    /// The next new data segment says that the window was reduced.
+    owes_cwr: bool,
+    reports: Reports,
     /// The peer's counter of marked bytes, as far as it was taken.
     counted_bytes: u32,
 }
 
 impl Answer {
+    /// The peer echoes marks.
+    pub(crate) fn use_echoes(&mut self) {
+        self.reports = Reports::Echoes;
+    }
+
     /// The peer counts marked packets.
     pub(crate) fn use_counts(&mut self) {
-        self.counted = Some(FIRST_COUNT);
+        self.reports = Reports::Counts(FIRST_COUNT);
     }
 
     /// How many bytes an acknowledgement reports as marked, of those that it newly acknowledges cumulatively or shows to have been
     /// delivered, in packets of `mss`.
     #[inline]
     pub(crate) fn marked(&mut self, segment: &Segment, acked: u64, delivered: u64, mss: u64) -> u64 {
-        match &mut self.counted {
-            None if segment.has(Flags::ECE) => acked,
-            None => 0,
+        match &mut self.reports {
+            Reports::Echoes if segment.has(Flags::ECE) => acked,
+            Reports::Nothing | Reports::Echoes => 0,
             // What reports nothing new may be an old acknowledgement that comes late.
-            Some(_) if delivered == 0 || segment.has(Flags::SYN) => 0,
-            Some(counted) => {
+            Reports::Counts(_) if delivered == 0 || segment.has(Flags::SYN) => 0,
+            Reports::Counts(counted) => {
                 let count = count_of(segment);
                 let increase = u64::from(count.wrapping_sub(*counted) & COUNT_MASK);
                 *counted = count;
@@ -202,10 +219,33 @@ impl Answer {
         una > self.answered_to
     }
 
-    /// The window is lowered while `nxt` is the end of what was sent.
+    /// Whether the window was lowered for marks on the data that begin at `una`.
+    pub(crate) fn has_lowered(&self, una: u64) -> bool {
+        !self.is_for_loss && !self.is_news(una)
+    }
+
+    /// Whether an acknowledgement up to `una` repeats the echo of marks that were answered.
+    pub(crate) fn is_repeated(&self, una: u64) -> bool {
+        self.reports == Reports::Echoes && !self.is_news(una)
+    }
+
+    /// The window is lowered for marks while `nxt` is the end of what was sent.
     pub(crate) fn on_reduced(&mut self, nxt: u64) {
-        self.answered_to = nxt;
-        self.owes_cwr = self.counted.is_none();
+        (self.answered_to, self.is_for_loss) = (nxt, false);
+        self.owes_cwr = self.reports == Reports::Echoes;
+    }
+
+    /// The same for a loss: the peer hears of any reduction, and echoes of that window are answered with it (RFC 3168, section 6.1.2).
+    pub(crate) fn on_loss(&mut self, nxt: u64) {
+        if self.reports == Reports::Echoes {
+            (self.answered_to, self.is_for_loss, self.owes_cwr) = (nxt, true, true);
+        }
+    }
+
+    /// The loss was none, and the window is what it was: the peer goes on with its echoes, if there are any, so that they are answered
+    /// when this window has passed (`tcp_ecn_withdraw_cwr` of Linux).
+    pub(crate) fn withdraw(&mut self) {
+        self.owes_cwr &= !self.is_for_loss;
     }
 
     /// Takes what the next new data segment owes.
@@ -247,10 +287,25 @@ mod tests {
     #[test]
     fn a_window_of_data_is_answered_once() {
         let mut answer = Answer::default();
+        answer.use_echoes();
         assert!(answer.is_news(1_000));
         answer.on_reduced(20_000);
         assert!(!answer.is_news(20_000) && answer.is_news(20_001));
         assert!(answer.take_cwr() && !answer.take_cwr());
+    }
+
+    #[test]
+    fn a_loss_answers_the_echoes_of_its_window_and_one_that_was_none_does_not() {
+        let mut answer = Answer::default();
+        answer.on_loss(20_000);
+        assert!(answer.is_news(1_000) && !answer.take_cwr(), "nothing is echoed");
+        answer.use_echoes();
+        answer.on_loss(20_000);
+        assert!(answer.is_repeated(20_000) && !answer.is_repeated(20_001) && !answer.has_lowered(1_000));
+        assert!(answer.take_cwr());
+        answer.on_loss(20_000);
+        answer.withdraw();
+        assert!(!answer.take_cwr());
     }
 
     #[test]

@@ -177,11 +177,13 @@ impl Outstanding {
     }
 
     /// Tells the congestion control of a loss. Unless it governs the window, `cwnd` is left for the recovery to move. A window of
-    /// data for whose marks it was lowered is not lowered again (RFC 3168, section 6.1.2).
+    /// data for whose marks it was lowered as for a loss is not lowered again (RFC 3168, section 6.1.2); an answer to the share of marks
+    /// stands in for none (RFC 9331, section 4.3).
     pub fn reduce(&mut self, now: Instant, flight: u64) {
-        if self.config.ecn.is_capable() && !self.marks.is_news(self.board.una()) {
+        if self.marks.has_lowered(self.board.una()) && !self.config.control.reads_share_of_marks() {
             return;
         }
+        self.marks.on_loss(self.board.nxt());
         let loss = self.loss(now, flight);
         self.control.on_loss(&loss, &mut self.window);
     }
@@ -225,13 +227,16 @@ impl Outstanding {
 
     /// Lets the window grow for an acknowledgement outside of fast recovery, by the profile's rule on unused windows. What
     /// SACK had reported before does not count again, and what echoes a mark lets nothing grow (RFC 3168, section 6.1.2), or only the
-    /// rest of it.
+    /// rest of it. After a timeout, which answered for all that was outstanding, the echo goes on until new data can say so: slow
+    /// start has to come that far.
     pub fn grow(&mut self, ack: &Ack) {
         let is_limited = ack.is_window_limited || self.config.grow_when_not_limited;
         let acked = if self.rules().grows_by_sacked { ack.delivered } else { ack.acked.min(ack.delivered) };
-        let is_growth = ack.acked > 0 && acked > ack.marked && is_limited && !self.control.governs_window();
-        if is_growth && (ack.marked == 0 || self.control.grows_beside_marks()) {
-            self.control.grow(&Ack { acked: acked - ack.marked, ..*ack }, &mut self.window);
+        let is_repeated = ack.state == LossState::Timeout && self.marks.is_repeated(ack.una);
+        let marked = if is_repeated { 0 } else { ack.marked };
+        let is_growth = ack.acked > 0 && acked > marked && is_limited && !self.control.governs_window();
+        if is_growth && (marked == 0 || self.control.grows_beside_marks()) {
+            self.control.grow(&Ack { acked: acked - marked, ..*ack }, &mut self.window);
         }
     }
 
@@ -267,6 +272,7 @@ impl Outstanding {
         // is not in flight.
         let flight = self.board.flight() - self.board.sacked();
         self.rtt.back_off();
+        self.marks.on_loss(self.board.nxt());
         let loss = Loss { state, ..self.loss(now, flight) };
         self.control.on_timeout(&loss, &mut self.window);
         self.duplicates = 0;
@@ -282,6 +288,22 @@ mod tests {
     use crate::control::testing::{MSS, ack};
     use crate::kinds::ControlKind;
     use crate::profile::Profile;
+    use units::Ecn;
+
+    /// RFC 9331, section 4.3, and RFC 8257, section 3.4: the answer to a share of marks is none to a loss.
+    #[test]
+    fn a_loss_beside_marks_halves_where_these_are_answered_by_their_share() {
+        for (name, expected) in [("reno", 5.0), ("cubic", 7.0), ("dctcp", 3.0), ("prague", 3.0)] {
+            let control = ControlKind::by_name(name).expect("known");
+            let config = Config { mss: MSS, control, ecn: Ecn::Ect1, ..Config::new(Profile::Rfc) };
+            let mut out = Outstanding::new(Arc::new(config), 1);
+            out.window = Window { cwnd: 10.0, ssthresh: 2.0 };
+            (0..10).for_each(|_| out.board.on_sent(Instant::ZERO, MSS));
+            out.answer_marks(Instant::ZERO, LossState::Open);
+            out.reduce(Instant::ZERO, 6 * u64::from(MSS));
+            assert!((out.window.ssthresh - expected).abs() < 1e-9, "{name}: {:?}", out.window);
+        }
+    }
 
     #[test]
     fn what_arrives_unmarked_beside_marks_lets_prague_grow_and_no_other() {

@@ -307,7 +307,7 @@ impl Receiver {
         }
         match &mut self.feedback {
             Feedback::None => {}
-            Feedback::ExactEcho(echo) => echo.on_data_exactly(segment.ecn.is_marked()),
+            Feedback::ExactEcho(echo) => self.ack_due |= echo.on_data_exactly(segment.ecn.is_marked()),
             Feedback::Echo(echo) => echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR)),
             Feedback::Count(count) => self.ack_due |= count.on_data(segment.ecn, segment.len),
         }

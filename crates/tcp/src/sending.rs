@@ -85,6 +85,13 @@ impl Sending {
         }
     }
 
+    /// The peer echoes marks.
+    pub(crate) fn use_echoes(&mut self) {
+        if let Sending::Usual(sender) = self {
+            sender.out.marks.use_echoes();
+        }
+    }
+
     /// The peer counts marked packets.
     pub(crate) fn use_counts(&mut self) {
         if let Sending::Usual(sender) = self {

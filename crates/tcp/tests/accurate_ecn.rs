@@ -84,6 +84,18 @@ fn prague_gives_way_to_reno_and_ect0_where_the_peer_counts_no_marks() {
     assert!(windows.iter().any(|window| *window < 0.6 * windows[0]), "{windows:?}");
 }
 
+/// The flags are those of the counter.
+#[test]
+fn a_reduction_for_a_loss_leaves_the_counter_alone() {
+    let mut client = sending_client();
+    (0..9).for_each(|_| client.give(bare(Flags::ACK.with(flags(0b101)), 1, seg(0))));
+    client.at(5_000);
+    assert!(client.end.metrics().counters.recoveries > 0 && client.end.metrics().counters.timeouts > 0);
+    let sent = client.take();
+    assert!(sent.iter().any(|segment| segment.seq >= seg(10)), "new data");
+    assert!(sent.iter().all(|segment| bits(segment) == 0b101), "{sent:?}");
+}
+
 fn data(number: u64, ecn: Ecn) -> Segment {
     Segment { len: MSS, ecn, ..bare(Flags::ACK, seg(number), 1) }
 }

@@ -145,6 +145,64 @@ fn a_loss_in_a_window_that_was_lowered_for_marks_does_not_lower_it_again() {
     assert_eq!(client.end.metrics().window.ssthresh, lowered);
 }
 
+/// RFC 3168, section 6.1.2: whatever reduced the window, the first new segment says so, and the marks of that window are answered.
+#[test]
+fn the_first_new_segment_after_a_loss_says_that_the_window_was_reduced() {
+    let mut client = client(with_ecn());
+    client.end.write(100 * u64::from(MSS));
+    client.at(101);
+    client.take();
+    client.at(200);
+    let echo = |number| bare(Flags::ACK.with(Flags::ECE), 1, seg(number));
+    (0..9).for_each(|_| client.give(echo(0)));
+    assert_eq!(client.end.metrics().counters.recoveries, 1);
+    let sent = client.take();
+    // Limited transmit has sent two segments before.
+    let (earlier, new): (Vec<&Segment>, Vec<_>) = sent.iter().partition(|segment| segment.seq < seg(12));
+    assert!(earlier.iter().all(|segment| !segment.has(Flags::CWR)), "{earlier:?}");
+    assert!(new[0].has(Flags::CWR) && new[1..].iter().all(|segment| !segment.has(Flags::CWR)), "{new:?}");
+    // The recovery ends: what is echoed of its window lowers nothing again.
+    client.give(echo(12));
+    let after = client.end.metrics().window;
+    client.give(bare(Flags::ACK, 1, seg(13)));
+    assert!(client.end.metrics().window.cwnd > after.cwnd, "{after:?}");
+    assert_eq!(client.end.metrics().window.ssthresh, after.ssthresh);
+}
+
+#[test]
+fn echoes_do_not_hold_the_window_at_one_segment_after_a_timeout() {
+    for recovery in ["newreno", "sack", "rack"] {
+        let of_recovery = tcp::RecoveryKind::by_name(recovery).expect("known");
+        let mut client = client(Config { recovery: of_recovery, ..with_ecn() });
+        client.end.write(100 * u64::from(MSS));
+        client.at(101);
+        client.take();
+        client.at(4_000);
+        assert!(client.end.metrics().counters.timeouts > 0);
+        client.take();
+        let mut windows = Vec::new();
+        for number in 1..=10 {
+            client.give(bare(Flags::ACK.with(Flags::ECE), 1, seg(number)));
+            windows.push(client.end.metrics().window.cwnd);
+        }
+        assert!(windows[..3].windows(2).all(|pair| pair[0] < pair[1]), "{recovery}: {windows:?}");
+        let sent = client.take();
+        let new: Vec<&Segment> = sent.iter().filter(|segment| segment.seq >= seg(10)).collect();
+        assert!(new[0].has(Flags::CWR), "{recovery}");
+        assert!(new[1..].iter().all(|segment| !segment.has(Flags::CWR)), "{recovery}");
+    }
+}
+
+#[test]
+fn who_does_not_use_it_says_nothing_of_a_reduced_window() {
+    let mut client = Lone::connected(config("newreno"));
+    client.write(100 * u64::from(MSS));
+    (0..9).for_each(|_| client.ack(seg(0)));
+    client.at(20_000);
+    assert!(client.end.metrics().counters.recoveries > 0 && client.end.metrics().counters.timeouts > 0);
+    assert!(client.take().iter().all(|segment| !segment.has(Flags::CWR)));
+}
+
 #[test]
 fn dctcp_receivers_report_each_change_of_marks_at_once() {
     let delayed = AckPolicy { every: 2, delay: Duration::from_millis(200), quick: 0 };
@@ -153,10 +211,13 @@ fn dctcp_receivers_report_each_change_of_marks_at_once() {
     assert!(server.take().is_empty(), "it waits for another");
     server.give(data(1, Ecn::CongestionExperienced, Flags::default()));
     let reports = server.take();
-    assert_eq!((reports[0].ack, reports[0].has(Flags::ECE)), (seg(1), false), "what arrived before, unmarked");
+    let said: Vec<_> = reports.iter().map(|report| (report.ack, report.has(Flags::ECE))).collect();
+    assert_eq!(said, [(seg(1), false), (seg(2), true)], "what arrived before, unmarked, and the change");
     server.give(data(2, Ecn::CongestionExperienced, Flags::default()));
-    let last = server.take();
-    assert!(last.last().is_some_and(|report| report.ack == seg(3) && report.has(Flags::ECE)), "{last:?}");
+    assert!(server.take().is_empty(), "the same as before");
+    server.give(data(3, Ecn::Ect0, Flags::default()));
+    let said: Vec<_> = server.take().iter().map(|report| (report.ack, report.has(Flags::ECE))).collect();
+    assert_eq!(said, [(seg(3), true), (seg(4), false)]);
 }
 
 #[test]

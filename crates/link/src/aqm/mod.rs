@@ -146,6 +146,7 @@ impl<P: Packet> ManagedQueue<P> {
         }
         let has_room = self.limit.allows(self.packets, self.bytes, size);
         if !has_room && !self.drops_from_longest {
+            self.observe(index, now);
             discard(Overflow::Full, waiting.packet);
             return false;
         }
@@ -189,6 +190,14 @@ impl<P: Packet> ManagedQueue<P> {
                 self.bytes = self.bytes + fifo.bytes() - before;
                 Err(older)
             }
+        }
+    }
+
+    /// Takes note of a packet that arrives for a flow and finds no room: RED averages over all arrivals.
+    fn observe(&mut self, index: usize, now: Instant) {
+        let Flow { fifo, state, .. } = &mut self.flows[index];
+        if let (Law::Red(law), State::Red(state)) = (&self.law, state) {
+            state.measure(now, law, fifo.bytes());
         }
     }
 

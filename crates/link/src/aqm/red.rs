@@ -62,7 +62,8 @@ impl State {
         Fate::Signals(if law.ecn { Signal::MarkOrDrop } else { Signal::Drop })
     }
 
-    fn measure(&mut self, now: Instant, law: &Law, queue: Bytes) {
+    /// A packet arrives at `now`: takes the `queue` that it finds into the average.
+    pub(super) fn measure(&mut self, now: Instant, law: &Law, queue: Bytes) {
         // An idle time that a dropped packet interrupts goes on.
         let idle_since = if queue == Bytes::ZERO { self.idle_since.replace(now) } else { None };
         if let Some(since) = idle_since {

@@ -21,6 +21,8 @@ struct Rules {
     moves_whole_segments: bool,
     /// A response that turns out to be needless leaves no trace in what is known of the last loss.
     restores_state: bool,
+    /// Time in which the application or the receiver limits the flow is no time of growth. Linux leaves out idle times alone.
+    excludes_unused: bool,
 }
 
 impl Rules {
@@ -40,6 +42,7 @@ impl Rules {
             exit: SlowStartExit::HyStartPlusPlus,
             moves_whole_segments: false,
             restores_state: true,
+            excludes_unused: true,
         }
     }
 
@@ -52,6 +55,7 @@ impl Rules {
             exit: SlowStartExit::LinuxHyStart,
             moves_whole_segments: true,
             restores_state: false,
+            excludes_unused: false,
         }
     }
 }
@@ -65,6 +69,10 @@ pub(crate) struct Cubic {
     /// The state before the latest loss, for when that was none.
     before_loss: Option<State>,
     min_rtt: Duration,
+    /// The latest acknowledgement.
+    acked_at: Instant,
+    /// Since when the window is not in use, and does not grow.
+    unused_since: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -141,13 +149,24 @@ impl Epoch {
 impl Cubic {
     pub(crate) fn new(config: &Config) -> Self {
         let rules = Rules::of(config.rules().reading);
+        let rules = Rules { excludes_unused: rules.excludes_unused && !config.grow_when_not_limited, ..rules };
         Self {
             growth: Growth::with_exit(config, rules.exit),
             rules,
             state: State::default(),
             before_loss: None,
             min_rtt: Duration::ZERO,
+            acked_at: Instant::ZERO,
+            unused_since: None,
         }
+    }
+
+    /// What has passed from `since` to `now` is no part of the time since the start of the epoch (RFC 9438, sections 4.2 and 5.8).
+    fn exclude(&mut self, since: Instant, now: Instant) {
+        if let Some(epoch) = &mut self.state.epoch {
+            epoch.start = (epoch.start + now.since(since)).min(now);
+        }
+        (self.unused_since, self.acked_at) = (None, now);
     }
 
     fn avoid_congestion(&mut self, ack: &Ack, acked: f64, window: &mut Window) {
@@ -205,6 +224,9 @@ impl Cubic {
 
     /// What a loss does to the state; returns the new `ssthresh`.
     fn reduce(&mut self, loss: &Loss, window: &Window) -> f64 {
+        if let Some(since) = self.unused_since {
+            self.exclude(since, loss.now);
+        }
         self.before_loss = Some(self.state);
         let cwnd = window.cwnd;
         let converges = cwnd < self.state.w_max;
@@ -225,9 +247,16 @@ impl Control for Cubic {
             self.min_rtt = ack.min_rtt;
             self.growth.on_ack(ack, window);
         }
+        self.acked_at = ack.now;
+        if !ack.is_window_limited && self.rules.excludes_unused {
+            self.unused_since.get_or_insert(ack.now);
+        }
     }
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
+        if let Some(since) = self.unused_since {
+            self.exclude(since, ack.now);
+        }
         let beyond = self.growth.slow_start(ack, window);
         if beyond > 0.0 {
             self.avoid_congestion(ack, beyond, window);
@@ -256,11 +285,14 @@ impl Control for Cubic {
         }
     }
 
-    /// Time without data does not count.
-    fn on_idle(&mut self, _now: Instant, idle: Duration) {
-        if let Some(epoch) = &mut self.state.epoch {
-            epoch.start += idle;
-        }
+    /// Time without data does not count (`CA_EVENT_TX_START` of Linux).
+    fn on_restart(&mut self, now: Instant, _window: &mut Window) {
+        self.exclude(self.unused_since.unwrap_or(self.acked_at), now);
+    }
+
+    fn on_idle(&mut self, now: Instant, idle: Duration) {
+        let since = now.before(idle);
+        self.exclude(self.unused_since.map_or(since, |unused| unused.min(since)), now);
     }
 }
 
@@ -363,9 +395,65 @@ mod tests {
         let mut window = Window { cwnd: 280.0, ssthresh: 280.0 };
         control.state.w_max = 400.0;
         control.grow(&ack(1), &mut window);
-        control.on_idle(Instant::ZERO, Duration::from_secs(20));
+        control.on_idle(Instant::ZERO + Duration::from_secs(20), Duration::from_secs(20));
         let before = window.cwnd;
         control.grow(&ack(1).at_millis(20_000.0), &mut window);
         assert!(window.cwnd - before < 0.02, "{window:?}");
+    }
+
+    /// A control that has grown for a second after a loss at 400 segments.
+    fn after_a_second(profile: Profile) -> (Cubic, Window) {
+        let mut control = Cubic::new(&Config::new(profile));
+        let mut window = Window { cwnd: 280.0, ssthresh: 280.0 };
+        control.state.w_max = 400.0;
+        acknowledge(&mut control, &mut window, 0.0, true);
+        (control, window)
+    }
+
+    /// A second of acknowledgements from `start` on, in ms, one each 50 ms.
+    fn acknowledge(control: &mut Cubic, window: &mut Window, start: f64, is_window_limited: bool) {
+        for number in 0..20 {
+            let ack = Ack { is_window_limited, ..ack(1).at_millis(start + 50.0 * f64::from(number)) };
+            control.on_ack(&ack, window);
+            if is_window_limited {
+                control.grow(&ack, window);
+            }
+        }
+    }
+
+    /// RFC 9438, sections 4.2 and 5.8: what the application or the receiver limits is no time of growth.
+    #[test]
+    fn time_in_which_the_window_is_not_in_use_does_not_count() {
+        let (mut bulk, mut expected) = after_a_second(Profile::Rfc);
+        acknowledge(&mut bulk, &mut expected, 1_000.0, true);
+        let (mut unused, mut window) = after_a_second(Profile::Rfc);
+        (1..=10).for_each(|second| acknowledge(&mut unused, &mut window, 1_000.0 * f64::from(second), false));
+        acknowledge(&mut unused, &mut window, 11_000.0, true);
+        assert!((window.cwnd - expected.cwnd).abs() < 1e-9, "{window:?} and {expected:?}");
+    }
+
+    /// Nothing tells of pauses shorter than the timeout but that sending begins again.
+    #[test]
+    fn a_short_pause_does_not_move_the_window_up_the_function() {
+        for profile in [Profile::Rfc, Profile::Linux] {
+            let (mut bulk, mut expected) = after_a_second(profile);
+            acknowledge(&mut bulk, &mut expected, 1_000.0, true);
+            let (mut paused, mut window) = after_a_second(profile);
+            paused.on_restart(Instant::ZERO + Duration::from_millis(1_850), &mut window);
+            acknowledge(&mut paused, &mut window, 1_900.0, true);
+            assert!((window.cwnd - expected.cwnd).abs() < 1e-9, "{profile:?}: {window:?} and {expected:?}");
+        }
+    }
+
+    #[test]
+    fn an_idle_time_counts_once_however_it_is_noticed() {
+        let (mut control, mut window) = after_a_second(Profile::Rfc);
+        let start = control.state.epoch.expect("begun").start;
+        acknowledge(&mut control, &mut window, 1_000.0, false);
+        let now = Instant::ZERO + Duration::from_secs(30);
+        control.on_idle(now, Duration::from_secs(28));
+        control.on_restart(now, &mut window);
+        control.grow(&ack(1).at_millis(30_000.0), &mut window);
+        assert_eq!(control.state.epoch.expect("goes on").start.since(start), Duration::from_secs(29));
     }
 }

@@ -64,6 +64,7 @@ impl Undo {
             out.window.cwnd = out.window.cwnd.max(self.window.cwnd);
             out.window.ssthresh = out.window.ssthresh.max(self.window.ssthresh);
         }
+        out.marks.withdraw();
         out.control.on_spurious(now, &mut out.window);
     }
 }
