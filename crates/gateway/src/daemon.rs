@@ -4,6 +4,7 @@
 //! turns, what the transport sends, the next deadline. Each step is bounded, and what is left over makes the next wait a zero
 //! one, so that no busy socket keeps the others waiting.
 
+mod beforehand;
 mod bypassed;
 mod changes;
 mod report;
@@ -229,41 +230,43 @@ impl<T: SatelliteTransport> Daemon<T> {
             Some(heir) => heir.take_listeners(),
         };
         let joining = heir.as_ref().map(|heir| Joining::new(now, settings.link.rtt, &heir.offer, &relays));
+        if heir.is_some() {
+            beforehand::check(&settings, &plan)?;
+        }
         // From here on the other process has let go of what follows.
         let predecessor = match heir.map(Heir::commit).transpose()? {
             None => None,
             Some((mut predecessor, estate)) => {
                 predecessor.keep_only(&settings.peers);
-                relays.inherit(now, &estate).map_err(while_doing("taking over"))?;
+                served(relays.inherit(now, &estate).map_err(while_doing("taking over")), true)?;
                 Some(predecessor)
             }
         };
+        let is_heir = predecessor.is_some();
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
-            relays.hold_syns(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
+            let syns = HeldSyns::open(settings.rules.port, settings.rules.refused()).map_err(StartError::from);
+            served(syns, is_heir)?.into_iter().for_each(|syns| relays.hold_syns(syns));
         }
         // What follows starts threads and programs, and has to do without.
-        let control = control::listen(&settings.control, &plan, predecessor.is_some())?;
+        let control = served(control::listen(&settings.control, &plan, is_heir), is_heir)?;
         // The token's file need not be readable for the user as whom the gateway goes on.
-        let is_heir = predecessor.is_some();
         let page = settings.web.as_ref().map(|web| page::listen(web, is_heir));
         let page = page.and_then(|page| served(page, is_heir).transpose()).transpose()?;
-        let privileges = plan.reduce(&settings)?;
+        let privileges = reduce(&plan, &settings, is_heir)?;
         // As the user who appends to it, and renames it.
         let log = settings.connection_log.as_ref().map(|log| ConnectionLog::open(&log.file, log.rotation));
-        relays.connection_log = log.transpose()?;
-        let listening = Arc::clone(&waker);
-        let updates = LinkUpdates::start(&settings, move || {
-            // Should it fail, the loop looks at its next tick.
-            let _ = listening.wake();
-        })?;
+        relays.connection_log = log.and_then(|log| served(log, is_heir).transpose()).transpose()?;
+        let updates = start_updates(&settings, &waker, is_heir)?;
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
-        let control = Some(control::serve(control, handle.clone())?);
+        let control = control.map(|control| control::serve(control, handle.clone()));
+        let control = control.and_then(|control| served(control, is_heir).transpose()).transpose()?;
         if let Some(address) = settings.metrics {
             let server = metrics::serve(address, is_heir, settings.build, handle.clone());
             services.extend(served(server, is_heir)?.map(|server| Box::new(server) as _));
         }
         if let Some(page) = page {
-            services.push(Box::new(page.serve(handle.clone())?));
+            let server = page.serve(handle.clone());
+            services.extend(served(server, is_heir)?.map(|server| Box::new(server) as _));
         }
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
         let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
@@ -273,10 +276,11 @@ impl<T: SatelliteTransport> Daemon<T> {
             interfaces: MissingInterfaces::new(&settings.interfaces),
             bridges: FilteredBridges::new(&settings.rules.interfaces),
         };
-        let steering = Some(match &joining {
-            None => Steering::new(rules, exempt, seen, on_news)?,
-            Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), seen, on_news)?,
-        });
+        let steering = match &joining {
+            None => Steering::new(rules, exempt, seen, on_news),
+            Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), seen, on_news),
+        };
+        let steering = served(steering.map_err(StartError::from), is_heir)?;
         let mut gateway = Self {
             poll,
             waker,
@@ -721,6 +725,36 @@ fn served<T>(outcome: Result<T, StartError>, is_heir: bool) -> Result<Option<T>,
         }
         outcome => outcome.map(Some),
     }
+}
+
+/// Gives up what the gateway has no use for. A process that `is_heir` goes on as the user that has started it, if it may not become another.
+fn reduce(plan: &Plan, settings: &Settings, is_heir: bool) -> Result<Privileges, StartError> {
+    match plan.reduce(settings) {
+        Err(error) if is_heir => {
+            tracing::error!(%error, "the gateway goes on as the user that has started it");
+            let settings = Settings { user: None, ..settings.clone() };
+            Plan::new(&settings)?.reduce(&settings)
+        }
+        outcome => outcome,
+    }
+}
+
+/// Receives link updates, and has `waker` wake the loop for each. A process that `is_heir` does without those of `[updates]` if they
+/// cannot be had.
+fn start_updates(settings: &Settings, waker: &Arc<Waker>, is_heir: bool) -> Result<LinkUpdates, StartError> {
+    let start = |settings: &Settings| {
+        let waker = Arc::clone(waker);
+        LinkUpdates::start(settings, move || {
+            // Should it fail, the loop looks at its next tick.
+            let _ = waker.wake();
+        })
+    };
+    if let Some(updates) = served(start(settings), is_heir)? {
+        return Ok(updates);
+    }
+    let mut settings = settings.clone();
+    (settings.updates.socket, settings.updates.http) = (None, None);
+    start(&settings)
 }
 
 fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {

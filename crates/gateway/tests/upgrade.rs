@@ -159,3 +159,40 @@ fn a_gateway_that_differs_in_what_must_stay_the_same_is_refused_by_name() {
     pair.edit(End::Terminal, |_| good.clone());
     assert!(pair.status(End::Terminal)["predecessor"].is_null());
 }
+
+/// What this host does not have for the new file is found out while the running gateway can go on.
+#[test]
+fn a_gateway_whose_file_asks_for_what_cannot_be_had_does_not_take_over() {
+    for transport in ["", CLEAR] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
+        let Some(pair) = pair.map(|pair| pair.start_both("")) else { return };
+        let server = pair.serve(Family::V4, 7, echo_all);
+        let mut stays = pair.connect(server);
+        let good = std::fs::read_to_string(pair.config(End::Terminal)).unwrap();
+        for (section, named) in [
+            ("[connection_log]\nfile = \"/nonexistent/x\"", "[connection_log] file /nonexistent/x: "),
+            ("[updates]\nhttp = \"192.0.2.1:8099\"", "[updates] http 192.0.2.1:8099: "),
+        ] {
+            pair.edit(End::Terminal, |_| format!("{good}\n{section}\n"));
+            let refused = pair.fails_to_take_over(End::Terminal);
+            assert!(refused.starts_with(named), "{refused}");
+            echoes(&mut stays, b"goes on");
+            echoes(&mut pair.connect(server), b"and so do new ones");
+            assert_eq!(pair.status(End::Terminal)["draining"], serde_json::Value::Null);
+        }
+    }
+}
+
+/// What may be the running gateway's until it lets go is found out too late to stay with that one.
+#[test]
+fn a_gateway_that_has_taken_over_relays_without_what_another_program_has() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let taken =
+        pair.site(End::Terminal).gateway.run(|| std::net::TcpListener::bind("127.0.0.1:8099")).unwrap().unwrap();
+    pair.edit(End::Terminal, |text| format!("{text}\n[updates]\nhttp = \"127.0.0.1:8099\"\n"));
+    let old = pair.upgrade(End::Terminal);
+    old.wait_for_end();
+    echoes(&mut pair.connect(server), b"by the new one");
+    drop(taken);
+}
