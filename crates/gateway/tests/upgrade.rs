@@ -196,3 +196,25 @@ fn a_gateway_that_has_taken_over_relays_without_what_another_program_has() {
     echoes(&mut pair.connect(server), b"by the new one");
     drop(taken);
 }
+
+#[test]
+fn an_upgrade_that_fails_leaves_the_listener_for_peers_as_it_was() {
+    let Some(pair) = Pair::with_tcp_transport(TLS).map(|pair| pair.start_both("")) else { return };
+    let before = listener_for_peers(&pair);
+    let other = if before.contains("reno") { "cubic" } else { "reno" };
+    pair.edit(End::Hub, |text| {
+        format!("{text}\n[tcp]\ncongestion_control = \"{other}\"\n[debug]\nkey_log = \"/nonexistent/keys\"\n")
+    });
+    let refused = pair.fails_to_take_over(End::Hub);
+    assert!(refused.contains("/nonexistent/keys"), "{refused}");
+    assert_eq!(listener_for_peers(&pair), before);
+}
+
+/// The congestion control of the hub's listener for peers.
+fn listener_for_peers(pair: &Pair) -> String {
+    let said = pair.output(End::Hub, "ss", "-Hltni sport = :4500");
+    let words = said.split_whitespace();
+    let found: Vec<_> = words.filter(|word| ["cubic", "reno", "bbr"].contains(word)).collect();
+    assert_eq!(found.len(), 1, "{said}");
+    found[0].to_owned()
+}

@@ -88,12 +88,10 @@ impl TcpTransport {
         match heir {
             None => sockets.listen(settings.listen, tcp.fast_open).map_err(while_doing(doing())),
             Some(heir) => {
-                let listener = heir.take_satellite_listener();
-                let listener = listener.ok_or_else(|| {
+                // It stays as it is as long as it may be the other process's.
+                heir.take_satellite_listener().ok_or_else(|| {
                     StartError::TakeOver("the running gateway hands over no listener for its peers".into())
-                })?;
-                sockets.adopt(&listener).map_err(while_doing(doing()))?;
-                Ok(listener)
+                })
             }
         }
     }
@@ -116,7 +114,7 @@ impl TcpTransport {
     /// Goes on with what another process has left.
     ///
     /// # Errors
-    /// If it is not understood.
+    /// If it is not understood, or the listener cannot be set up.
     pub(super) fn go_on_with(&mut self, estate: &[u8]) -> io::Result<()> {
         let estate: Estate = serde_json::from_slice(estate)?;
         // To the peers it is the same run: none of its connections is lost.
@@ -126,7 +124,7 @@ impl TcpTransport {
             self.peers[accepted.peer].sessions.push_back(name);
             self.sessions.insert(name, accepted);
         }
-        Ok(())
+        self.listener.as_ref().map_or(Ok(()), |listener| self.sockets.adopt(listener))
     }
 
     /// Opens no more connections, and notifies the peers.
