@@ -128,6 +128,8 @@ struct Daemon<T: SatelliteTransport> {
     bypassed: Bypassed,
     missing_interfaces: Vec<MissingInterface>,
     drain: Option<Drain>,
+    /// The drain has yet to begin, for clients to be accepted first.
+    drains_late: bool,
     /// Just begun, beside a process that this one takes over from.
     joining: Option<Joining>,
     predecessor: Option<Predecessor>,
@@ -311,6 +313,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             bypassed: Bypassed::new(now),
             missing_interfaces: Vec::new(),
             drain: None,
+            drains_late: false,
             joining,
             predecessor,
             handed_over: None,
@@ -353,15 +356,17 @@ impl<T: SatelliteTransport> Daemon<T> {
                 break;
             }
             self.step(now);
-            if self
-                .drain
-                .is_some_and(|drain| drain.is_over(now, self.relays.count() + self.relays.transport().unfinished(now)))
-            {
+            if self.drain.is_some_and(|drain| drain.is_over(now, self.unfinished(now))) {
                 break;
             }
         }
         self.stop();
         Ok(())
+    }
+
+    /// What a drain waits for.
+    fn unfinished(&self, now: Instant) -> usize {
+        self.relays.count() + self.relays.transport().unfinished(now) + usize::from(self.drains_late)
     }
 
     /// Waits until there is something to do. Where sockets keep the loop busy, the next thing has mostly come meanwhile: only where it
@@ -434,6 +439,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.join(now);
         self.hold(now);
         self.accept(now);
+        self.drain_late(now);
         self.take_events(now);
         self.relays.engine.run(now, TURNS);
         self.relays.engine.tell_shortage(now);
@@ -561,13 +567,17 @@ impl<T: SatelliteTransport> Daemon<T> {
         peers_changed |= self.relays.engine.interception_changed();
         match &self.steering {
             Some(steering) if peers_changed && self.listeners.is_empty() => steering.look(),
-            Some(_) if peers_changed && self.joining.is_none() => self.intercept(now),
+            Some(_) if peers_changed => self.intercept(now),
             _ => {}
         }
     }
 
-    /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains.
+    /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains. Until this process has
+    /// joined, what the one before had is intercepted.
     fn intercept(&mut self, now: Instant) {
+        if self.joining.is_some() {
+            return;
+        }
         if let Some(steering) = &self.steering {
             let wanted = match &self.drain {
                 Some(_) => {

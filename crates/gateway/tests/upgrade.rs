@@ -5,6 +5,7 @@ use crate::pair::{
 };
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 #[test]
 fn new_connections_find_the_new_gateway_and_old_ones_stay_with_the_old() {
@@ -217,4 +218,39 @@ fn listener_for_peers(pair: &Pair) -> String {
     let found: Vec<_> = words.filter(|word| ["cubic", "reno", "bbr"].contains(word)).collect();
     assert_eq!(found.len(), 1, "{said}");
     found[0].to_owned()
+}
+
+/// A pair whose terminal is upgraded while its packets do not arrive, so that the new process waits for the peer.
+fn joining() -> Option<(Pair, crate::pair::Running)> {
+    let mut pair = Pair::up("")?;
+    let hook = "type filter hook prerouting priority -300";
+    pair.nft(End::Terminal, &format!("add table inet path {{ chain in {{ {hook}; iifname sat drop; }}; }}"));
+    let old = pair.take_over(End::Terminal);
+    Some((pair, old))
+}
+
+#[test]
+fn a_reload_while_the_new_gateway_waits_for_its_peers_leaves_what_is_intercepted() {
+    let Some((pair, _old)) = joining() else { return };
+    pair.edit(End::Terminal, |text| text.replacen("[gateway]\n", "[gateway]\nhost_keepalive = \"1h\"\n", 1));
+    pair.reload_changes(End::Terminal, "host_keepalive");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(pair.sets(End::Terminal).contains("elements"), "{}", pair.sets(End::Terminal));
+    pair.nft(End::Terminal, "delete table inet path");
+    echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"relayed");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+#[test]
+fn a_drain_while_the_new_gateway_waits_for_its_peers_serves_those_who_wait_in_the_queue() {
+    let Some((mut pair, _old)) = joining() else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut waits = pair.connect(server);
+    pair.drain(End::Terminal, None);
+    // As long as a drain waits for connections that are on their way.
+    std::thread::sleep(Duration::from_millis(1300));
+    pair.nft(End::Terminal, "delete table inet path");
+    echoes(&mut waits, b"served");
+    drop(waits);
+    pair.wait_for_end(End::Terminal);
 }
