@@ -245,6 +245,9 @@ impl<T: SatelliteTransport> Daemon<T> {
             }
         };
         let is_heir = predecessor.is_some();
+        if is_heir {
+            set_up_inherited(&listeners, &settings);
+        }
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
             let syns = HeldSyns::open(settings.rules.port, settings.rules.refused()).map_err(StartError::from);
             served(syns, is_heir)?.into_iter().for_each(|syns| relays.hold_syns(syns));
@@ -767,19 +770,34 @@ fn start_updates(settings: &Settings, waker: &Arc<Waker>, is_heir: bool) -> Resu
     start(&settings)
 }
 
+/// Has `listener`, and what it accepts from now on, be as `settings` say.
+fn set_up(listener: &Socket, settings: &Settings) -> io::Result<()> {
+    let mark = if sysctls::sockets_take_marks() { settings.rules.accepted() } else { 0 };
+    if listener.mark()? != mark {
+        listener.set_mark(mark)?;
+    }
+    transparent::set_keepalive(listener, settings.host_keepalive.into())?;
+    transparent::bound_backlog(listener, settings.host_backlog())
+}
+
+/// The same for the listeners of the process before.
+fn set_up_inherited(listeners: &[Socket], settings: &Settings) {
+    for listener in listeners {
+        let listens = set_up(listener, settings).and_then(|()| transparent::follow_somaxconn(listener));
+        if let Err(error) = listens {
+            tracing::warn!(%error, "host_buffer, host_keepalive: clients' connections keep what they had");
+        }
+    }
+}
+
 fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
     if settings.rules.interfaces.is_empty() {
         return Ok(Vec::new());
     }
     let port = settings.rules.port;
-    let most = settings.host_backlog();
-    let takes_marks = sysctls::sockets_take_marks();
     let bounded = |address| {
         let socket = transparent::listen(address, settings.host_keepalive.into())?;
-        if takes_marks {
-            socket.set_mark(settings.rules.accepted())?;
-        }
-        transparent::bound_backlog(&socket, most)?;
+        set_up(&socket, settings)?;
         Ok(socket)
     };
     let listen = |address: SocketAddr| bounded(address).map_err(while_doing(format!("listening at {address}")));

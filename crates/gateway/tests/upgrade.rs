@@ -254,3 +254,34 @@ fn a_drain_while_the_new_gateway_waits_for_its_peers_serves_those_who_wait_in_th
     drop(waits);
     pair.wait_for_end(End::Terminal);
 }
+
+#[test]
+fn what_a_new_gateway_accepts_is_as_its_own_file_says() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    pair.edit(End::Terminal, |text| text.replacen("[gateway]\n", "[gateway]\nhost_keepalive = \"10min\"\n", 1));
+    pair.upgrade(End::Terminal).wait_for_end();
+    let mut client = pair.connect(server);
+    echoes(&mut client, b"by the new one");
+    let keepalive = || {
+        let said = pair.output(End::Terminal, "ss", "-Htno state established sport = :7");
+        said.split_once("(keepalive,").map(|(_, rest)| rest.split(',').next().unwrap().to_owned())
+    };
+    pair.wait_for(|_| keepalive().is_some());
+    assert!(keepalive().unwrap().starts_with("9min"), "{:?}", keepalive());
+}
+
+/// Both in one process's life and back: what a file does not name any more is the host's again.
+#[test]
+fn the_listener_for_peers_is_as_the_new_gateways_file_says() {
+    let Some(mut pair) = Pair::with_tcp_transport(TLS).map(|pair| pair.start_both("")) else { return };
+    let before = listener_for_peers(&pair);
+    let other = if before == "reno" { "cubic" } else { "reno" };
+    let good = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
+    for (section, expected) in [(format!("[tcp]\ncongestion_control = \"{other}\"\n"), other), (String::new(), &before)]
+    {
+        pair.edit(End::Hub, |_| format!("{good}\n{section}"));
+        pair.upgrade(End::Hub).wait_for_end();
+        assert_eq!(listener_for_peers(&pair), expected);
+    }
+}

@@ -190,7 +190,7 @@ impl TcpTransport {
             _ => None,
         };
         let sockets = Sockets::new(settings, tcp, cross.as_ref())?;
-        let listener = Self::listener(settings, tcp, &sockets, heir)?;
+        let listener = Self::listener(settings, &sockets, heir)?;
         let watch = watch.try_clone().map_err(while_doing("creating a poll"))?;
         watch.add(&listener, Owner::Transport(0)).map_err(while_doing("watching the TCP socket"))?;
         let rtt = settings.link.rtt;

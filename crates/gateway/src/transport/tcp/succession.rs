@@ -80,13 +80,12 @@ impl TcpTransport {
     /// The listener for peers of a process that hands over, as `heir` has it, or else a new one.
     pub(super) fn listener(
         settings: &crate::config::Settings,
-        tcp: &crate::config::TcpSettings,
         sockets: &super::Sockets,
         heir: Option<&mut Heir>,
     ) -> Result<Socket, StartError> {
         let doing = || format!("TCP socket {}", settings.listen);
         match heir {
-            None => sockets.listen(settings.listen, tcp.fast_open).map_err(while_doing(doing())),
+            None => sockets.listen(settings.listen).map_err(while_doing(doing())),
             Some(heir) => {
                 // It stays as it is as long as it may be the other process's.
                 heir.take_satellite_listener().ok_or_else(|| {
