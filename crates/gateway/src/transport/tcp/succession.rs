@@ -8,7 +8,7 @@
 
 use super::TcpTransport;
 use super::session::{Accepted, Initiator};
-use super::talk::{MAX_PENDING, Told, room};
+use super::talk::{MAX_PENDING, READS, Told, room};
 use super::tunnel::{Role, Tunnel};
 use crate::error::{StartError, while_doing};
 use crate::takeover::Heir;
@@ -195,7 +195,7 @@ impl TcpTransport {
 
     /// The control connection `at` of a session with a process of `peer` that is being replaced is ready for something.
     pub(super) fn on_former_initiator(&mut self, now: Instant, peer: usize, at: usize) {
-        loop {
+        for _ in 0..READS {
             while let Some(former) = self.peers[peer].former_initiator(at)
                 && let Some(message) = former.reader.poll()
             {
@@ -216,6 +216,7 @@ impl TcpTransport {
                 Ok(_) | Err(_) => return self.end_former_initiator(peer, at),
             }
         }
+        self.read_later(at);
     }
 
     /// Ends such a connection: the process at its other end has ended, or cannot be reached.
