@@ -65,6 +65,12 @@ impl ConnectionLog {
         Ok(Self { entries: Some(entries), ended, counts, bypassed: BTreeMap::new() })
     }
 
+    /// Checks that a process that may do no less could open the file `path`, and leaves none behind: its owner would be the user who checks.
+    pub(crate) fn check(path: &Path) -> Result<(), StartError> {
+        let doing = || format!("[connection_log] file {}", path.display());
+        rotating_file::check(path).map_err(while_doing(doing()))
+    }
+
     /// Has `entry` written, or drops it if too many wait.
     pub(crate) fn record(&self, entry: Entry) {
         let is_taken = self.entries.as_ref().is_some_and(|entries| entries.try_send(entry).is_ok());

@@ -109,6 +109,11 @@ pub(crate) fn listen(path: &Path, plan: &Plan, takes_over: bool) -> Result<Socke
     Ok(Socket { listener, file })
 }
 
+/// Checks that [`listen`] could take the place of the gateway that serves `path`: that one goes on.
+pub(crate) fn check(path: &Path, plan: &Plan) -> Result<(), StartError> {
+    unix::listen(&path.with_extension("check"), Some(plan), "control socket").map(drop)
+}
+
 /// Serves `handle`'s gateway at `socket`, on a thread of its own and one for each client.
 pub(crate) fn serve(socket: Socket, handle: Handle) -> Result<Control, StartError> {
     let Socket { listener, file } = socket;

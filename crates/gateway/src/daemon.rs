@@ -4,6 +4,7 @@
 //! turns, what the transport sends, the next deadline. Each step is bounded, and what is left over makes the next wait a zero
 //! one, so that no busy socket keeps the others waiting.
 
+mod beforehand;
 mod bypassed;
 mod changes;
 mod report;
@@ -127,6 +128,8 @@ struct Daemon<T: SatelliteTransport> {
     bypassed: Bypassed,
     missing_interfaces: Vec<MissingInterface>,
     drain: Option<Drain>,
+    /// The drain has yet to begin, for clients to be accepted first.
+    drains_late: bool,
     /// Just begun, beside a process that this one takes over from.
     joining: Option<Joining>,
     predecessor: Option<Predecessor>,
@@ -229,41 +232,46 @@ impl<T: SatelliteTransport> Daemon<T> {
             Some(heir) => heir.take_listeners(),
         };
         let joining = heir.as_ref().map(|heir| Joining::new(now, settings.link.rtt, &heir.offer, &relays));
+        if heir.is_some() {
+            beforehand::check(&settings, &plan)?;
+        }
         // From here on the other process has let go of what follows.
         let predecessor = match heir.map(Heir::commit).transpose()? {
             None => None,
             Some((mut predecessor, estate)) => {
                 predecessor.keep_only(&settings.peers);
-                relays.inherit(now, &estate).map_err(while_doing("taking over"))?;
+                served(relays.inherit(now, &estate).map_err(while_doing("taking over")), true)?;
                 Some(predecessor)
             }
         };
+        let is_heir = predecessor.is_some();
+        if is_heir {
+            set_up_inherited(&listeners, &settings);
+        }
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
-            relays.hold_syns(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
+            let syns = HeldSyns::open(settings.rules.port, settings.rules.refused()).map_err(StartError::from);
+            served(syns, is_heir)?.into_iter().for_each(|syns| relays.hold_syns(syns));
         }
         // What follows starts threads and programs, and has to do without.
-        let control = control::listen(&settings.control, &plan, predecessor.is_some())?;
+        let control = served(control::listen(&settings.control, &plan, is_heir), is_heir)?;
         // The token's file need not be readable for the user as whom the gateway goes on.
-        let is_heir = predecessor.is_some();
         let page = settings.web.as_ref().map(|web| page::listen(web, is_heir));
         let page = page.and_then(|page| served(page, is_heir).transpose()).transpose()?;
-        let privileges = plan.reduce(&settings)?;
+        let privileges = reduce(&plan, &settings, is_heir)?;
         // As the user who appends to it, and renames it.
         let log = settings.connection_log.as_ref().map(|log| ConnectionLog::open(&log.file, log.rotation));
-        relays.connection_log = log.transpose()?;
-        let listening = Arc::clone(&waker);
-        let updates = LinkUpdates::start(&settings, move || {
-            // Should it fail, the loop looks at its next tick.
-            let _ = listening.wake();
-        })?;
+        relays.connection_log = log.and_then(|log| served(log, is_heir).transpose()).transpose()?;
+        let updates = start_updates(&settings, &waker, is_heir)?;
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
-        let control = Some(control::serve(control, handle.clone())?);
+        let control = control.map(|control| control::serve(control, handle.clone()));
+        let control = control.and_then(|control| served(control, is_heir).transpose()).transpose()?;
         if let Some(address) = settings.metrics {
             let server = metrics::serve(address, is_heir, settings.build, handle.clone());
             services.extend(served(server, is_heir)?.map(|server| Box::new(server) as _));
         }
         if let Some(page) = page {
-            services.push(Box::new(page.serve(handle.clone())?));
+            let server = page.serve(handle.clone());
+            services.extend(served(server, is_heir)?.map(|server| Box::new(server) as _));
         }
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
         let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
@@ -273,10 +281,11 @@ impl<T: SatelliteTransport> Daemon<T> {
             interfaces: MissingInterfaces::new(&settings.interfaces),
             bridges: FilteredBridges::new(&settings.rules.interfaces),
         };
-        let steering = Some(match &joining {
-            None => Steering::new(rules, exempt, seen, on_news)?,
-            Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), seen, on_news)?,
-        });
+        let steering = match &joining {
+            None => Steering::new(rules, exempt, seen, on_news),
+            Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), seen, on_news),
+        };
+        let steering = served(steering.map_err(StartError::from), is_heir)?;
         let mut gateway = Self {
             poll,
             waker,
@@ -307,6 +316,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             bypassed: Bypassed::new(now),
             missing_interfaces: Vec::new(),
             drain: None,
+            drains_late: false,
             joining,
             predecessor,
             handed_over: None,
@@ -349,15 +359,17 @@ impl<T: SatelliteTransport> Daemon<T> {
                 break;
             }
             self.step(now);
-            if self
-                .drain
-                .is_some_and(|drain| drain.is_over(now, self.relays.count() + self.relays.transport().unfinished(now)))
-            {
+            if self.drain.is_some_and(|drain| drain.is_over(now, self.unfinished(now))) {
                 break;
             }
         }
         self.stop();
         Ok(())
+    }
+
+    /// What a drain waits for.
+    fn unfinished(&self, now: Instant) -> usize {
+        self.relays.count() + self.relays.transport().unfinished(now) + usize::from(self.drains_late)
     }
 
     /// Waits until there is something to do. Where sockets keep the loop busy, the next thing has mostly come meanwhile: only where it
@@ -430,6 +442,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.join(now);
         self.hold(now);
         self.accept(now);
+        self.drain_late(now);
         self.take_events(now);
         self.relays.engine.run(now, TURNS);
         self.relays.engine.tell_shortage(now);
@@ -557,13 +570,17 @@ impl<T: SatelliteTransport> Daemon<T> {
         peers_changed |= self.relays.engine.interception_changed();
         match &self.steering {
             Some(steering) if peers_changed && self.listeners.is_empty() => steering.look(),
-            Some(_) if peers_changed && self.joining.is_none() => self.intercept(now),
+            Some(_) if peers_changed => self.intercept(now),
             _ => {}
         }
     }
 
-    /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains.
+    /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains. Until this process has
+    /// joined, what the one before had is intercepted.
     fn intercept(&mut self, now: Instant) {
+        if self.joining.is_some() {
+            return;
+        }
         if let Some(steering) = &self.steering {
             let wanted = match &self.drain {
                 Some(_) => {
@@ -723,19 +740,64 @@ fn served<T>(outcome: Result<T, StartError>, is_heir: bool) -> Result<Option<T>,
     }
 }
 
+/// Gives up what the gateway has no use for. A process that `is_heir` goes on as the user that has started it, if it may not become another.
+fn reduce(plan: &Plan, settings: &Settings, is_heir: bool) -> Result<Privileges, StartError> {
+    match plan.reduce(settings) {
+        Err(error) if is_heir => {
+            tracing::error!(%error, "the gateway goes on as the user that has started it");
+            let settings = Settings { user: None, ..settings.clone() };
+            Plan::new(&settings)?.reduce(&settings)
+        }
+        outcome => outcome,
+    }
+}
+
+/// Receives link updates, and has `waker` wake the loop for each. A process that `is_heir` does without those of `[updates]` if they
+/// cannot be had.
+fn start_updates(settings: &Settings, waker: &Arc<Waker>, is_heir: bool) -> Result<LinkUpdates, StartError> {
+    let start = |settings: &Settings| {
+        let waker = Arc::clone(waker);
+        LinkUpdates::start(settings, move || {
+            // Should it fail, the loop looks at its next tick.
+            let _ = waker.wake();
+        })
+    };
+    if let Some(updates) = served(start(settings), is_heir)? {
+        return Ok(updates);
+    }
+    let mut settings = settings.clone();
+    (settings.updates.socket, settings.updates.http) = (None, None);
+    start(&settings)
+}
+
+/// Has `listener`, and what it accepts from now on, be as `settings` say.
+fn set_up(listener: &Socket, settings: &Settings) -> io::Result<()> {
+    let mark = if sysctls::sockets_take_marks() { settings.rules.accepted() } else { 0 };
+    if listener.mark()? != mark {
+        listener.set_mark(mark)?;
+    }
+    transparent::set_keepalive(listener, settings.host_keepalive.into())?;
+    transparent::bound_backlog(listener, settings.host_backlog())
+}
+
+/// The same for the listeners of the process before.
+fn set_up_inherited(listeners: &[Socket], settings: &Settings) {
+    for listener in listeners {
+        let listens = set_up(listener, settings).and_then(|()| transparent::follow_somaxconn(listener));
+        if let Err(error) = listens {
+            tracing::warn!(%error, "host_buffer, host_keepalive: clients' connections keep what they had");
+        }
+    }
+}
+
 fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
     if settings.rules.interfaces.is_empty() {
         return Ok(Vec::new());
     }
     let port = settings.rules.port;
-    let most = settings.host_backlog();
-    let takes_marks = sysctls::sockets_take_marks();
     let bounded = |address| {
         let socket = transparent::listen(address, settings.host_keepalive.into())?;
-        if takes_marks {
-            socket.set_mark(settings.rules.accepted())?;
-        }
-        transparent::bound_backlog(&socket, most)?;
+        set_up(&socket, settings)?;
         Ok(socket)
     };
     let listen = |address: SocketAddr| bounded(address).map_err(while_doing(format!("listening at {address}")));

@@ -18,7 +18,12 @@ pub(crate) struct Drain {
 impl Drain {
     /// Begins at `now`; `rtt` is the link's round-trip time.
     pub(crate) fn new(now: Instant, rtt: Duration, within: Option<Duration>) -> Self {
-        Self { settled_at: now + GRACE.max(rtt * 2), until: within.map(|within| now + within) }
+        Self { settled_at: settled_at(now, rtt), until: within.map(|within| now + within) }
+    }
+
+    /// Only now are no more connections taken.
+    pub(crate) fn settle(&mut self, now: Instant, rtt: Duration) {
+        self.settled_at = settled_at(now, rtt);
     }
 
     /// Sets another limit.
@@ -36,6 +41,11 @@ impl Drain {
         let ends_within_s = self.until.map(|until| until.since(now).as_secs_f64());
         Draining { connections: connections as u64, ends_within_s }
     }
+}
+
+/// When what was on its way at `now` has arrived.
+fn settled_at(now: Instant, rtt: Duration) -> Instant {
+    now + GRACE.max(rtt * 2)
 }
 
 #[cfg(test)]

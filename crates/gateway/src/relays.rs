@@ -1,6 +1,6 @@
 //! The relayed connections of the daemon: the relay engine between its sockets and its transport, and what it logs of them.
 
-mod log_limit;
+pub(crate) mod log_limit;
 mod notices;
 
 use crate::config::{Peer, Settings};

@@ -284,6 +284,8 @@ pub struct Installed {
     exempt: Vec<Bypass>,
     /// The table has been in force.
     is_set_up: bool,
+    /// The table is this process's, and not still the one of a process before it.
+    is_own: bool,
     /// Another process answers for them.
     is_disowned: bool,
 }
@@ -294,8 +296,14 @@ impl Installed {
     /// # Errors
     /// If `nft` or `ip` is missing or refuses; nothing stays behind then.
     pub fn new(rules: Rules) -> Result<Self, Error> {
-        let mut installed =
-            Self { rules, accelerated: Vec::new(), exempt: Vec::new(), is_set_up: false, is_disowned: false };
+        let mut installed = Self {
+            rules,
+            accelerated: Vec::new(),
+            exempt: Vec::new(),
+            is_set_up: false,
+            is_own: false,
+            is_disowned: false,
+        };
         installed.remove_commands();
         for command in installed.rules.setup_commands() {
             routes::ip(&command)?;
@@ -305,27 +313,39 @@ impl Installed {
         Ok(installed)
     }
 
-    /// Takes the place of a process that leaves its rules, which are `rules` but for the interfaces; `accelerated` is intercepted
-    /// at once. Relayed connections notice nothing: the table changes in one step, and routes stay as they are.
+    /// Takes the place of a process that leaves its rules, which are `rules` but for the interfaces; the next [`Installed::repair`] puts
+    /// them in force and has `accelerated` intercepted. Relayed connections notice nothing: the table changes in one step, and routes
+    /// stay as they are.
+    pub fn adopt(rules: Rules, accelerated: Vec<Intercepted>, exempt: Vec<Bypass>) -> Self {
+        Self { rules, accelerated, exempt, is_set_up: true, is_own: false, is_disowned: false }
+    }
+
+    /// Checks that the rules of a gateway could take the place of another's: nothing changes.
     ///
     /// # Errors
-    /// If `nft` refuses; the rules are then what they were.
-    pub fn adopt(rules: Rules, accelerated: Vec<Intercepted>, exempt: Vec<Bypass>) -> Result<Self, Error> {
-        let mut installed = Self { rules, accelerated, exempt, is_set_up: true, is_disowned: true };
-        installed.set_up()?;
-        installed.is_disowned = false;
-        Ok(installed)
+    /// If `nft` is missing or refuses.
+    pub fn check(rules: &Rules, exempt: &[Bypass]) -> Result<(), Error> {
+        // What holds SYNs depends on the kernel; the running gateway has found it out.
+        let rules = Rules { hold: rules.hold.map(|_| Hold::Iptables), ..rules.clone() };
+        let exempt = if exempt.is_empty() { String::new() } else { rules.exempt_script(exempt, &[]) };
+        nftables::check_script(&(rules.setup_script() + &exempt))
     }
 
     /// Puts all of the table in force in one step, for the first time: it is found out how this kernel can hold packets.
     fn set_up(&mut self) -> Result<(), Error> {
-        match self.set_up_again() {
-            Err(_) if self.rules.hold == Some(Hold::Nftables) => {
-                self.rules.hold = Some(Hold::Iptables);
-                self.set_up_again()
+        if let Err(error) = self.set_up_again() {
+            if self.rules.hold != Some(Hold::Nftables) {
+                return Err(error);
             }
-            result => result,
+            self.rules.hold = Some(Hold::Iptables);
+            if let Err(error) = self.set_up_again() {
+                // The next attempt begins with nftables again.
+                self.rules.hold = Some(Hold::Nftables);
+                return Err(error);
+            }
         }
+        self.is_own = true;
+        Ok(())
     }
 
     /// Puts all of the table in force in one step.
@@ -384,7 +404,10 @@ impl Installed {
         if self.is_disowned {
             return Ok(repaired);
         }
-        if !nftables::has_table(&self.rules.table)? {
+        if !self.is_own {
+            self.set_up()?;
+            repaired.push("nftables table");
+        } else if !nftables::has_table(&self.rules.table)? {
             self.set_up_again()?;
             repaired.push("nftables table");
         } else if !self

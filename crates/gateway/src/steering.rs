@@ -65,14 +65,15 @@ impl Steering {
         Self::follow(installed, Vec::new(), seen, on_news)
     }
 
-    /// The same in the place of a process that leaves its rules, which intercept what is `accelerated`.
+    /// The same in the place of a process that leaves its rules, which intercept what is `accelerated`. If the rules cannot be put in
+    /// force, that process's go on, and it is tried again.
     pub(crate) fn adopt(
         rules: Rules,
         (accelerated, exempt): (Vec<Intercepted>, Vec<Bypass>),
         seen: Seen,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
-        Self::follow(Installed::adopt(rules, accelerated.clone(), exempt)?, accelerated, seen, on_news)
+        Self::follow(Installed::adopt(rules, accelerated.clone(), exempt), accelerated, seen, on_news)
     }
 
     fn follow(
@@ -85,6 +86,7 @@ impl Steering {
         let interfaces = Interfaces::new()?;
         let logged = shown(&wanted);
         let mut follower = Follower { installed, wished, wanted, logged, seen, interfaces, is_broken: false, on_news };
+        follower.repair();
         follower.look_at_interfaces();
         let (wishes, received) = mpsc::channel();
         let thread = std::thread::Builder::new()

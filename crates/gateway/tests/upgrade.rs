@@ -5,6 +5,7 @@ use crate::pair::{
 };
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 #[test]
 fn new_connections_find_the_new_gateway_and_old_ones_stay_with_the_old() {
@@ -179,4 +180,129 @@ fn a_gateway_that_differs_in_what_must_stay_the_same_is_refused_by_name() {
     }
     pair.edit(End::Terminal, |_| good.clone());
     assert!(pair.status(End::Terminal)["predecessor"].is_null());
+}
+
+/// What this host does not have for the new file is found out while the running gateway can go on.
+#[test]
+fn a_gateway_whose_file_asks_for_what_cannot_be_had_does_not_take_over() {
+    for transport in ["", CLEAR] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
+        let Some(pair) = pair.map(|pair| pair.start_both("")) else { return };
+        let server = pair.serve(Family::V4, 7, echo_all);
+        let mut stays = pair.connect(server);
+        let good = std::fs::read_to_string(pair.config(End::Terminal)).unwrap();
+        for (section, named) in [
+            ("[connection_log]\nfile = \"/nonexistent/x\"", "[connection_log] file /nonexistent/x: "),
+            ("[updates]\nhttp = \"192.0.2.1:8099\"", "[updates] http 192.0.2.1:8099: "),
+        ] {
+            pair.edit(End::Terminal, |_| format!("{good}\n{section}\n"));
+            let refused = pair.fails_to_take_over(End::Terminal);
+            assert!(refused.starts_with(named), "{refused}");
+            echoes(&mut stays, b"goes on");
+            echoes(&mut pair.connect(server), b"and so do new ones");
+            assert_eq!(pair.status(End::Terminal)["draining"], serde_json::Value::Null);
+        }
+    }
+}
+
+/// What may be the running gateway's until it lets go is found out too late to stay with that one.
+#[test]
+fn a_gateway_that_has_taken_over_relays_without_what_another_program_has() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let taken =
+        pair.site(End::Terminal).gateway.run(|| std::net::TcpListener::bind("127.0.0.1:8099")).unwrap().unwrap();
+    pair.edit(End::Terminal, |text| format!("{text}\n[updates]\nhttp = \"127.0.0.1:8099\"\n"));
+    let old = pair.upgrade(End::Terminal);
+    old.wait_for_end();
+    echoes(&mut pair.connect(server), b"by the new one");
+    drop(taken);
+}
+
+#[test]
+fn an_upgrade_that_fails_leaves_the_listener_for_peers_as_it_was() {
+    let Some(pair) = Pair::with_tcp_transport(TLS).map(|pair| pair.start_both("")) else { return };
+    let before = listener_for_peers(&pair);
+    let other = if before.contains("reno") { "cubic" } else { "reno" };
+    pair.edit(End::Hub, |text| {
+        format!("{text}\n[tcp]\ncongestion_control = \"{other}\"\n[debug]\nkey_log = \"/nonexistent/keys\"\n")
+    });
+    let refused = pair.fails_to_take_over(End::Hub);
+    assert!(refused.contains("/nonexistent/keys"), "{refused}");
+    assert_eq!(listener_for_peers(&pair), before);
+}
+
+/// The congestion control of the hub's listener for peers.
+fn listener_for_peers(pair: &Pair) -> String {
+    let said = pair.output(End::Hub, "ss", "-Hltni sport = :4500");
+    let words = said.split_whitespace();
+    let found: Vec<_> = words.filter(|word| ["cubic", "reno", "bbr"].contains(word)).collect();
+    assert_eq!(found.len(), 1, "{said}");
+    found[0].to_owned()
+}
+
+/// A pair whose terminal is upgraded while its packets do not arrive, so that the new process waits for the peer.
+fn joining() -> Option<(Pair, crate::pair::Running)> {
+    let mut pair = Pair::up("")?;
+    let hook = "type filter hook prerouting priority -300";
+    pair.nft(End::Terminal, &format!("add table inet path {{ chain in {{ {hook}; iifname sat drop; }}; }}"));
+    let old = pair.take_over(End::Terminal);
+    Some((pair, old))
+}
+
+#[test]
+fn a_reload_while_the_new_gateway_waits_for_its_peers_leaves_what_is_intercepted() {
+    let Some((pair, _old)) = joining() else { return };
+    pair.edit(End::Terminal, |text| text.replacen("[gateway]\n", "[gateway]\nhost_keepalive = \"1h\"\n", 1));
+    pair.reload_changes(End::Terminal, "host_keepalive");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(pair.sets(End::Terminal).contains("elements"), "{}", pair.sets(End::Terminal));
+    pair.nft(End::Terminal, "delete table inet path");
+    echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"relayed");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+#[test]
+fn a_drain_while_the_new_gateway_waits_for_its_peers_serves_those_who_wait_in_the_queue() {
+    let Some((mut pair, _old)) = joining() else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut waits = pair.connect(server);
+    pair.drain(End::Terminal, None);
+    // As long as a drain waits for connections that are on their way.
+    std::thread::sleep(Duration::from_millis(1300));
+    pair.nft(End::Terminal, "delete table inet path");
+    echoes(&mut waits, b"served");
+    drop(waits);
+    pair.wait_for_end(End::Terminal);
+}
+
+#[test]
+fn what_a_new_gateway_accepts_is_as_its_own_file_says() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    pair.edit(End::Terminal, |text| text.replacen("[gateway]\n", "[gateway]\nhost_keepalive = \"10min\"\n", 1));
+    pair.upgrade(End::Terminal).wait_for_end();
+    let mut client = pair.connect(server);
+    echoes(&mut client, b"by the new one");
+    let keepalive = || {
+        let said = pair.output(End::Terminal, "ss", "-Htno state established sport = :7");
+        said.split_once("(keepalive,").map(|(_, rest)| rest.split(',').next().unwrap().to_owned())
+    };
+    pair.wait_for(|_| keepalive().is_some());
+    assert!(keepalive().unwrap().starts_with("9min"), "{:?}", keepalive());
+}
+
+/// Both in one process's life and back: what a file does not name any more is the host's again.
+#[test]
+fn the_listener_for_peers_is_as_the_new_gateways_file_says() {
+    let Some(mut pair) = Pair::with_tcp_transport(TLS).map(|pair| pair.start_both("")) else { return };
+    let before = listener_for_peers(&pair);
+    let other = if before == "reno" { "cubic" } else { "reno" };
+    let good = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
+    for (section, expected) in [(format!("[tcp]\ncongestion_control = \"{other}\"\n"), other), (String::new(), &before)]
+    {
+        pair.edit(End::Hub, |_| format!("{good}\n{section}"));
+        pair.upgrade(End::Hub).wait_for_end();
+        assert_eq!(listener_for_peers(&pair), expected);
+    }
 }

@@ -12,8 +12,21 @@ use std::process::Stdio;
 /// # Errors
 /// If `nft` is not installed, the process may not change rules, or `nft` refuses the script (with what it says).
 pub fn run_script(script: &str) -> Result<(), Error> {
+    nft("-f", script)
+}
+
+/// Whether [`run_script`] would run `script`: nothing changes.
+///
+/// # Errors
+/// Those of [`run_script`].
+pub fn check_script(script: &str) -> Result<(), Error> {
+    nft("-cf", script)
+}
+
+/// Has `nft` read `script`, as `option` says.
+fn nft(option: &str, script: &str) -> Result<(), Error> {
     let mut child = program::command("nft")
-        .args(["-f", "-"])
+        .args([option, "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -24,7 +37,7 @@ pub fn run_script(script: &str) -> Result<(), Error> {
         let _ = stdin.write_all(script.as_bytes());
     }
     let output = child.wait_with_output().map_err(Error::while_doing("running `nft`"))?;
-    if output.status.success() { Ok(()) } else { Err(refused("nft -f -", &output.stderr)) }
+    if output.status.success() { Ok(()) } else { Err(refused(&format!("nft {option} -"), &output.stderr)) }
 }
 
 /// The message that asks for a table: the firewall's subsystem of nftables, and `NFT_MSG_GETTABLE`.

@@ -28,8 +28,13 @@ pub fn die_with_parent(command: &mut Command) {
 
 /// Whether the process runs as root, be it root of a user namespace.
 pub fn is_root() -> bool {
+    user() == 0
+}
+
+/// The number of the user as whom the process runs.
+pub fn user() -> u32 {
     // SAFETY: the call only reads the process's credentials and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    unsafe { libc::geteuid() }
 }
 
 /// Has this process, and the children that it starts, run before ordinary ones where the host allows it (nice -15), so

@@ -179,6 +179,12 @@ pub fn set_dscp(socket: &Socket, dscp: u8) {
         // As it is from the start.
         return;
     }
+    change_dscp(socket, dscp);
+}
+
+/// The same for a socket that may have another code point.
+pub fn change_dscp(socket: &Socket, dscp: u8) {
+    let traffic_class = u32::from(dscp) << 2;
     // Each of them has no meaning for sockets of the other family alone.
     let _ = socket.set_tos_v4(traffic_class);
     let _ = socket.set_tclass_v6(traffic_class);

@@ -103,6 +103,17 @@ fn ends_in_a_line(file: &File) -> io::Result<bool> {
     Ok(last != *b"\n")
 }
 
+/// Checks that `path` can be opened to append to it, or has a directory where it can be made.
+pub(super) fn check(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().read(true).append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+            std::fs::metadata(directory.unwrap_or(Path::new("."))).map(drop)
+        }
+        opened => opened.map(drop),
+    }
+}
+
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)
 }

@@ -44,14 +44,33 @@ impl<T: SatelliteTransport> Daemon<T> {
     /// No more connections: none are intercepted, and the peers are notified.
     pub(super) fn begin_drain(&mut self, now: Instant, within: Option<Duration>) {
         let limit = within.map_or("no limit".to_owned(), |within| within.to_string());
-        match &mut self.drain {
-            Some(drain) => drain.limit(now, within),
-            None => {
-                self.drain = Some(Drain::new(now, self.settings.link.rtt, within));
+        if self.drain.is_none() {
+            self.drains_late = self.joining.is_some();
+            if !self.drains_late {
                 self.relays.transport_mut().drain(now);
             }
         }
+        let rtt = self.settings.link.rtt;
+        self.drain.get_or_insert_with(|| Drain::new(now, rtt, None)).limit(now, within);
         tracing::info!(connections = self.relays.count(), limit, "draining: no new connections are taken");
         self.intercept(now);
+    }
+
+    /// Begins a drain that was asked for before this process had joined: clients waited in the listeners' queues then, whom a peer that is
+    /// notified would not serve.
+    pub(super) fn drain_late(&mut self, now: Instant) {
+        let is_waited_for = self.joining.is_some()
+            || self.accepting
+            || self.clients_wait
+            || self.syns_wait
+            || self.relays.engine.clients_waiting() > 0;
+        if is_waited_for || !std::mem::take(&mut self.drains_late) {
+            return;
+        }
+        let rtt = self.settings.link.rtt;
+        if let Some(drain) = &mut self.drain {
+            drain.settle(now, rtt);
+        }
+        self.relays.transport_mut().drain(now);
     }
 }

@@ -27,7 +27,7 @@ impl LogLimit {
 /// Lets a shortage through once a minute, with its end, and leaves out those that come and go in between. One that lasts is let through
 /// when the minute is over.
 #[derive(Debug)]
-pub(super) struct ShortageLimit<N> {
+pub(crate) struct ShortageLimit<N> {
     next: Option<Instant>,
     is_logged: bool,
     withheld: Option<N>,
@@ -41,19 +41,19 @@ impl<N> Default for ShortageLimit<N> {
 
 impl<N> ShortageLimit<N> {
     /// A shortage begins, as `notice` says: what is to be logged at `now`.
-    pub(super) fn begin(&mut self, now: Instant, notice: N) -> Option<N> {
+    pub(crate) fn begin(&mut self, now: Instant, notice: N) -> Option<N> {
         self.withheld = Some(notice);
         self.overdue(now)
     }
 
     /// It is over, as `notice` says.
-    pub(super) fn end(&mut self, notice: N) -> Option<N> {
+    pub(crate) fn end(&mut self, notice: N) -> Option<N> {
         self.withheld = None;
         std::mem::take(&mut self.is_logged).then_some(notice)
     }
 
     /// What was withheld and still lasts, once it is time.
-    pub(super) fn overdue(&mut self, now: Instant) -> Option<N> {
+    pub(crate) fn overdue(&mut self, now: Instant) -> Option<N> {
         if self.next.is_some_and(|next| now < next) {
             return None;
         }

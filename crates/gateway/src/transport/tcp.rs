@@ -128,6 +128,8 @@ pub(crate) struct TcpTransport {
     /// Names this run of the gateway to its peers.
     epoch: u64,
     events: VecDeque<StreamEvent<TunnelId>>,
+    /// Control connections, by place and number, on which more may have been said than was read: nothing reports that again.
+    unread: Vec<(usize, u64)>,
     pipes: Pipes,
     /// Unless the satellite link is secured externally.
     tls: Option<Configs>,
@@ -190,7 +192,7 @@ impl TcpTransport {
             _ => None,
         };
         let sockets = Sockets::new(settings, tcp, cross.as_ref())?;
-        let listener = Self::listener(settings, tcp, &sockets, heir)?;
+        let listener = Self::listener(settings, &sockets, heir)?;
         let watch = watch.try_clone().map_err(while_doing("creating a poll"))?;
         watch.add(&listener, Owner::Transport(0)).map_err(while_doing("watching the TCP socket"))?;
         let rtt = settings.link.rtt;
@@ -216,6 +218,7 @@ impl TcpTransport {
             addresses: HashMap::new(),
             epoch: random_number()?,
             events: VecDeque::new(),
+            unread: Vec::new(),
             pipes: Pipes::new(),
             cross,
             tls: (settings.mode == Mode::Encrypted).then(|| Configs::new(settings)).transpose()?,
@@ -463,7 +466,7 @@ impl SatelliteTransport for TcpTransport {
     }
 
     fn has_more(&self) -> bool {
-        self.accepting
+        self.accepting || !self.unread.is_empty()
     }
 
     fn take_in(&mut self, now: Instant, accepts: usize) {
@@ -476,6 +479,7 @@ impl SatelliteTransport for TcpTransport {
                 self.serve_initiator(now, peer);
             }
         }
+        self.read_on(now);
         self.accept(now, accepts);
     }
 
@@ -509,6 +513,7 @@ impl SatelliteTransport for TcpTransport {
 
     fn tick(&mut self, now: Instant) {
         self.accepting |= std::mem::take(&mut self.callers_wait);
+        self.log_lasting_shortages(now);
         self.sweep(now);
         self.talk(now);
         if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {

@@ -45,6 +45,11 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
     }
 
+    /// How many clients wait for a stream.
+    pub fn clients_waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Serves clients that wait for a stream and connections that wait for room, once there may be some, and sends clients
     /// away that have waited for too long.
     pub fn serve_waiting(&mut self, now: Instant) {

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::session::{Accepted, Initiator, Refusal, Responder};
-use super::talk::Told;
+use super::talk::{READS, Told};
 use super::trouble::{in_words, is_unknown_key};
 use super::tunnel::{Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
@@ -236,7 +236,7 @@ impl TcpTransport {
 
     /// Reads what a peer says on the control connection.
     pub(super) fn on_responder(&mut self, now: Instant, at: usize) {
-        loop {
+        for _ in 0..READS {
             let Role::Responder(responder) = &self.tunnels[at].role else { return };
             let (peer, session, is_proved, missing) =
                 (responder.peer, responder.session, responder.is_proved(), responder.missing());
@@ -274,6 +274,7 @@ impl TcpTransport {
                 }
             }
         }
+        self.read_later(at);
     }
 
     /// A peer has begun a session.

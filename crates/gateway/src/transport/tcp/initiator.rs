@@ -1,6 +1,7 @@
 //! Connections to peers: the control connection as initiator, warm connections, and tunnels.
 
 use super::session::Initiator;
+use super::talk::READS;
 use super::trials::segment;
 use super::tunnel::Role;
 use super::{HOLD, Name, TcpTransport, TunnelId};
@@ -130,7 +131,7 @@ impl TcpTransport {
             return self.lose_session(now, peer, "its session has failed");
         }
         self.look_at_fast_open(now, at);
-        loop {
+        for _ in 0..READS {
             let Some(initiator) = &self.peers[peer].initiator else { return };
             let mut buffer = [0; 1024];
             let room = if initiator.is_up() { buffer.len() } else { initiator.missing().min(buffer.len()) };
@@ -159,6 +160,7 @@ impl TcpTransport {
             }
             return self.lose_session(now, peer, "its session has ended");
         }
+        self.read_later(at);
     }
 
     /// The peer has said something on the control connection.

@@ -7,6 +7,7 @@ use super::succession::{Former, FormerInitiator, Opener};
 use super::talk::Told;
 use super::tunnel::Tunnel;
 use crate::config::Peer;
+use crate::relays::log_limit::ShortageLimit;
 use ::satpep::ResetReason;
 use relay::reach::Reach;
 use status::Trouble;
@@ -57,6 +58,8 @@ pub(super) struct TcpPeer {
     pub(super) is_told_full: bool,
     /// Other announcements to it.
     pub(super) told: Told,
+    /// How often the log says that it has no room.
+    pub(super) shortage: ShortageLimit<()>,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
     pub(super) warm: VecDeque<usize>,
@@ -146,6 +149,7 @@ impl TcpPeer {
             rivals: Rivals::default(),
             is_told_full: false,
             told: Told::default(),
+            shortage: ShortageLimit::default(),
             epoch: None,
             warm: VecDeque::new(),
             next_warm: now,

@@ -61,6 +61,8 @@ pub(super) struct Sockets {
     ports: Ports,
     /// Whether connections may be opened with data in the SYN.
     pub(super) fast_open: bool,
+    /// Whether those of peers may.
+    takes_fast_open: bool,
 }
 
 impl Sockets {
@@ -101,6 +103,7 @@ impl Sockets {
                 super::random_number()?,
             ),
             fast_open: tcp.fast_open && host & FAST_OPEN_CLIENT != 0,
+            takes_fast_open: tcp.fast_open,
         })
     }
 
@@ -110,13 +113,13 @@ impl Sockets {
     }
 
     /// The listener for the peers' connections.
-    pub(super) fn listen(&self, address: SocketAddr, takes_fast_open: bool) -> io::Result<Socket> {
+    pub(super) fn listen(&self, address: SocketAddr) -> io::Result<Socket> {
         let socket = self.socket(address, ACCEPTED_KEEPALIVE)?;
         socket.set_reuse_address(true)?;
         if address.is_ipv6() {
             socket.set_only_v6(!address.ip().is_unspecified())?;
         }
-        if takes_fast_open && tcp::set_fast_open_listen(&socket, FAST_OPEN_PENDING).is_err() {
+        if self.takes_fast_open && tcp::set_fast_open_listen(&socket, FAST_OPEN_PENDING).is_err() {
             tracing::warn!("this kernel has no TCP Fast Open");
         }
         socket.bind(&address.into())?;
@@ -124,13 +127,27 @@ impl Sockets {
         Ok(socket)
     }
 
-    /// Sets up as this process's settings say the listener of another one.
+    /// Sets up as this process's settings say the listener of another one, which may have had others.
     pub(super) fn adopt(&self, listener: &Socket) -> io::Result<()> {
-        if let Some(mark) = self.mark {
+        let mark = self.mark.unwrap_or_default();
+        if listener.mark()? != mark {
             listener.set_mark(mark)?;
         }
         self.prepare(listener)?;
+        if self.congestion_control.is_none() {
+            use_default_congestion_control(listener)?;
+        }
+        transparent::change_dscp(listener, self.own_dscp());
+        tcp::set_keepalive(listener, ACCEPTED_KEEPALIVE)?;
+        // A kernel without it has said so to the process before.
+        let _ = tcp::set_fast_open_listen(listener, if self.takes_fast_open { FAST_OPEN_PENDING } else { 0 });
+        listener.listen(BACKLOG)?;
         listener.set_nonblocking(true)
+    }
+
+    /// The code point of packets that belong to no client's connection.
+    fn own_dscp(&self) -> u8 {
+        self.dscp.of(Dscp::default()).value()
     }
 
     /// A peer's connection that waits at `listener`, and where it comes from.
@@ -202,13 +219,19 @@ impl Sockets {
         if let Some(name) = &self.congestion_control {
             socket.set_tcp_congestion(name.as_bytes())?;
         }
-        transparent::set_dscp(socket, self.dscp.of(Dscp::default()).value());
+        transparent::set_dscp(socket, self.own_dscp());
         socket.set_tcp_user_timeout(Some(PATIENCE.into()))?;
         tcp::set_syn_retries(socket, SYN_RETRIES)?;
         // A kernel that is too old for it waits two minutes at most.
         let _ = tcp::set_longest_rto(socket, self.longest_rto.into());
         Ok(())
     }
+}
+
+/// Gives `socket` the congestion control that new sockets of the host have.
+fn use_default_congestion_control(socket: &Socket) -> io::Result<()> {
+    let Ok(name) = sysctl::read("net.ipv4.tcp_congestion_control") else { return Ok(()) };
+    if tcp::congestion_control(socket)? == name { Ok(()) } else { socket.set_tcp_congestion(name.as_bytes()) }
 }
 
 /// Whose connections cannot be opened with data in the SYN, where `net.ipv4.tcp_fastopen` is `host`.

@@ -8,7 +8,7 @@
 
 use super::TcpTransport;
 use super::session::{Accepted, Initiator};
-use super::talk::{MAX_PENDING, Told, room};
+use super::talk::{MAX_PENDING, READS, Told, room};
 use super::tunnel::{Role, Tunnel};
 use crate::error::{StartError, while_doing};
 use crate::takeover::Heir;
@@ -80,20 +80,17 @@ impl TcpTransport {
     /// The listener for peers of a process that hands over, as `heir` has it, or else a new one.
     pub(super) fn listener(
         settings: &crate::config::Settings,
-        tcp: &crate::config::TcpSettings,
         sockets: &super::Sockets,
         heir: Option<&mut Heir>,
     ) -> Result<Socket, StartError> {
         let doing = || format!("TCP socket {}", settings.listen);
         match heir {
-            None => sockets.listen(settings.listen, tcp.fast_open).map_err(while_doing(doing())),
+            None => sockets.listen(settings.listen).map_err(while_doing(doing())),
             Some(heir) => {
-                let listener = heir.take_satellite_listener();
-                let listener = listener.ok_or_else(|| {
+                // It stays as it is as long as it may be the other process's.
+                heir.take_satellite_listener().ok_or_else(|| {
                     StartError::TakeOver("the running gateway hands over no listener for its peers".into())
-                })?;
-                sockets.adopt(&listener).map_err(while_doing(doing()))?;
-                Ok(listener)
+                })
             }
         }
     }
@@ -116,7 +113,7 @@ impl TcpTransport {
     /// Goes on with what another process has left.
     ///
     /// # Errors
-    /// If it is not understood.
+    /// If it is not understood, or the listener cannot be set up.
     pub(super) fn go_on_with(&mut self, estate: &[u8]) -> io::Result<()> {
         let estate: Estate = serde_json::from_slice(estate)?;
         // To the peers it is the same run: none of its connections is lost.
@@ -126,7 +123,7 @@ impl TcpTransport {
             self.peers[accepted.peer].sessions.push_back(name);
             self.sessions.insert(name, accepted);
         }
-        Ok(())
+        self.listener.as_ref().map_or(Ok(()), |listener| self.sockets.adopt(listener))
     }
 
     /// Opens no more connections, and notifies the peers.
@@ -198,7 +195,7 @@ impl TcpTransport {
 
     /// The control connection `at` of a session with a process of `peer` that is being replaced is ready for something.
     pub(super) fn on_former_initiator(&mut self, now: Instant, peer: usize, at: usize) {
-        loop {
+        for _ in 0..READS {
             while let Some(former) = self.peers[peer].former_initiator(at)
                 && let Some(message) = former.reader.poll()
             {
@@ -219,6 +216,7 @@ impl TcpTransport {
                 Ok(_) | Err(_) => return self.end_former_initiator(peer, at),
             }
         }
+        self.read_later(at);
     }
 
     /// Ends such a connection: the process at its other end has ended, or cannot be reached.

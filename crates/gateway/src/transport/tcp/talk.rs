@@ -14,6 +14,8 @@ use units::Instant;
 const ALIVE: u8 = 0;
 /// Bytes of notices that go at once: what a control connection has to say beside must not wait behind them for long.
 const ROOM: usize = 16 << 10;
+/// How often a control connection is read in one turn of the loop, a kilobyte each time: others wait meanwhile.
+pub(super) const READS: usize = 16;
 /// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
 pub(super) const MAX_PENDING: usize = 256 << 10;
 
@@ -29,6 +31,12 @@ pub(super) struct Told {
 /// How many bytes of notices may go on `tunnel` now.
 pub(super) fn room(tunnel: &Tunnel) -> usize {
     ROOM.saturating_sub(tunnel.pending())
+}
+
+impl TcpPeer {
+    fn log_shortage(&self) {
+        tracing::warn!(peer = self.settings.name, "the peer has no room for more connections: new ones go end to end");
+    }
 }
 
 impl TcpTransport {
@@ -196,27 +204,11 @@ impl TcpTransport {
                 known.ends_at(at, is_own).on_answer(number, &mut answer);
             }
             Message::Ended(ended) => self.on_ended(peer, is_own, ended),
-            Message::Room(is_there) => {
-                if let Some(Initiator::Up { has_room, .. }) =
-                    known.initiator.as_mut().filter(|initiator| initiator.tunnel() == Some(at))
-                {
-                    *has_room = is_there;
-                    let name = &known.settings.name;
-                    if is_there {
-                        tracing::info!(peer = name, "the peer takes connections again");
-                    } else {
-                        tracing::warn!(
-                            peer = name,
-                            "the peer has no room for more connections: new ones go end to end"
-                        );
-                    }
-                    self.events.push_back(StreamEvent::PeersChanged);
-                }
-            }
+            Message::Room(is_there) => self.on_room(now, peer, at, is_there),
             Message::Reach(reach) => match Reach::decode(&reach) {
                 Ok(reach) if is_own => {
                     known.allows = Some(reach);
-                    self.events.push_back(StreamEvent::PeersChanged);
+                    self.peers_changed();
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -230,6 +222,56 @@ impl TcpTransport {
         if !answer.is_empty() {
             // A session that has failed says so by its next event.
             let _ = self.tunnels[at].say(&answer);
+        }
+    }
+
+    /// The responder of connection `at` has room for connections, or has none.
+    fn on_room(&mut self, now: Instant, peer: usize, at: usize, is_there: bool) {
+        let known = &mut self.peers[peer];
+        let of_session = known.initiator.as_mut().filter(|initiator| initiator.tunnel() == Some(at));
+        let Some(Initiator::Up { has_room, .. }) = of_session else { return };
+        if std::mem::replace(has_room, is_there) == is_there {
+            return;
+        }
+        if !is_there && known.shortage.begin(now, ()).is_some() {
+            known.log_shortage();
+        } else if is_there && known.shortage.end(()).is_some() {
+            tracing::info!(peer = known.settings.name, "the peer takes connections again");
+        }
+        self.peers_changed();
+    }
+
+    /// Logs the lack of room that was not logged when it began and lasts.
+    pub(super) fn log_lasting_shortages(&mut self, now: Instant) {
+        let lacks_room = |known: &&mut TcpPeer| matches!(known.initiator, Some(Initiator::Up { has_room: false, .. }));
+        for known in self.peers.iter_mut().filter(lacks_room) {
+            if known.shortage.overdue(now).is_some() {
+                known.log_shortage();
+            }
+        }
+    }
+
+    /// Has the relays look at the peers, once for all that a peer says in a row.
+    fn peers_changed(&mut self) {
+        if self.events.back() != Some(&StreamEvent::PeersChanged) {
+            self.events.push_back(StreamEvent::PeersChanged);
+        }
+    }
+
+    /// Leaves the rest of what is said on connection `at` to the next turn of the loop.
+    pub(super) fn read_later(&mut self, at: usize) {
+        let named = self.tunnels.get(at).map(|tunnel| (at, tunnel.number));
+        self.unread.extend(named.filter(|named| !self.unread.contains(named)));
+    }
+
+    /// Reads on where there was too much for one turn.
+    pub(super) fn read_on(&mut self, now: Instant) {
+        for (at, number) in std::mem::take(&mut self.unread) {
+            match self.tunnels.get(at).filter(|tunnel| tunnel.number == number).map(|tunnel| &tunnel.role) {
+                Some(Role::Initiator(peer)) => self.on_initiator(now, *peer, at),
+                Some(Role::Responder(_)) => self.on_responder(now, at),
+                _ => {}
+            }
         }
     }
 

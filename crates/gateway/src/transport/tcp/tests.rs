@@ -429,6 +429,28 @@ fn a_peer_that_asks_without_end_and_reads_nothing_is_hung_up_on() {
 }
 
 #[test]
+fn a_peer_that_says_much_keeps_no_one_waiting_and_all_of_it_is_heard() {
+    let mut hub = Hub::new();
+    let (mut control, _) = hub.session(1);
+    let (reads, mut said) = (talk::READS as u64 * 1024, encoded(&Message::Idle).repeat(100_000));
+    said.extend(encoded(&Message::Probe(9)));
+    let sent = control.write(&said).unwrap() as u64;
+    assert!(sent > 2 * reads, "{sent} bytes");
+    hub.until(|hub| hub.transport.has_more().then_some(()));
+    // The loop comes back by itself: no more news of the socket is needed.
+    while hub.transport.has_more() {
+        hub.transport.take_in(hub.now, 0);
+    }
+    let mut rest = &said[sent as usize..];
+    hub.until(|_| {
+        rest = &rest[control.write(rest).unwrap_or(0)..];
+        rest.is_empty().then_some(())
+    });
+    let is_answer = |message: &Message| matches!(message, Message::Answer(_));
+    assert_eq!(hub.hear(&mut control, &mut Reader::new(), is_answer), Message::Answer(9));
+}
+
+#[test]
 fn messages_of_kinds_to_come_are_passed_over() {
     let mut hub = Hub::new();
     let (mut control, _) = hub.session(1);
