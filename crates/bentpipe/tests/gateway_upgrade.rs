@@ -204,6 +204,29 @@ fn what_is_not_taken_over_is_refused_and_the_running_gateway_goes_on() {
 }
 
 #[test]
+fn a_gateway_that_is_started_beside_an_old_one_leaves_that_in_peace() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut stays = pair.connect(server);
+    echoes(&mut stays, b"before");
+    let old = pair.take_over(End::Terminal);
+    pair.wait_until(End::Terminal, true);
+    pair.kill(End::Terminal);
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Terminal, true);
+    let message = pair.fails_to_take_over(End::Terminal);
+    assert!(message.contains("still finishes its connections"), "{message}");
+    echoes(&mut pair.connect(server), b"new ones");
+    // The old process needs the rules, and removes them.
+    pair.stop(End::Terminal);
+    echoes(&mut stays, b"by the old one");
+    drop(stays);
+    assert_ends(old);
+    let tables = pair.site(End::Terminal).gateway.command("nft").args(["list", "tables"]).output().unwrap();
+    assert!(!String::from_utf8(tables.stdout).unwrap().contains("bentpipe"), "nothing is left");
+}
+
+#[test]
 fn connections_go_through_although_the_session_was_being_begun_when_the_hub_was_upgraded() {
     for settings in [CLEAR, TLS] {
         let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };

@@ -80,6 +80,8 @@ pub struct Pair<R: Runner, N = ()> {
     pub terminal_link: &'static str,
     /// Added to `[link]` of the hub.
     pub hub_link: &'static str,
+    /// `listen` of both.
+    pub listen: &'static str,
     /// `outage_limit` of both.
     pub outage_limit: &'static str,
     /// Added to `[gateway]` of both.
@@ -156,6 +158,7 @@ impl<R: Runner, N> Pair<R, N> {
             terminal_settings: "",
             terminal_link: "",
             hub_link: "",
+            listen: "[::]:4500",
             outage_limit: "3s",
             settings: "",
             control_settings: "",
@@ -244,11 +247,12 @@ impl<R: Runner, N> Pair<R, N> {
             false => "allow_destinations = [\"198.18.0.0/15\", \"203.0.113.0/24\", \"2001:db8::/32\"]\n",
         };
         format!(
-            "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\nstate_directory = \"{}\"\n{settings}\n{}\n\
+            "[gateway]\nprivate_key = \"{}\"\nlisten = \"{}\"\nconnect_timeout = \"3s\"\nstate_directory = \"{}\"\n{settings}\n{}\n\
              [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"{}\"\n{link}\n\
              [intercept]\ninterfaces = [\"lan\"]\n[control]\nsocket = \"{}\"\n{}\n\
              [[peer]]\nname = \"other\"\n{peer}\n{named}{peer_settings}\n{}\n",
             own.to_base64(),
+            self.listen,
             self.state_directory(end).display(),
             self.settings,
             self.outage_limit,

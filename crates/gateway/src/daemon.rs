@@ -285,7 +285,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             None => Steering::new(rules, exempt, seen, on_news),
             Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), seen, on_news),
         };
-        let steering = served(steering.map_err(StartError::from), is_heir)?;
+        let steering = Some(steering?);
         let mut gateway = Self {
             poll,
             waker,
@@ -745,8 +745,7 @@ fn reduce(plan: &Plan, settings: &Settings, is_heir: bool) -> Result<Privileges,
     match plan.reduce(settings) {
         Err(error) if is_heir => {
             tracing::error!(%error, "the gateway goes on as the user that has started it");
-            let settings = Settings { user: None, ..settings.clone() };
-            Plan::new(&settings)?.reduce(&settings)
+            plan.as_oneself().reduce(settings)
         }
         outcome => outcome,
     }

@@ -57,6 +57,11 @@ impl Plan {
         Ok(Self { account, is_named: settings.user.is_some(), group })
     }
 
+    /// The same for a process that stays who it is.
+    pub(crate) fn as_oneself(&self) -> Self {
+        Self { account: None, is_named: false, group: self.group }
+    }
+
     /// Makes the directory of the socket file `path`, where it is missing, and gives it to the gateway's user, who removes
     /// the file at the end. A directory that exists is given away only if it is the usual one.
     pub(crate) fn prepare_directory(&self, path: &Path) -> io::Result<()> {

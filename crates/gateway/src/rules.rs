@@ -406,7 +406,6 @@ impl Installed {
         }
         if !self.is_own {
             self.set_up()?;
-            repaired.push("nftables table");
         } else if !nftables::has_table(&self.rules.table)? {
             self.set_up_again()?;
             repaired.push("nftables table");
@@ -470,7 +469,8 @@ impl Installed {
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        if self.is_disowned {
+        // Those of another process that were never taken over are its own.
+        if self.is_disowned || self.is_set_up && !self.is_own {
             return;
         }
         let removed = nftables::run_script(&self.rules.removal_script());

@@ -98,22 +98,26 @@ fn connections_stay_with_the_old_gateway_when_the_new_one_stops_first_and_nothin
 
 #[test]
 fn a_gateway_that_is_started_again_beside_the_old_one_of_an_upgrade_has_sessions() {
-    let Some(mut pair) = Pair::new().map(|pair| pair.start_both("")) else { return };
-    let server = pair.serve(Family::V4, 7, echo_all);
-    // Twice each, so that the old process is of either generation.
-    for end in [End::Terminal, End::Hub, End::Terminal, End::Hub] {
-        let mut stays = pair.connect(server);
-        echoes(&mut stays, b"before");
-        let old = pair.upgrade(end);
-        pair.stop(end);
-        pair.start(end, "");
-        pair.wait_until(End::Hub, true);
-        pair.wait_until(End::Terminal, true);
-        echoes(&mut stays, b"by the old one");
-        pair.wait_for(|pair| is_served(pair, server));
-        drop(stays);
-        old.wait_for_end();
-        pair.wait_for(|pair| is_served(pair, server));
+    for listen in ["[::]:4500", "0.0.0.0:4500"] {
+        let Some(mut pair) = Pair::new() else { return };
+        pair.listen = listen;
+        let mut pair = pair.start_both("");
+        let server = pair.serve(Family::V4, 7, echo_all);
+        // Twice each, so that the old process is of either generation.
+        for end in [End::Terminal, End::Hub, End::Terminal, End::Hub] {
+            let mut stays = pair.connect(server);
+            echoes(&mut stays, b"before");
+            let old = pair.upgrade(end);
+            pair.stop(end);
+            pair.start(end, "");
+            pair.wait_until(End::Hub, true);
+            pair.wait_until(End::Terminal, true);
+            echoes(&mut stays, b"by the old one");
+            pair.wait_for(|pair| is_served(pair, server));
+            drop(stays);
+            old.wait_for_end();
+            pair.wait_for(|pair| is_served(pair, server));
+        }
     }
 }
 

@@ -64,10 +64,11 @@ impl<T: SatelliteTransport> Daemon<T> {
         if self.joining.is_some() {
             return Err("the running gateway has only just begun: try again".into());
         }
-        if let Some(predecessor) = &mut self.predecessor
-            && !predecessor.has_ended()
-        {
-            let pid = predecessor.pid;
+        let old = match &mut self.predecessor {
+            Some(predecessor) => (!predecessor.has_ended()).then_some(predecessor.pid),
+            None => Beside::old_process(&self.settings),
+        };
+        if let Some(pid) = old {
             return Err(format!(
                 "process {pid}, which was before the running one, still finishes its connections: wait, or end it with SIGTERM"
             ));
@@ -112,19 +113,29 @@ impl<T: SatelliteTransport> Daemon<T> {
     /// Leaves the rules to the process that goes on, of two that one hand-over has made; takes them back, to remove them, if the other has
     /// ended and none has been started since.
     pub(super) fn settle_rules(&mut self) {
+        let takes_back = match &mut self.handed_over {
+            Some(handed_over) => handed_over.successor.has_ended_first() && !takeover::is_running(&self.settings),
+            None => false,
+        };
+        let before = if self.handed_over.is_none() { self.process_before() } else { None };
         let Some(steering) = &self.steering else { return };
-        if let Some(handed_over) = &mut self.handed_over {
-            if handed_over.successor.has_ended_first() && !takeover::is_running(&self.settings) {
-                steering.reclaim();
-            }
-        } else if let Some(predecessor) = &mut self.predecessor
-            && predecessor.outlives_this()
-        {
+        if takes_back {
+            steering.reclaim();
+        }
+        if let Some(pid) = before {
             tracing::info!(
-                pid = predecessor.pid,
+                pid,
                 "the process before this one still finishes its connections: it removes the rules when it ends"
             );
             steering.release();
+        }
+    }
+
+    /// The process before this one, if it outlives this one and removes the rules.
+    fn process_before(&mut self) -> Option<u32> {
+        match &mut self.predecessor {
+            Some(predecessor) => predecessor.outlives_this().then_some(predecessor.pid),
+            None => Beside::old_process(&self.settings),
         }
     }
 

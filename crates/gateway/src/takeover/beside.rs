@@ -12,11 +12,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The place beside an old process.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Beside {
+    /// The old process, if it is known.
+    pid: Option<u32>,
     /// The generation that is not the old process's.
     generation: u32,
     /// Peers that had a session at the upgrade, and where.
@@ -29,13 +31,24 @@ impl Beside {
     pub(crate) fn find(settings: &Settings, heir: Option<&Heir>) -> io::Result<Option<Self>> {
         match heir {
             Some(heir) => {
-                let place = Self { generation: heir.run().generation(), peers: heir.offer.peers.clone() };
+                let offer = &heir.offer;
+                let place =
+                    Self { pid: Some(offer.pid), generation: heir.run().generation(), peers: offer.peers.clone() };
                 place.note(settings)?;
                 Ok(Some(place))
             }
             None if Udp::is_taken(settings.listen)? => Ok(Some(Self::noted(settings))),
-            None => Ok(None),
+            None => {
+                Self::forget(settings);
+                Ok(None)
+            }
         }
+    }
+
+    /// The old process of an upgrade, if it still runs beside one that has not taken over from it itself.
+    pub(crate) fn old_process(settings: &Settings) -> Option<u32> {
+        let place: Self = serde_json::from_slice(&fs::read(Self::path(settings)).ok()?).ok()?;
+        place.pid.filter(|pid| *pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists())
     }
 
     /// The run of a process in this place.
@@ -63,7 +76,7 @@ impl Beside {
     /// What is noted; without a note, the place at a first upgrade.
     fn noted(settings: &Settings) -> Self {
         let noted = fs::read(Self::path(settings)).ok().and_then(|note| serde_json::from_slice(&note).ok());
-        noted.unwrap_or(Self { generation: 1, peers: Vec::new() })
+        noted.unwrap_or(Self { pid: None, generation: 1, peers: Vec::new() })
     }
 
     /// Removes the note: the old process has ended, and the next one to start has none beside it.

@@ -119,9 +119,6 @@ impl Satpep {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             initiate(&mut endpoint, now, settings, &peers, &place.peers);
         }
-        if heir.is_none() {
-            udp.unshare().map_err(while_doing("sharing the UDP port"))?;
-        }
         let watched = watch.try_clone().and_then(|watch| Datagrams::new(settings, udp, watch));
         let datagrams = watched.map_err(while_doing("watching the UDP socket"))?;
         let cross_traffic = match &settings.link.interface {

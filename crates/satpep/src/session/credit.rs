@@ -52,6 +52,7 @@ pub(crate) struct FlowControl {
     most_ungranted: u64,
     are_short: bool,
     looked_at: Credit,
+    next_look: Instant,
     /// Memory for written data, how much of it is in use, and the most unsent data of one stream.
     send_pool: u64,
     send_buffered: u64,
@@ -71,6 +72,8 @@ pub(crate) struct FlowControl {
 impl FlowControl {
     /// A stream that has nothing waiting may always write this much, however full the pool is.
     const MIN_WRITE: u64 = 4096;
+    /// Between looks at all streams, for each of them: several times what a look takes.
+    const LOOK: Duration = Duration::from_nanos(200);
     /// Least window of a stream.
     const MIN_WINDOW: u64 = 64 * 1024;
 
@@ -94,6 +97,7 @@ impl FlowControl {
             most_ungranted: 0,
             are_short: false,
             looked_at: Credit::default(),
+            next_look: now,
             send_pool: config.send_pool(),
             send_buffered: 0,
             unsent_cap: Self::unsent_cap(config.capacity),
@@ -151,18 +155,17 @@ impl FlowControl {
         self.most_ungranted = self.most_ungranted.max(ungranted.unwrap_or(0));
     }
 
-    /// Whether each of `streams` is to be looked at, now that more than `before` may be sent: some that have only new data may have left
-    /// the schedule for want of it. A peer that raises the limit in small steps, without having been sent anything, does not
-    /// make that frequent: each look takes a byte for each stream.
-    pub(crate) fn frees_streams(&mut self, before: Credit, streams: usize) -> bool {
-        if self.available() <= before {
-            return false;
-        }
+    /// Whether each of `streams` is to be looked at, after a packet before which `before` could be sent: some that have only new data may
+    /// have left the schedule for want of credit. A peer that raises the limit in small steps does not make that frequent: a
+    /// look takes a byte for each stream, or some time since the one before.
+    pub(crate) fn frees_streams(&mut self, now: Instant, before: Credit, streams: usize) -> bool {
         // Half of what is left beyond what it has sent is a stream's that has no credit of its own.
-        self.are_short |= before.beyond(self.most_ungranted) < 2;
-        let is_due = self.are_short && self.peer_limit.beyond(self.looked_at.bytes()) >= streams as u64;
+        self.are_short |= self.available() > before && before.beyond(self.most_ungranted) < 2;
+        let is_paid = self.peer_limit.beyond(self.looked_at.bytes()) >= streams as u64 || now >= self.next_look;
+        let is_due = self.are_short && is_paid;
         if is_due {
             (self.are_short, self.looked_at) = (false, self.peer_limit);
+            self.next_look = now + Self::LOOK * streams as u64;
         }
         is_due
     }
@@ -491,22 +494,38 @@ mod tests {
     #[test]
     fn credit_in_small_steps_does_not_have_all_streams_looked_at_each_time() {
         let mut credit = credit();
-        let raise = |credit: &mut FlowControl, by: u64| {
+        let raise = |credit: &mut FlowControl, by: u64, at: u64| {
             let before = credit.available();
             credit.on_peer_limit(Credit::new(credit.peer_limit.bytes() + by));
-            credit.frees_streams(before, 300)
+            credit.frees_streams(Instant::ZERO + Duration::from_micros(at), before, 300)
         };
         credit.on_sent(1000, None);
-        assert!(raise(&mut credit, 1), "streams wait for it");
+        assert!(raise(&mut credit, 1, 0), "streams wait for it");
         // Nothing is sent of it.
-        let looks = (0..10_000).filter(|_| raise(&mut credit, 1)).count();
+        let looks = (0..10_000).filter(|_| raise(&mut credit, 1, 1)).count();
         assert!(looks <= 1, "{looks}");
-        // What leaves the schedule now does not wait for ever, whatever steps follow.
         credit.on_sent(credit.available().bytes(), None);
-        assert!(raise(&mut credit, 2));
+        assert!(raise(&mut credit, 2, 100));
         credit.on_sent(2, None);
-        let looks: Vec<u32> = (1..1000).filter(|_| raise(&mut credit, 2)).collect();
+        let looks: Vec<u32> = (1..1000).filter(|_| raise(&mut credit, 2, 101)).collect();
         assert_eq!(looks, [150]);
+    }
+
+    #[test]
+    fn streams_are_looked_at_though_no_more_credit_comes() {
+        let mut credit = credit();
+        let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+        credit.on_sent(1000, None);
+        for (number, micros) in [0, 10].into_iter().enumerate() {
+            let before = credit.available();
+            credit.on_peer_limit(Credit::new(credit.peer_limit.bytes() + 5));
+            assert_eq!(credit.frees_streams(at(micros), before, 300), number == 0);
+            credit.on_sent(if number == 0 { 5 } else { 0 }, None);
+        }
+        // The next packet only acknowledges what was sent.
+        let before = credit.available();
+        assert!(credit.frees_streams(at(70), before, 300));
+        assert!(!credit.frees_streams(at(200), before, 300), "once");
     }
 
     #[test]
@@ -516,7 +535,7 @@ mod tests {
         credit.on_sent(500, Some(500));
         let before = credit.available();
         credit.on_peer_limit(Credit::new(1500));
-        assert!(credit.frees_streams(before, 1));
+        assert!(credit.frees_streams(Instant::ZERO, before, 1));
     }
 
     #[test]

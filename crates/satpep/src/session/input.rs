@@ -45,7 +45,7 @@ impl<P: Payload> Session<P> {
             self.on_frame(now, packet, frame)?;
         }
         self.stats.skipped_frames += reader.skipped();
-        self.use_session_credit(credit_before);
+        self.use_session_credit(now, credit_before);
         if self.does_repair() {
             self.decoder.remember(number, frames, elided, has_data);
         }
@@ -226,8 +226,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// The session's credit was `before`; streams that waited for more go on.
-    fn use_session_credit(&mut self, before: Credit) {
-        if self.credit.frees_streams(before, self.streams.len()) {
+    fn use_session_credit(&mut self, now: Instant, before: Credit) {
+        if self.credit.frees_streams(now, before, self.streams.len()) {
             self.streams.keys().into_iter().for_each(|key| self.activate(key));
         }
     }
