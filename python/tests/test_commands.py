@@ -1,6 +1,7 @@
 """What runs by the command: tuning, papers, the lab."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -48,8 +49,13 @@ time.sleep(60)
 """)
     program.chmod(0o755)
     monkeypatch.setenv("BENTPIPE", str(program))
-    with pytest.raises(KeyboardInterrupt) as interrupt:
-        bp.papers()
+    # What runs in the background of a shell ignores interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt) as interrupt:
+            bp.papers()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert interrupt.value.document == {"papers": ["marchese"]}
 
 
