@@ -168,7 +168,7 @@ fn serve_client(stream: UnixStream, gateway: Arc<Asked>, place: Place) -> std::i
 /// The gateway that is asked.
 struct Asked {
     handle: Handle,
-    /// Held by whoever reloads or takes over: of two files, the one that was read last is to count.
+    /// Held while a client reloads or takes over: of two files, the one that was read last is to count.
     change: Mutex<()>,
 }
 
@@ -359,7 +359,7 @@ mod tests {
         Asked { handle, change: Mutex::new(()) }.answer(stream)
     }
 
-    /// What a gateway answers that is told `said`, and what its loop is asked meanwhile. The loop answers nothing else.
+    /// What a gateway answers to `said`, and what its loop is asked meanwhile. The loop answers nothing else.
     fn answer_to(said: &[u8], hangs_up: bool) -> (serde_json::Value, Vec<String>) {
         let (handle, asked) = Handle::of_no_gateway();
         let (mut near, far) = UnixStream::pair().unwrap();

@@ -667,7 +667,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
     }
 
-    /// Answers `query` at once. Whoever asked may have gone.
+    /// Answers `query` at once. The client may have gone.
     fn show(&mut self, now: Instant, query: Query) {
         match query {
             Query::Snapshot(extent, answer) => {

@@ -144,7 +144,7 @@ fn outcome<T: SatelliteTransport>(
             end = clock::now() + OBSERVED + round_trips;
         }
     }
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for at in all {
         let peer = &settings.peers[at];
         let refusal = if measures_rate { transport.survey(clock::now(), at, peer).err() } else { None };
@@ -157,11 +157,11 @@ fn outcome<T: SatelliteTransport>(
         }
         let mut value = serde_json::to_value(transport.peer(clock::now(), at, peer)).unwrap_or_default();
         rate::note_refusal(&mut value, refusal);
-        told.push(value);
+        answers.push(value);
     }
     let now = clock::now();
     transport.leave(now + Duration::from_millis(100));
-    Ok(told)
+    Ok(answers)
 }
 
 /// One turn of the gateway's loop, without relays.
