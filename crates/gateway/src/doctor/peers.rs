@@ -18,7 +18,7 @@ use units::{Duration, Instant};
 /// The tokens of the poll: what wakes it, and the first of descriptors.
 const WAKER: Token = Token(0);
 const FIRST: usize = 1;
-/// How long a peer may take to answer beside some round trips, and how long what it bears is looked at then.
+/// How long a peer may take to answer, some round trips aside, and for how long it is observed after that.
 const PATIENCE: Duration = Duration::from_secs(12);
 const OBSERVED: Duration = Duration::from_secs(4);
 const ROUND_TRIPS: u64 = 6;
