@@ -6,9 +6,14 @@ use crate::recorder::{Recorded, Recorder};
 use crate::table::Table;
 use crate::waiting::wait;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use replicas::{Cost, Interrupt, Jobs, Pool, Recording, Replica};
 use sim::Stopped;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What a result is made of: runs, flows, links, samples, queues and capacity, and the times of the runs in nanoseconds.
+type Parts = ([Table; 6], u64, u64);
 
 /// What simulations found, as tables.
 #[pyclass(frozen, module = "bentpipe._bentpipe")]
@@ -66,6 +71,22 @@ impl Result {
         let names: Vec<&str> =
             ["run", "flow", "time_s"].into_iter().chain(columns.iter().map(String::as_str)).collect();
         self.recorded.samples.select(&names)
+    }
+
+    /// For pickle: the tables, and the times of the runs.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts)> {
+        let Self { recorded: Recorded { runs, flows, links, samples, queues, capacity }, cost } = slf.get();
+        let tables = [runs, flows, links, samples, queues, capacity].map(Clone::clone);
+        let wall_ns = u64::try_from(cost.wall.as_nanos()).unwrap_or(u64::MAX);
+        Ok((slf.get_type().getattr("_of_parts")?, (tables, wall_ns, cost.cpu.as_nanos())))
+    }
+
+    /// The result whose parts `__reduce__` gave.
+    #[classmethod]
+    fn _of_parts(_: &Bound<'_, PyType>, tables: [PyRef<'_, Table>; 6], wall_ns: u64, cpu_ns: u64) -> Self {
+        let [runs, flows, links, samples, queues, capacity] = tables.map(|table| table.clone());
+        let cost = Cost { wall: Duration::from_nanos(wall_ns), cpu: units::Duration::from_nanos(cpu_ns) };
+        Self::new(Recorded { runs, flows, links, samples, queues, capacity }, cost)
     }
 
     /// From the first run to the last, in seconds.

@@ -8,12 +8,14 @@ use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
 };
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use numpy::PyArray1;
 use pyo3::BoundObject;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyIterator, PyList};
+use pyo3::types::{PyBytes, PyCapsule, PyIterator, PyList, PyType};
 use results::Values;
 use std::sync::Arc;
 
@@ -44,6 +46,13 @@ impl Table {
         let schema = self.schema.project(&indices).map_err(arrow_error)?;
         let batches = self.batches.iter().map(|batch| batch.project(&indices).map_err(arrow_error));
         Ok(Self { schema: Arc::new(schema), batches: batches.collect::<PyResult<_>>()? })
+    }
+
+    /// Schema and batches as a stream of Arrow's IPC format.
+    fn stream(&self) -> Result<Vec<u8>, ArrowError> {
+        let mut writer = StreamWriter::try_new(Vec::new(), &self.schema)?;
+        self.batches.iter().try_for_each(|batch| writer.write(batch))?;
+        writer.into_inner()
     }
 
     fn index(&self, name: &str) -> PyResult<usize> {
@@ -95,6 +104,21 @@ impl Table {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(arrow_error)?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// For pickle: the table as a stream of Arrow's IPC format, which a process on another machine reads, too.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let table = slf.get();
+        let stream = slf.py().detach(|| table.stream()).map_err(arrow_error)?;
+        Ok((slf.get_type().getattr("_of_stream")?, (PyBytes::new(slf.py(), &stream),)))
+    }
+
+    /// The table whose stream `__reduce__` made.
+    #[classmethod]
+    fn _of_stream(_: &Bound<'_, PyType>, stream: &[u8]) -> PyResult<Self> {
+        let reader = StreamReader::try_new(stream, None).map_err(arrow_error)?;
+        let schema = reader.schema();
+        Ok(Self { schema, batches: reader.collect::<Result<_, _>>().map_err(arrow_error)? })
     }
 
     /// The number of rows.

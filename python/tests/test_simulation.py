@@ -1,6 +1,9 @@
 """Simulations: results, tables, limits, interrupts."""
 
+import concurrent.futures
+import copy
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -13,6 +16,10 @@ import pyarrow
 import pytest
 
 import bentpipe as bp
+
+
+def _same(table):
+    return table
 
 
 def test_results_are_those_of_the_command(scenarios, command):
@@ -31,6 +38,27 @@ def test_any_number_of_jobs_gives_the_same(scenario):
     for name in ("runs", "flows", "links", "samples", "queues"):
         one, other = (getattr(result, name).to_polars() for result in tables)
         assert one.equals(other) and len(one) >= 8, name
+
+
+def test_results_and_tables_pass_from_process_to_process(scenario):
+    result = bp.simulate(scenario, seeds=3)
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        passed = pool.submit(bp.simulate, scenario, seeds=3).result()
+        runs = pool.submit(_same, result.runs).result()
+    for name in ("runs", "flows", "links", "samples", "queues", "capacity"):
+        assert getattr(result, name).to_polars().equals(getattr(passed, name).to_polars()), name
+    assert runs.to_polars().equals(result.runs.to_polars())
+    assert passed.trace("cwnd").to_polars().equals(result.trace("cwnd").to_polars())
+    again = copy.deepcopy(result)
+    assert (again.wall_s, again.cpu_s) == (result.wall_s, result.cpu_s) and again.wall_s > 0
+    assert repr(again) == repr(result)
+
+
+def test_a_limit_keeps_its_result_from_process_to_process(scenario):
+    scenario["stop.max_events"] = 100
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, pytest.raises(bp.LimitError) as error:
+        pool.submit(bp.simulate, scenario, seeds=2).result()
+    assert list(error.value.result.runs["stopped"]) == ["event_limit"] * 2
 
 
 def test_traces_go_to_arrow_without_a_copy_and_without_texts(scenario):
