@@ -467,6 +467,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
             if self.rest.begins() {
+                self.relays.transport_mut().give_back_memory();
                 kernel::memory::give_back();
             }
             self.look_at_peers(now);

@@ -28,7 +28,8 @@ pub fn session(mut input: &[u8]) {
     config.max_streams = 20;
     let parameters = TransportParameters::modest();
     let mut now = Instant::from_nanos(1_000_000_000);
-    let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &parameters, (false, true), now);
+    let mut session =
+        Session::<Stored>::new(&config, PeerId(0), 1, &parameters, (false, true), Default::default(), now);
     let own = session.open().expect("the first stream");
     session.write(own, &[7; 3000]);
     let mut buffer = [0; 1400];

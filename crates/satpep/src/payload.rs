@@ -17,9 +17,9 @@ pub const HEAD: usize = 64;
 
 /// The bytes of one direction of a stream: [`Stored`] or [`Elided`].
 pub trait Payload: Default + private::Sealed {
-    /// Memory that the streams of a session share.
+    /// Memory that the streams of an endpoint share.
     #[doc(hidden)]
-    type Pool: Default;
+    type Pool: Clone + Default;
     /// How packets are sealed.
     #[doc(hidden)]
     type Key: Sealing;
@@ -43,6 +43,10 @@ pub trait Payload: Default + private::Sealed {
     /// Forgets bytes before `offset`; with `offset` at the `end` of what was written, all.
     #[doc(hidden)]
     fn release(&mut self, pool: &mut Self::Pool, offset: StreamOffset, end: StreamOffset);
+
+    /// Gives back memory that holds nothing.
+    #[doc(hidden)]
+    fn clear(pool: &Self::Pool);
 }
 
 mod private {
@@ -73,6 +77,10 @@ impl Payload for Stored {
 
     fn release(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
         self.release(pool, offset, end);
+    }
+
+    fn clear(pool: &PagePool) {
+        pool.clear();
     }
 }
 
@@ -120,4 +128,6 @@ impl Payload for Elided {
     }
 
     fn release(&mut self, _pool: &mut (), _offset: StreamOffset, _end: StreamOffset) {}
+
+    fn clear((): &()) {}
 }

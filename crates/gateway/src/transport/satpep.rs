@@ -415,6 +415,10 @@ impl SatelliteTransport for Satpep {
         self.datagrams.next_timeout(now, self.streams.endpoint.next_timeout())
     }
 
+    fn give_back_memory(&mut self) {
+        self.streams.endpoint.give_back_memory();
+    }
+
     fn tick(&mut self, now: Instant) {
         self.streams.endpoint.set_unix_time(now, clock::unix_time());
         while let Some(stranger) = self.streams.endpoint.poll_stranger(now) {

@@ -126,7 +126,8 @@ impl<P: Payload> Endpoint<P> {
             self.sessions += 1;
             let even = self.identity.public < self.peers[id.index()].config.public_key;
             let initiates = self.peers[id.own().index()].config.address.is_some();
-            let mut session = Session::new(&self.config, id, self.sessions, parameters, (even, initiates), now);
+            let pool = self.pool.clone();
+            let mut session = Session::new(&self.config, id, self.sessions, parameters, (even, initiates), pool, now);
             if self.draining {
                 session.drain(now);
             }

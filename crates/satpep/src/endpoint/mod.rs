@@ -145,6 +145,8 @@ pub struct Endpoint<P: Payload = Stored> {
     /// Memory granted to peers, and for what is written.
     receive_memory: Memory,
     send_memory: Memory,
+    /// What streams have their bytes in.
+    pool: P::Pool,
     pacer: Pacer,
     capacity: Capacity,
     scheduler: Scheduler<PeerId>,
@@ -262,6 +264,7 @@ impl<P: Payload> Endpoint<P> {
             places: BTreeSet::new(),
             receive_memory: Memory::new(half, config.receive_pool()),
             send_memory: Memory::new(half, config.send_pool()),
+            pool: P::Pool::default(),
             pacer: Pacer::in_bursts(config.capacity),
             capacity: Capacity::new(&config, now),
             scheduler: Scheduler::new(config.quantum()),
@@ -292,6 +295,11 @@ impl<P: Payload> Endpoint<P> {
         };
         endpoint.set_pace(now);
         endpoint
+    }
+
+    /// Gives memory that is kept for what streams may bring back to the allocator: for when there is little to do.
+    pub fn give_back_memory(&mut self) {
+        P::clear(&self.pool);
     }
 
     /// This gateway's public key.

@@ -122,6 +122,7 @@ impl<P: Payload> Session<P> {
         tag: u32,
         parameters: &TransportParameters,
         (even, initiates): (bool, bool),
+        pool: P::Pool,
         now: Instant,
     ) -> Self {
         Self {
@@ -129,7 +130,7 @@ impl<P: Payload> Session<P> {
             tag,
             peer_epoch: parameters.epoch,
             streams: table::StreamTable::new(even, parameters.max_streams, config.max_streams),
-            pool: P::Pool::default(),
+            pool,
             classes: classes::Classes::new(config.quantum()),
             credit: credit::FlowControl::new(config, parameters, now),
             received: Received::new(),

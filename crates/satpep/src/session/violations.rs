@@ -38,7 +38,7 @@ fn session() -> Session<Stored> {
         capabilities: Capabilities::NONE,
         session: None,
     };
-    Session::new(&config, PeerId(0), 1, &parameters, (false, true), now())
+    Session::new(&config, PeerId(0), 1, &parameters, (false, true), Default::default(), now())
 }
 
 fn accepted(number: u64) -> AcceptedPacket {

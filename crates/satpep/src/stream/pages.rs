@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a page: what one read from a socket may bring.
 pub(crate) const PAGE: usize = 32 * 1024;
@@ -24,35 +25,69 @@ fn size_for(length: usize) -> usize {
     SIZES.into_iter().find(|size| *size >= length).unwrap_or(PAGE)
 }
 
-/// Whole pages to use again, so that the steady state neither allocates nor clears memory.
+/// Whole pages to use again, so that the steady state neither allocates nor clears memory. All sessions of an endpoint share them.
+#[derive(Clone, Default)]
+pub struct PagePool(Arc<Mutex<Spare>>);
+
+/// The pages of a pool that hold nothing. They are at most as many as were in use at one time, which the endpoint's memory bounds.
 #[derive(Default)]
-pub struct PagePool {
+struct Spare {
     free: Vec<Box<[u8]>>,
-    in_use: usize,
+    /// The fewest free pages since the period began: so many were not needed in it.
+    fewest: usize,
+    /// Pages that came back since then.
+    returned: usize,
+    /// Pages to give back to the system, which the period before did not need.
+    surplus: usize,
 }
 
 impl PagePool {
-    /// Pages kept for later, or as many as are in use if that is more: a window is given back and filled again at once. What is
-    /// beyond goes back to the system.
-    const KEEP: usize = 64;
-
-    fn take(&mut self, size: usize) -> Box<[u8]> {
-        if size < PAGE {
-            return vec![0; size].into_boxed_slice();
-        }
-        self.in_use += 1;
-        self.free.pop().unwrap_or_else(|| vec![0; PAGE].into_boxed_slice())
+    fn take(&self, size: usize) -> Box<[u8]> {
+        let spare = if size < PAGE { None } else { self.spare().take() };
+        spare.unwrap_or_else(|| vec![0; size].into_boxed_slice())
     }
 
-    fn give(&mut self, bytes: Box<[u8]>) {
-        if bytes.len() < PAGE {
-            return;
+    fn give(&self, bytes: Box<[u8]>) {
+        if bytes.len() == PAGE {
+            self.spare().give(bytes);
         }
-        self.in_use = self.in_use.saturating_sub(1);
-        self.free.push(bytes);
+    }
+
+    /// Gives back to the system every page that holds nothing.
+    pub(crate) fn clear(&self) {
+        *self.spare() = Spare::default();
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        // No step between its changes can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spare {
+    /// Free pages that are kept though no period needs them.
+    const KEEP: usize = 64;
+    /// Pages that come back in a period: 32 MiB.
+    const PERIOD: usize = 1024;
+
+    fn take(&mut self) -> Option<Box<[u8]>> {
+        let page = self.free.pop();
+        self.fewest = self.fewest.min(self.free.len());
+        self.surplus = self.surplus.min(self.free.len().saturating_sub(Self::KEEP));
+        page
+    }
+
+    fn give(&mut self, page: Box<[u8]>) {
+        self.free.push(page);
+        self.returned += 1;
+        if self.returned == Self::PERIOD {
+            self.surplus = self.fewest.min(self.free.len().saturating_sub(Self::KEEP));
+            (self.fewest, self.returned) = (self.free.len(), 0);
+        }
         // Of two pages at most, so that no one call gives much back.
-        let beyond = self.free.len().saturating_sub(self.in_use.max(Self::KEEP));
-        self.free.truncate(self.free.len() - beyond.min(2));
+        let now = self.surplus.min(2);
+        self.surplus -= now;
+        self.free.truncate(self.free.len() - now);
     }
 }
 
@@ -301,7 +336,7 @@ mod tests {
         stored.cut(&mut pool, at(3));
         assert_eq!(kept(&stored).0, PAGE);
         stored.release(&mut pool, at(0), at(3));
-        assert_eq!((kept(&stored).0, pool.free.len()), (SIZES[0], 3));
+        assert_eq!((kept(&stored).0, free(&pool)), (SIZES[0], 3));
         stored.spaces(&mut pool, at(3), PAGE, 1)[0][..2].copy_from_slice(b"de");
         stored.release(&mut pool, at(1), at(5));
         let mut read = [0; 4];
@@ -327,18 +362,39 @@ mod tests {
         }
     }
 
+    fn free(pool: &PagePool) -> usize {
+        pool.spare().free.len()
+    }
+
     #[test]
-    fn as_many_pages_are_kept_as_are_in_use() {
-        let mut pool = PagePool::default();
+    fn pages_that_are_needed_again_and_again_are_kept() {
+        let pool = &mut PagePool::default();
         let mut stored = Stored::default();
-        let window = 300 * PAGE;
-        stored.write(&mut pool, at(0), &vec![1; window]);
-        assert_eq!(pool.in_use, 300);
-        // Half of it is acknowledged at once, and the same half is kept for what follows.
-        stored.release(&mut pool, at(window as u64 / 2), at(window as u64));
-        assert_eq!((pool.in_use, pool.free.len()), (150, 150));
-        stored.release(&mut pool, at(window as u64), at(window as u64));
-        assert_eq!((pool.in_use, pool.free.len()), (0, PagePool::KEEP));
+        let window = 300 * PAGE as u64;
+        // A window is given back and filled again; then a smaller one.
+        let mut turn = |pool: &mut PagePool, turn: u64, length: u64| {
+            stored.write(pool, at(turn * window), &vec![1; length as usize]);
+            stored.release(pool, at((turn + 1) * window), at((turn + 1) * window));
+            free(pool)
+        };
+        assert!((0..20).all(|number| turn(pool, number, window) == 300));
+        let kept: Vec<_> = (20..220).map(|number| turn(pool, number, 10 * PAGE as u64)).collect();
+        assert!(kept.is_sorted_by(|one, next| one >= next), "{kept:?}");
+        assert_eq!(kept.last(), Some(&(Spare::KEEP + 10)), "as many as are needed, and those kept");
+        pool.clear();
+        assert_eq!(free(pool), 0);
+    }
+
+    #[test]
+    fn sessions_share_what_is_kept() {
+        let (mut one, mut other) = (PagePool::default(), PagePool::default());
+        other.clone_from(&one);
+        let mut stored = Stored::default();
+        stored.write(&mut one, at(0), &vec![1; 50 * PAGE]);
+        stored.release(&mut one, at(50 * PAGE as u64), at(50 * PAGE as u64));
+        assert_eq!((free(&one), free(&other)), (50, 50));
+        stored.write(&mut other, at(50 * PAGE as u64), &vec![1; 50 * PAGE]);
+        assert_eq!((free(&one), free(&other)), (0, 0));
     }
 
     proptest! {
