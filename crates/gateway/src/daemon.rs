@@ -240,7 +240,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             None => None,
             Some((mut predecessor, estate)) => {
                 predecessor.keep_only(&settings.peers);
-                served(relays.inherit(now, &estate).map_err(while_doing("taking over")), true)?;
+                served(relays.inherit(&estate).map_err(while_doing("taking over")), true)?;
                 Some(predecessor)
             }
         };

@@ -125,15 +125,27 @@ fn clients_whose_syn_is_held_are_left_when_their_peer_takes_no_connections() {
     assert_eq!(engine.hosts.heard[2..], [Heard::Forgotten("next")]);
 }
 
+/// Its SYN was held by another process, or by none: a firewall may have lost the rule that holds SYNs.
 #[test]
-fn a_client_whose_syn_another_process_held_is_taken_for_a_while() {
+fn a_client_whose_syn_was_not_held_here_is_relayed() {
     let mut engine = engine();
     engine.set_holds_syns(true);
-    engine.expect_unheld(START);
-    engine.accept(START + Duration::from_secs(29), 1, one());
-    engine.accept(START + Duration::from_secs(30), 2, open("10.0.0.2:1", "203.0.113.5:80"));
-    assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 1), Heard::Aborted(2)]);
-    assert_eq!((engine.counters.accepted, engine.counters.unavailable), (1, 1));
+    engine.accept(START, 1, one());
+    assert_eq!((engine.counters.accepted, engine.counters.unavailable), (1, 0));
+    assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 1)]);
+}
+
+#[test]
+fn a_client_whose_released_connection_failed_is_reset_once() {
+    let mut engine = engine_with_held_and_released();
+    let released = open("10.0.0.2:1", "203.0.113.5:80");
+    engine.on_stream_event(START, StreamEvent::Reset(1, ResetReason::Shutdown));
+    engine.accept(START, 7, released);
+    assert_eq!(engine.hosts.heard.last(), Some(&Heard::Aborted(7)));
+    assert_eq!((engine.counters.accepted, engine.counters.unavailable), (0, 1));
+    // Later on, a client of the same addresses is another one.
+    engine.accept(START, 8, released);
+    assert_eq!(engine.counters.accepted, 1);
 }
 
 #[test]

@@ -12,8 +12,7 @@ use units::{Duration, Instant};
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// A client has connected: its data go to the far gateway at once.
     pub fn accept(&mut self, now: Instant, tcp: H::Connection, request: ConnectRequest) {
-        let was_held = now >= self.unheld_until || self.unaccepted.contains_key(&ends(&request));
-        if self.holds_syns && was_held {
+        if self.holds_syns && (self.unaccepted.contains_key(&ends(&request)) || self.has_failed(now, &request)) {
             return self.accept_released(now, tcp, &request);
         }
         self.look_at_room(&tcp);
@@ -30,6 +29,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// A client wants to connect; its SYN is held until the server has answered.
     pub fn hold(&mut self, now: Instant, syn: H::Syn, request: ConnectRequest) {
+        self.failed.remove(&ends(&request));
         if let Some(&key) = self.unaccepted.get(&ends(&request)) {
             return match self.state(key) {
                 // The first was lost on its way to the listener, or the listener's answer was.
@@ -50,6 +50,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         self.unaccepted.insert(ends(&request), key);
         // The far gateway gives up first, and says why.
         self.set_deadline(key, Some(now + self.settings.connect_timeout + REQUEST_TIMEOUT));
+    }
+
+    /// Whether the client's SYN was held and its connection has failed since. The SYN of any other client without an entry was held by
+    /// another process, or by none (a firewall that lost the rule), and the client is relayed as it comes.
+    fn has_failed(&mut self, now: Instant, request: &ConnectRequest) -> bool {
+        self.failed.remove(&ends(request)).is_some_and(|until| now < until)
     }
 
     /// A client has connected after its SYN was released.
@@ -284,6 +290,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         if now < self.next_sweep {
             return;
         }
+        self.failed.retain(|_, until| now < *until);
         let limit = self.settings.user_timeout;
         let period = (limit / 4).min(Duration::from_secs(10));
         self.next_sweep = now + period;

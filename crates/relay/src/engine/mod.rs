@@ -64,6 +64,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a client has to complete the handshake after its held SYN was released.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Failed connections that are remembered at most for that long; the clients of others that complete the handshake are relayed once more.
+const MOST_FAILED: usize = 4096;
 
 /// How long what came before a host's reset may make no progress towards the other host, and how soon that is looked at for the first
 /// time.
@@ -110,8 +112,8 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     /// Whether SYNs are held until the server has answered, and the connections whose TCP has yet to be accepted.
     holds_syns: bool,
     unaccepted: HashMap<Ends, usize>,
-    /// Until when clients may connect whose SYN was held by another process, or by none.
-    unheld_until: Instant,
+    /// Connections that have failed before their TCP was accepted, and how long their clients may still complete the handshake.
+    failed: HashMap<Ends, Instant>,
     /// How many clients wait for a stream.
     waiting: usize,
     /// Connections of peers that are to be made to servers once there is room.
@@ -160,7 +162,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             next_sweep: Instant::ZERO,
             holds_syns: false,
             unaccepted: HashMap::new(),
-            unheld_until: Instant::ZERO,
+            failed: HashMap::new(),
             waiting: 0,
             unconnected: VecDeque::new(),
             may_serve_waiting: false,
@@ -175,11 +177,6 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// SYNs are held until the server has answered (`accept = "confirmed"`), or are accepted at once.
     pub fn set_holds_syns(&mut self, holds: bool) {
         self.holds_syns = holds;
-    }
-
-    /// Clients may connect until then whose SYN was held by another process, or by none.
-    pub fn expect_unheld(&mut self, now: Instant) {
-        self.unheld_until = now + HANDSHAKE_TIMEOUT;
     }
 
     /// Has each transition of a connection reported as [`Notice::Transition`].
@@ -274,6 +271,9 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             // The same addresses may ask for another connection by now.
             if self.unaccepted.get(&ends(&request)) == Some(&key) {
                 self.unaccepted.remove(&ends(&request));
+                if self.failed.len() < MOST_FAILED {
+                    self.failed.insert(ends(&request), now + HANDSHAKE_TIMEOUT);
+                }
             }
             self.notices.push_back(Notice::Closed(Ended {
                 request,
