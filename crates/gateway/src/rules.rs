@@ -14,6 +14,9 @@
 //! | `accepted` | packets | of our listener where sockets take a SYN's mark over (`net.ipv4.tcp_fwmark_accept`): `deliver` would bring answers back |
 //! | `refused` | packets | a held SYN that is to be answered with a reset |
 //!
+//! Of a connection's mark only the bits count that these have, and no others are changed: programs that keep something of their own there
+//! (`CONNMARK --save-mark --mask`, as mwan3 does) and the gateway leave each other in peace, if their bits differ.
+//!
 //! Conntrack may forget a connection that lives in the gateway's sockets: half-closed ones after a minute without a packet. Whoever's
 //! packet is picked up first, the socket decides then, and the mark is set anew. Where conntrack picks nothing up, and takes such
 //! packets for invalid, the socket alone decides; so it does for servers' packets that an operator has excepted from it (`notrack`).
@@ -23,6 +26,9 @@
 //!
 //! The host sends no redirects (ICMP): where clients, gateway and the router to the satellite share a network, one for any packet would
 //! lead a client's or server's connections past the gateway's sockets.
+//!
+//! Packets to be delivered are dropped where they would be forwarded: while the routing rule or the route is missing, those of intercepted
+//! connections would reach the other end past the gateways.
 //!
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
 //! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
@@ -41,8 +47,6 @@ const SYN: &str = "tcp flags & (fin|syn|rst|ack) == syn";
 /// Priority of the chain that marks packets to be delivered: behind those of firewalls that look for the way back by the packet's mark
 /// (`fib saddr . mark . iif`, as firewalld and NixOS do at `filter + 10` and `mangle + 10`). With the mark they would find this host.
 const DELIVERY: u32 = 250;
-/// Matches a packet of a connection that conntrack had forgotten, or had not seen the beginning of.
-const PICKED_UP: &str = "ct state new ct mark 0 tcp flags & (fin|syn|rst|ack) != syn";
 
 /// What the rules depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +114,26 @@ impl Rules {
         self.mark + 4
     }
 
+    /// The bits of a connection's mark that are the gateway's.
+    fn connection_bits(&self) -> u32 {
+        self.near() | self.far() | self.bypass()
+    }
+
+    /// Matches packets of connections with this mark; of those without one for 0.
+    fn has(&self, mark: u32) -> String {
+        format!("ct mark & {:#x} == {mark:#x}", self.connection_bits())
+    }
+
+    /// Gives the packet's connection this mark.
+    fn set(&self, mark: u32) -> String {
+        format!("ct mark set ct mark & {:#x} | {mark:#x}", !self.connection_bits())
+    }
+
+    /// Matches a packet of a connection that conntrack had forgotten, or had not seen the beginning of.
+    fn picked_up(&self) -> String {
+        format!("ct state new {} tcp flags & (fin|syn|rst|ack) != syn", self.has(0))
+    }
+
     /// fwmark of the sockets that the gateway makes towards servers.
     pub fn made(&self) -> u32 {
         self.mark + 5
@@ -134,18 +158,18 @@ impl Rules {
     /// intercepted until [`Rules::intercept_script`] names destinations.
     pub fn setup_script(&self) -> String {
         let Self { table, port, .. } = self;
-        let (deliver, near, far) = (self.deliver(), self.near(), self.far());
-        let (bypass, made) = (self.bypass(), self.made());
+        let (deliver, made, picked_up) = (self.deliver(), self.made(), self.picked_up());
+        let [is_undecided, is_near, is_far] = [0, self.near(), self.far()].map(|mark| self.has(mark));
+        let [set_near, set_far, set_bypass] = [self.near(), self.far(), self.bypass()].map(|mark| self.set(mark));
         let decision = self.decision_chains();
         // Behind the rules of others that mark packets for policy routing, where SYNs are not to be held by iptables at that place.
         let arrival = if self.hold == Some(Hold::Iptables) { "mangle - 10" } else { "mangle + 5" };
         let lan = quoted_list(&self.interfaces);
         let (mut arrival_rules, mut near_rules) = (String::new(), String::new());
         if !self.interfaces.is_empty() {
-            arrival_rules = format!("    iifname {lan} {SYN} ct mark 0 fib daddr type != local jump decide\n");
+            arrival_rules = format!("    iifname {lan} {SYN} {is_undecided} fib daddr type != local jump decide\n");
             if self.hold == Some(Hold::Nftables) {
-                let _ =
-                    writeln!(arrival_rules, "    iifname {lan} {SYN} ct mark {near:#x} queue flags bypass to {port}");
+                let _ = writeln!(arrival_rules, "    iifname {lan} {SYN} {is_near} queue flags bypass to {port}");
             }
             if self.hold.is_some() {
                 near_rules = format!("    meta mark {:#x} meta l4proto tcp reject with tcp reset\n", self.refused());
@@ -154,16 +178,16 @@ impl Rules {
             if self.ipv6 {
                 let _ = writeln!(
                     tproxy6,
-                    "    iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv6 tproxy ip6 to [::1]:{port} meta mark set {deliver:#x} accept"
+                    "    iifname {lan} {is_near} meta l4proto tcp meta nfproto ipv6 tproxy ip6 to [::1]:{port} meta mark set {deliver:#x} accept"
                 );
             }
             let _ = write!(
                 near_rules,
-                "    iifname {lan} {PICKED_UP} socket transparent 1 ct mark set {near:#x}
-    ct mark {near:#x} socket transparent 1 meta mark set {deliver:#x} accept
-    iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv4 tproxy ip to 127.0.0.1:{port} meta mark set {deliver:#x} accept
-{tproxy6}    iifname {lan} ct mark {near:#x} {SYN} ct mark set {bypass:#x} accept
-    iifname {lan} ct mark {near:#x} meta l4proto tcp reject with tcp reset
+                "    iifname {lan} {picked_up} socket transparent 1 {set_near}
+    {is_near} socket transparent 1 meta mark set {deliver:#x} accept
+    iifname {lan} {is_near} meta l4proto tcp meta nfproto ipv4 tproxy ip to 127.0.0.1:{port} meta mark set {deliver:#x} accept
+{tproxy6}    iifname {lan} {is_near} {SYN} {set_bypass} accept
+    iifname {lan} {is_near} meta l4proto tcp reject with tcp reset
 "
             );
         }
@@ -183,21 +207,22 @@ table inet {table} {{
 {arrival_rules}  }}
   chain prerouting {{
     type filter hook prerouting priority {DELIVERY}; policy accept;
-{near_rules}    ct mark {far:#x} ct direction original {SYN} ct mark set {bypass:#x} accept
-    {PICKED_UP} socket transparent 1 ct mark set {far:#x}
-    ct mark {far:#x} socket transparent 1 meta mark set {deliver:#x} accept
+{near_rules}    {is_far} ct direction original {SYN} {set_bypass} accept
+    {picked_up} socket transparent 1 {set_far}
+    {is_far} socket transparent 1 meta mark set {deliver:#x} accept
     ct state {{ invalid, untracked }} meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
-    ct mark {far:#x} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
+    {is_far} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
   }}
   chain output {{
     type filter hook output priority mangle; policy accept;
-    meta mark {made:#x} ct mark set {far:#x}
-    {PICKED_UP} fib saddr type != local ct mark set {near:#x}
+    meta mark {made:#x} {set_far}
+    {picked_up} fib saddr type != local {set_near}
     icmp type redirect drop
     icmpv6 type nd-redirect drop
   }}
   chain forward {{
     type filter hook forward priority mangle; policy accept;
+    meta mark {deliver:#x} drop
 {forward_rules}  }}
 }}
 "
@@ -244,10 +269,10 @@ table inet {table} {{
         if self.hold != Some(Hold::Iptables) {
             return Vec::new();
         }
-        let (near, port) = (self.near(), self.port);
+        let (near, bits, port) = (self.near(), self.connection_bits(), self.port);
         let command = |interface: &String| {
             format!(
-                "-w -t mangle {verb} PREROUTING -i {interface} -p tcp --syn -m connmark --mark {near:#x} \
+                "-w -t mangle {verb} PREROUTING -i {interface} -p tcp --syn -m connmark --mark {near:#x}/{bits:#x} \
                  -j NFQUEUE --queue-num {port} --queue-bypass"
             )
         };

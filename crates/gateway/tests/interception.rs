@@ -185,6 +185,40 @@ fn what_other_programs_remove_is_set_up_again_and_connections_go_on() {
     }
 }
 
+/// While the routing rule is missing, what is to be delivered goes nowhere: past the gateways, it would meet another connection's numbers.
+#[test]
+fn packets_of_an_intercepted_connection_are_not_forwarded_while_the_routing_rule_is_missing() {
+    let Some(pair) = Pair::up("") else { return };
+    let mut open = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut open, b"relayed");
+    pair.nft(
+        End::Terminal,
+        "table inet seen { chain forward { type filter hook forward priority filter; tcp dport 7 counter; }; }",
+    );
+    ip(&pair, End::Terminal, &["-4 rule delete priority 10"]);
+    // Until the rule is back, the client repeats its segment.
+    echoes(&mut open, b"while the rule is missing");
+    let seen = pair.output(End::Terminal, "nft", "list chain inet seen forward");
+    assert!(seen.contains("counter packets 0 "), "{seen}");
+}
+
+/// As programs for several ways to the Internet do (mwan3): they keep the way of a connection in other bits of its mark.
+#[test]
+fn programs_with_bits_of_their_own_in_the_marks_of_connections_are_left_in_peace() {
+    are_relayed(|pair| {
+        for end in [End::Hub, End::Terminal] {
+            pair.nft(
+                end,
+                "table inet ways {
+                   chain arrive { type filter hook prerouting priority mangle - 20; ct mark set ct mark & 0xffffc0ff | 0x100; }
+                   chain make { type route hook output priority mangle + 1; ct mark set ct mark & 0xffffc0ff | 0x100; }
+                   chain leave { type filter hook postrouting priority mangle; ct mark set ct mark & 0xffffc0ff | 0x200; }
+                 }",
+            );
+        }
+    });
+}
+
 /// A second way from the terminal to the hub.
 fn second_way(pair: &Pair) {
     IpBatch::new(&pair.client().gateway)

@@ -52,20 +52,20 @@ impl Family {
 impl Rules {
     /// The chains that decide, and their counters; `exempt` and `accelerate` are filled by the scripts below.
     pub(super) fn decision_chains(&self) -> String {
-        let (near, bypass) = (self.near(), self.bypass());
+        let [is_near, is_bypassed] = [self.near(), self.bypass()].map(|mark| self.has(mark));
+        let set_bypass = self.set(self.bypass());
         let elsewhere = if self.towards.is_empty() {
             String::new()
         } else {
             let out = super::quoted_list(&self.towards);
             // The fwmark, because policy routing goes by it; the rules of `ip rule` that name the interface of arrival cannot be asked.
-            format!("    fib daddr . mark oifname != {out} counter name {ELSEWHERE} ct mark set {bypass:#x} return\n")
+            format!("    fib daddr . mark oifname != {out} counter name {ELSEWHERE} {set_bypass} return\n")
         };
         let look6 = if self.ipv6 { "    ip6 daddr @near6 jump accelerate\n" } else { "" };
         let mut signed = String::new();
         // The kinds of the option: TCP-MD5 (RFC 2385), TCP-AO (RFC 5925).
         for kind in [19, 29] {
-            let _ =
-                writeln!(signed, "    tcp option {kind} exists counter name {SIGNED} ct mark set {bypass:#x} return");
+            let _ = writeln!(signed, "    tcp option {kind} exists counter name {SIGNED} {set_bypass} return");
         }
         format!(
             "  counter {SIGNED} {{ }}
@@ -77,10 +77,10 @@ impl Rules {
   chain accelerate {{ }}
   chain decide {{
 {signed}{elsewhere}    jump exempt
-    ct mark {bypass:#x} return
+    {is_bypassed} return
     ip daddr @near4 jump accelerate
-{look6}    ct mark {near:#x} return
-    counter name {UNSERVED} ct mark set {bypass:#x}
+{look6}    {is_near} return
+    counter name {UNSERVED} {set_bypass}
   }}
 "
         )
@@ -88,7 +88,7 @@ impl Rules {
 
     /// The script that makes `accelerated` the new connections to intercept, all at once.
     pub fn intercept_script(&self, accelerated: &[Intercepted]) -> String {
-        let (table, near) = (&self.table, self.near());
+        let (table, set_near) = (&self.table, self.set(self.near()));
         let mut script = format!(
             "flush chain inet {table} accelerate\nflush set inet {table} near4\nflush set inet {table} near6\n"
         );
@@ -114,7 +114,7 @@ impl Rules {
                     Family::V4 => "meta nfproto ipv4 ",
                     Family::V6 => "meta nfproto ipv6 ",
                 };
-                let _ = writeln!(script, "add rule inet {table} accelerate {version}{from}{to}ct mark set {near:#x}");
+                let _ = writeln!(script, "add rule inet {table} accelerate {version}{from}{to}{set_near}");
             }
         }
         script
@@ -122,7 +122,7 @@ impl Rules {
 
     /// The script that makes `rules` the connections never to intercept, in place of those `before`.
     pub fn exempt_script(&self, rules: &[Bypass], before: &[Bypass]) -> String {
-        let (table, bypass) = (&self.table, self.bypass());
+        let (table, set_bypass) = (&self.table, self.set(self.bypass()));
         let mut script = format!("flush chain inet {table} exempt\n");
         for old in before.iter().filter(|old| rules.iter().all(|rule| rule.name != old.name)) {
             let _ = writeln!(script, "delete counter inet {table} {RULE}{}", old.name);
@@ -133,7 +133,7 @@ impl Rules {
             for conditions in matches(rule) {
                 let _ = writeln!(
                     script,
-                    "add rule inet {table} exempt {conditions}counter name {RULE}{name} ct mark set {bypass:#x} return"
+                    "add rule inet {table} exempt {conditions}counter name {RULE}{name} {set_bypass} return"
                 );
             }
         }
@@ -206,7 +206,7 @@ mod tests {
         for line in [
             "add element inet bentpipe near4 { 10.0.0.0/8 }\n",
             "add element inet bentpipe near6 { ::/0 }\n",
-            "add rule inet bentpipe accelerate meta nfproto ipv4 ct mark set 0x62700002\n",
+            "add rule inet bentpipe accelerate meta nfproto ipv4 ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
         ] {
             assert!(script.contains(line), "{script}");
         }
@@ -216,7 +216,9 @@ mod tests {
     fn clients_that_a_peer_does_not_let_through_go_end_to_end() {
         let one = rules().intercept_script(&[group(&["10.1.0.0/16"], &["0.0.0.0/0", "::/0"])]);
         assert!(
-            one.contains("accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } ct mark set 0x62700002\n"),
+            one.contains(
+                "accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n"
+            ),
             "{one}"
         );
         assert!(!one.contains("::/0") && !one.contains("ip6"), "no client of that family may: {one}");
@@ -224,8 +226,8 @@ mod tests {
         let two = rules().intercept_script(&two);
         for line in [
             "near4 { 192.0.2.0/24, 203.0.113.0/24 }\n",
-            "accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } ip daddr { 192.0.2.0/24 } ct mark set 0x62700002\n",
-            "accelerate meta nfproto ipv4 ip daddr { 203.0.113.0/24 } ct mark set 0x62700002\n",
+            "accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } ip daddr { 192.0.2.0/24 } ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
+            "accelerate meta nfproto ipv4 ip daddr { 203.0.113.0/24 } ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
         ] {
             assert!(two.contains(line), "{two}");
         }
@@ -234,7 +236,7 @@ mod tests {
     #[test]
     fn only_what_leaves_by_the_satellites_interfaces_is_intercepted() {
         let text = rules().setup_script();
-        let route = "fib daddr . mark oifname != { \"sat0\" } counter name elsewhere ct mark set 0x62700004 return";
+        let route = "fib daddr . mark oifname != { \"sat0\" } counter name elsewhere ct mark set ct mark & 0x9d8ffff8 | 0x62700004 return";
         assert!(text.contains(route), "{text}");
         assert!(text.find(route) < text.find("jump exempt"));
         let all = Rules { towards: Vec::new(), ..rules() };
@@ -264,12 +266,12 @@ mod tests {
             "flush chain inet bentpipe exempt\n\
              delete counter inet bentpipe rule_old\n\
              add counter inet bentpipe rule_sip\n\
-             add rule inet bentpipe exempt tcp dport { 22, 5060-5069 } counter name rule_sip ct mark set 0x62700004 return\n\
+             add rule inet bentpipe exempt tcp dport { 22, 5060-5069 } counter name rule_sip ct mark set ct mark & 0x9d8ffff8 | 0x62700004 return\n\
              add counter inet bentpipe rule_voice\n\
-             add rule inet bentpipe exempt ip saddr { 10.1.0.0/16 } ip dscp { 46 } counter name rule_voice ct mark set 0x62700004 return\n\
+             add rule inet bentpipe exempt ip saddr { 10.1.0.0/16 } ip dscp { 46 } counter name rule_voice ct mark set ct mark & 0x9d8ffff8 | 0x62700004 return\n\
              add counter inet bentpipe rule_marked\n\
-             add rule inet bentpipe exempt ip dscp { 8 } counter name rule_marked ct mark set 0x62700004 return\n\
-             add rule inet bentpipe exempt ip6 dscp { 8 } counter name rule_marked ct mark set 0x62700004 return\n"
+             add rule inet bentpipe exempt ip dscp { 8 } counter name rule_marked ct mark set ct mark & 0x9d8ffff8 | 0x62700004 return\n\
+             add rule inet bentpipe exempt ip6 dscp { 8 } counter name rule_marked ct mark set ct mark & 0x9d8ffff8 | 0x62700004 return\n"
         );
         assert_eq!((reason("rule_sip"), reason("unserved")), ("rule sip".into(), "unserved".into()));
     }
