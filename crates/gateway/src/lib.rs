@@ -31,6 +31,7 @@ mod page;
 mod privileges;
 mod relays;
 mod reload;
+mod reverse_path;
 pub mod rules;
 mod steering;
 mod sysctls;

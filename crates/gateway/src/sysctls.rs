@@ -1,7 +1,9 @@
 //! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
 
 use crate::config::{Accept, Settings};
+use crate::reverse_path::{self, ReversePath};
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
+use kernel::interfaces::Interfaces;
 use kernel::{routes, sysctl};
 
 /// Finds the socket of a packet before its route is looked up. The gateway's sockets have the addresses of clients and servers:
@@ -96,11 +98,23 @@ fn warn(settings: &Settings) {
     if routes::has_ipv6() && !settings.rules.ipv6 {
         tracing::warn!("this host has no address ::1: IPv6 connections are not relayed");
     }
-    for interface in settings.rules.interfaces.iter().map(String::as_str).chain(["all"]) {
-        let conf = format!("/proc/sys/net/ipv4/conf/{interface}");
-        if is(&format!("{conf}/src_valid_mark"), "1") && !is(&format!("{conf}/rp_filter"), "0") {
+    let present = Interfaces::new().ok().and_then(|mut interfaces| interfaces.all().ok()).unwrap_or_default();
+    for port in present.iter().filter(|one| settings.rules.interfaces.contains(&one.name)) {
+        if let Some(whole) = port.whole(&present) {
             tracing::warn!(
-                "net.ipv4.conf.{interface}: src_valid_mark with rp_filter drops intercepted packets; set one of them to 0"
+                interface = port.name,
+                "it is a port of {0}, on which its packets arrive: nothing is intercepted; name {0} in [intercept] interfaces",
+                whole.name
+            );
+        }
+    }
+    for name in reverse_path::concerned(settings, &present) {
+        if let Some(found) = ReversePath::read(&name).ok().filter(ReversePath::drops) {
+            tracing::warn!(
+                interface = name,
+                "{}: the kernel drops intercepted packets: {}",
+                found.says(),
+                found.remedy()
             );
         }
     }

@@ -1,9 +1,11 @@
 //! `gateway::doctor`: what it finds wrong with a host, its network and its peers, and what it advises.
 
-use crate::pair::{End, Pair};
+use crate::pair::{End, Family, Pair, echo_all};
 use gateway::doctor::{self, Check};
 use kernel::network::set_sysctls;
 use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::time::Duration;
 
 /// What is found at `end`, by the name of the check.
 fn examine(pair: &Pair, end: End) -> BTreeMap<String, Check> {
@@ -66,9 +68,51 @@ fn a_host_that_is_set_wrongly_reads_what_to_set() {
         assert!(says.contains("not forwarded") && remedy.contains(&format!("sysctl -w {key}=1")), "{says} {remedy}");
     }
     let (says, remedy) = said(&checks, "rp_filter lan");
-    assert!(says.contains("drops intercepted packets"), "{says}");
-    assert_eq!(remedy, "sysctl -w net/ipv4/conf/lan/src_valid_mark=0");
+    assert!(says.ends_with("the kernel drops intercepted packets"), "{says}");
+    assert_eq!(remedy, "sysctl -w net/ipv4/conf/lan/src_valid_mark=0, and put it into /etc/sysctl.d");
     assert!(checks.values().all(|check| !check.lacks), "the machine has all it takes");
+}
+
+/// What is found is what happens, whatever is set for all interfaces and for the one of the clients. A router that runs wg-quick has
+/// `src_valid_mark` for all, and one with systemd `rp_filter` for each.
+#[test]
+fn filters_that_go_by_marks_are_found_where_they_drop_packets() {
+    let Some(pair) = Pair::up("") else { return };
+    let host = &pair.client().gateway;
+    let server = pair.serve(Family::V4, 80, echo_all);
+    let connects = || {
+        let connect = move || TcpStream::connect_timeout(&server, Duration::from_millis(700)).is_ok();
+        pair.client().host.run(connect).unwrap()
+    };
+    let set = |all: [&'static str; 2], lan: [&'static str; 3]| {
+        let values = [
+            ("ipv4/conf/all/src_valid_mark", all[0]),
+            ("ipv4/conf/all/rp_filter", all[1]),
+            ("ipv4/conf/lan/src_valid_mark", lan[0]),
+            ("ipv4/conf/lan/rp_filter", lan[1]),
+            ("ipv4/conf/lan/accept_local", lan[2]),
+        ];
+        set_sysctls(host, &values).unwrap();
+    };
+    for (all, lan, remedy) in [
+        (["0", "1"], ["0", "2", "0"], None),
+        (["0", "1"], ["1", "0", "0"], Some("src_valid_mark=0,")),
+        (["0", "0"], ["1", "0", "0"], Some("src_valid_mark=0,")),
+        (["1", "0"], ["0", "0", "0"], Some("accept_local=1,")),
+        (["1", "0"], ["0", "2", "0"], Some("accept_local=1,")),
+        (["1", "0"], ["0", "2", "1"], None),
+        (["1", "1"], ["0", "0", "1"], Some("accept_local=1 net/ipv4/conf/lan/rp_filter=2,")),
+        (["1", "1"], ["0", "2", "1"], None),
+    ] {
+        set(all, lan);
+        let checks = examine(&pair, End::Terminal);
+        let check = &checks["rp_filter lan"];
+        assert_eq!((check.ok, connects()), (remedy.is_none(), remedy.is_none()), "{all:?} {lan:?} {check:?}");
+        if let Some(remedy) = remedy {
+            let advised = check.remedy.as_deref().unwrap();
+            assert!(advised.starts_with(&format!("sysctl -w net/ipv4/conf/lan/{remedy}")), "{advised}");
+        }
+    }
 }
 
 #[test]
@@ -89,6 +133,19 @@ fn an_interface_that_is_down_or_absent_is_reported() {
     let checks = examine(&pair, End::Terminal);
     let (says, _) = said(&checks, "interface satellite");
     assert!(says.contains("link.interface names it, and this machine has ") && says.contains("lan"), "{says}");
+}
+
+#[test]
+fn an_interface_that_is_a_port_of_a_bridge_is_reported() {
+    let Some(pair) = Pair::up("") else { return };
+    pair.output(End::Terminal, "ip", "link add br0 type bridge");
+    pair.output(End::Terminal, "ip", "link set lan master br0");
+    let checks = examine(&pair, End::Terminal);
+    let expected = (
+        "it is a port of br0, on which its packets arrive: nothing is intercepted",
+        "name br0 in [intercept] interfaces",
+    );
+    assert_eq!(said(&checks, "interface lan"), expected);
 }
 
 #[test]

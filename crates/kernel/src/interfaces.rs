@@ -36,6 +36,8 @@ pub struct Interface {
     pub is_running: bool,
     /// Whether it is a bridge.
     pub is_bridge: bool,
+    /// Whether it is a port of a bridge, a bond or a team, which is the interface that its packets arrive on.
+    pub is_port: bool,
     /// Whether it leads back to this host.
     pub is_loopback: bool,
     /// The number of the bridge, or of what else, that it belongs to.
@@ -44,6 +46,14 @@ pub struct Interface {
     pub sent_bytes: u64,
     /// Packets that have left it.
     pub sent_packets: u64,
+}
+
+impl Interface {
+    /// The bridge, the bond or the team of which it is a port, among `all`.
+    pub fn whole<'a>(&self, all: &'a [Self]) -> Option<&'a Self> {
+        let master = self.master.filter(|_| self.is_port)?;
+        all.iter().find(|one| one.index == master)
+    }
 }
 
 /// Answers questions about the interfaces of one network namespace.
@@ -193,6 +203,7 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
         is_up: flags & libc::IFF_UP != 0,
         is_running: flags & libc::IFF_RUNNING != 0,
         is_bridge: false,
+        is_port: false,
         is_loopback: flags & libc::IFF_LOOPBACK != 0,
         master: None,
         sent_bytes: 0,
@@ -205,9 +216,12 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
                 interface.name = String::from_utf8_lossy(text).into_owned();
             }
             libc::IFLA_LINKINFO => {
-                let is_bridge =
-                    |(kind, value): (u16, Vec<u8>)| kind == libc::IFLA_INFO_KIND && value.starts_with(b"bridge\0");
-                interface.is_bridge = netlink::attributes(&value, 0).any(is_bridge);
+                for (kind, value) in netlink::attributes(&value, 0) {
+                    let is = |name: &[u8]| value.strip_suffix(b"\0").unwrap_or(&value) == name;
+                    interface.is_bridge |= kind == libc::IFLA_INFO_KIND && is(b"bridge");
+                    interface.is_port |=
+                        kind == libc::IFLA_INFO_SLAVE_KIND && (is(b"bridge") || is(b"bond") || is(b"team"));
+                }
             }
             libc::IFLA_MASTER => interface.master = Some(netlink::i32_at(&value, 0)? as u32),
             libc::IFLA_MTU => interface.mtu = netlink::i32_at(&value, 0)? as u32,

@@ -45,8 +45,16 @@ pub fn congestion_controls() -> Result<Vec<String>, Error> {
     Ok(read("net.ipv4.tcp_available_congestion_control")?.split(' ').map(str::to_owned).collect())
 }
 
+/// As sysctl(8) reads keys: what comes first, a dot or a slash, separates, and the other one is the part of a name (`net/ipv4/conf/eth0.10`,
+/// `net.ipv4.conf.eth0/10`).
 fn path(key: &str) -> PathBuf {
-    PathBuf::from("/proc/sys").join(key.replace('.', "/"))
+    let swap = |letter| match letter {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    let is_path = key.find(['.', '/']).is_some_and(|at| key[at..].starts_with('/'));
+    PathBuf::from("/proc/sys").join(if is_path { key.to_owned() } else { key.chars().map(swap).collect() })
 }
 
 fn refused(doing: &str, key: &str, error: io::Error) -> Error {
@@ -58,5 +66,18 @@ fn refused(doing: &str, key: &str, error: io::Error) -> Error {
             Error::Missing(format!("{doing} {key}: {error} (it needs CAP_NET_ADMIN and a writable /proc/sys{host})"))
         }
         _ => Error::Failed { doing: format!("{doing} {key}"), source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_interfaces_may_have_dots() {
+        for key in ["net/ipv4/conf/eth0.10/rp_filter", "net.ipv4.conf.eth0/10.rp_filter"] {
+            assert_eq!(path(key).to_str(), Some("/proc/sys/net/ipv4/conf/eth0.10/rp_filter"), "{key}");
+        }
+        assert_eq!(path("net.ipv4.tcp_rmem").to_str(), Some("/proc/sys/net/ipv4/tcp_rmem"));
     }
 }

@@ -3,7 +3,8 @@
 use super::Check;
 use crate::config::{Named, Settings};
 use crate::filtered_bridges::{bridges, filtering_keys};
-use crate::rules::Rules;
+use crate::reverse_path::{self, ReversePath};
+use crate::rules::{Hold, Rules};
 use crate::sysctls::EARLY_DEMUX;
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use ipnet::IpNet;
@@ -57,7 +58,9 @@ fn interfaces(settings: &Settings) -> Vec<Check> {
         Ok(all) => all,
         Err(error) => return vec![Check::lacking("interfaces", error.to_string(), "run on Linux with netlink")],
     };
-    settings.interfaces.iter().map(|named| interface(settings, named, &all)).collect()
+    let mut names = BTreeSet::new();
+    let each = settings.interfaces.iter().filter(|named| names.insert(&named.name));
+    each.map(|named| interface(settings, named, &all)).collect()
 }
 
 fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
@@ -71,6 +74,14 @@ fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
         );
     };
     let mtu = u32::from(settings.link.mtu);
+    let is_of_clients = settings.rules.interfaces.contains(&found.name);
+    if let Some(whole) = found.whole(all).filter(|_| is_of_clients).map(|whole| &whole.name) {
+        return Check::bad(
+            check,
+            format!("it is a port of {whole}, on which its packets arrive: nothing is intercepted"),
+            format!("name {whole} in [intercept] interfaces"),
+        );
+    }
     if !found.is_up {
         Check::bad(check, "it is down", format!("ip link set {} up", named.name))
     } else if !found.is_running {
@@ -85,10 +96,24 @@ fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
 
 /// Has the kernel take the gateway's own rules, under another name and only for the length of a transaction.
 fn firewall(settings: &Settings) -> Check {
-    let rules = crate::rules::Rules { table: format!("{}_doctor", settings.rules.table), ..settings.rules.clone() };
-    let script = format!("{}delete table inet {}\n", rules.setup_script(), rules.table);
-    match nftables::run_script(&script) {
+    let rules = Rules { table: format!("{}_doctor", settings.rules.table), ..settings.rules.clone() };
+    let take =
+        |rules: &Rules| nftables::run_script(&format!("{}delete table inet {}\n", rules.setup_script(), rules.table));
+    let by_iptables = Rules { hold: Some(Hold::Iptables), ..rules.clone() };
+    match take(&rules) {
         Ok(()) => Check::good("firewall", "the kernel takes the gateway's rules"),
+        Err(_) if rules.hold == Some(Hold::Nftables) && take(&by_iptables).is_ok() => {
+            match program("iptables", "iptables") {
+                Check { ok: true, .. } => {
+                    Check::good("firewall", "the kernel takes the gateway's rules; iptables holds SYNs")
+                }
+                _ => Check::lacking(
+                    "firewall",
+                    "accept = \"confirmed\" needs nftables' queue, which this kernel lacks, or iptables, which is not installed",
+                    "modprobe nft_queue, or install the package iptables",
+                ),
+            }
+        }
         Err(error) if error.is_missing() => {
             Check::lacking("firewall", error.to_string(), "run as root, or with CAP_NET_ADMIN; install nftables")
         }
@@ -195,7 +220,13 @@ fn filtered_bridges(settings: &Settings) -> Vec<Check> {
         }
         Check::bad(
             check,
-            format!("{} is 1: no connection can be intercepted on a bridge, and all go end to end", keys.join(" and ")),
+            format!(
+                "{} set: no connection can be intercepted on a bridge, and all go end to end",
+                match keys[..] {
+                    [key] => format!("{key} is"),
+                    _ => format!("{} are", keys.join(" and ")),
+                }
+            ),
             format!(
                 "sysctl -w {}=0, and put it into /etc/sysctl.d; or name an interface that is no bridge",
                 keys.join("=0 ")
@@ -206,24 +237,20 @@ fn filtered_bridges(settings: &Settings) -> Vec<Check> {
 }
 
 fn reverse_path(settings: &Settings) -> Vec<Check> {
-    let names = settings.rules.interfaces.iter().map(String::as_str).chain(["all"]);
-    let read = |name: &str, key: &str| sysctl::read(&format!("net/ipv4/conf/{name}/{key}")).unwrap_or_default();
-    let check = |name: &str| {
-        let (valid_mark, filter) = (read(name, "src_valid_mark"), read(name, "rp_filter"));
-        if valid_mark.trim() == "1" && !matches!(filter.trim(), "0" | "") {
-            Check::bad(
-                format!("rp_filter {name}"),
-                "src_valid_mark = 1 with rp_filter drops intercepted packets",
-                format!("sysctl -w net/ipv4/conf/{name}/src_valid_mark=0"),
-            )
-        } else {
-            Check::good(
-                format!("rp_filter {name}"),
-                format!("rp_filter {}, src_valid_mark {}", filter.trim(), valid_mark.trim()),
-            )
+    let present = Interfaces::new().ok().and_then(|mut interfaces| interfaces.all().ok()).unwrap_or_default();
+    let check = |name: String| {
+        let check = format!("rp_filter {name}");
+        match ReversePath::read(&name) {
+            Ok(found) if found.drops() => Check::bad(
+                check,
+                format!("{}: the kernel drops intercepted packets", found.says()),
+                format!("{}, and put it into /etc/sysctl.d", found.remedy()),
+            ),
+            Ok(found) => Check::good(check, found.says()),
+            Err(error) => Check::lacking(check, error.to_string(), "mount /proc"),
         }
     };
-    names.map(check).collect()
+    reverse_path::concerned(settings, &present).into_iter().map(check).collect()
 }
 
 /// With `tcp` transport: whether connections that are open survive a path whose packets become smaller without a word.
@@ -318,6 +345,7 @@ mod tests {
             is_up,
             is_running,
             is_bridge: false,
+            is_port: false,
             is_loopback: false,
             master: None,
             sent_bytes: 0,
