@@ -82,6 +82,11 @@ impl LinkEntry {
     }
 }
 
+/// The account in which the connections of `entry` are counted.
+fn account_of(entry: &[u8]) -> Option<u32> {
+    entry.get(32..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
 /// An entry has K in this fraction.
 const HEADER_SHARE_UNIT: f64 = 1e8;
 /// Numbers of connections that the kernel counts, at the start of what it counts for a link: one for each use of the window.
@@ -96,7 +101,7 @@ impl LinkInForce {
         let capacity = |payload: u64| Rate::from_bps((payload as f64 * 8.0 * (1.0 + header_share)).round() as u64);
         let (rate, fallback, until) = (capacity(long(0)?), capacity(long(1)?), Duration::from_nanos(long(2)?));
         let has_expired = until != Duration::ZERO && until <= now;
-        let account = accounts.value(&short(2)?.to_ne_bytes()).unwrap_or_default();
+        let account = accounts.value(&account_of(entry)?.to_ne_bytes()).unwrap_or_default();
         let counts =
             account.chunks_exact(8).take(COUNTS).filter_map(|count| count.try_into().ok().map(i64::from_ne_bytes));
         Some(Self {
@@ -178,6 +183,9 @@ impl LinkTable {
     /// # Errors
     /// If the table is full.
     pub fn set_part(&self, mark: u32, account: u32, entry: LinkEntry) -> Result<(), Error> {
+        if self.links.value(&mark.to_ne_bytes()).is_none() {
+            self.forget_accounts();
+        }
         let now = kernel::clock::now().since(units::Instant::ZERO);
         self.links.update(&mark.to_ne_bytes(), &entry.to_bytes(now, account))
     }
@@ -189,7 +197,21 @@ impl LinkTable {
     pub fn remove(&self, mark: u32) -> Result<(), Error> {
         self.links
             .delete(&mark.to_ne_bytes())
-            .map_err(|source| Error::Failed { doing: format!("no entry has the mark {mark:#x}"), source })
+            .map_err(|source| Error::Failed { doing: format!("no entry has the mark {mark:#x}"), source })?;
+        self.forget_accounts();
+        Ok(())
+    }
+
+    /// Forgets the counts of links without an entry that have no connection any more: connections of later links need the room.
+    fn forget_accounts(&self) {
+        let named: Vec<_> = self.links.entries().iter().filter_map(|(_, entry)| account_of(entry)).collect();
+        for (key, counts) in self.accounts.entries() {
+            let is_named = key.first_chunk().is_some_and(|key| named.contains(&u32::from_ne_bytes(*key)));
+            if !is_named && counts.iter().all(|byte| *byte == 0) {
+                // Another process may have been faster.
+                let _ = self.accounts.delete(&key);
+            }
+        }
     }
 
     /// All entries as they are in force, by mark.

@@ -4,6 +4,9 @@
 
 use congestion::{CONTROLS, Control, LinkEntry, LinkTable, LoadedControl, requirements};
 use kernel::Error;
+use socket2::{Domain, Socket, Type};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Duration, Rate};
 
@@ -83,6 +86,34 @@ fn the_table_of_links_takes_words_and_forgets_them() {
     }
     let error = links.set(64, entry(1)).expect_err("full").to_string();
     assert!(error.contains("no more than 64"), "{error}");
+}
+
+/// A window follows the link of the last of many, as it does that of the first: counts of links that are gone take up no room.
+#[test]
+fn links_that_come_and_go_leave_room_for_the_counts_of_others() {
+    if !is_possible() {
+        return;
+    }
+    let held = load(Control::by_name("bp_cross").expect("it exists"));
+    let links: &LinkTable = held.links().expect("a table");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = listener.local_addr().expect("bound").into();
+    for mark in 1..=70 {
+        links.set(mark, entry(1000)).expect("room");
+        let client = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        client.set_mark(mark).expect("root may");
+        client.set_tcp_congestion(held.name().as_bytes()).expect("it is loaded");
+        client.connect(&to).expect("it listens");
+        let server = listener.accept().expect("it has connected");
+        let mut client = TcpStream::from(client);
+        client.set_nonblocking(true).expect("possible");
+        // Nobody reads: there is more to send from then on.
+        while client.write(&[1; 100_000]).is_ok() {}
+        let counted = links.entries().iter().find(|link| link.mark == mark).map(|link| link.counted_connections);
+        assert_eq!(counted, Some(1), "link {mark}");
+        drop((client, server));
+        links.remove(mark).expect("it was there");
+    }
 }
 
 #[test]
