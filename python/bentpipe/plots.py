@@ -170,20 +170,42 @@ def box(samples: Mapping[str, Sequence[float]], ax: Axes | None = None, *, ylabe
     return ax
 
 
-def fairness(result: Result, ax: Axes | None = None) -> Axes:
-    """Jain's index over the goodputs of each run's flows, a bar for each variant: the mean of its runs."""
+def fairness(result: Result, ax: Axes | None = None, *, flows: Sequence[str] | None = None) -> Axes:
+    """Jain's index over the goodputs of the flows of a group (a `[[flow]]` with a `count`) in each run: the mean of the runs, a bar for
+    each variant and group. With `flows`, or where no group has several flows, the index is that of these flows, or of all, together.
+    """
     ax = _axes(ax)
-    flows = result.flows
+    table = result.flows
+    _known_flows(table, flows)
     indices: dict[str, list[float]] = {}
     for run, label in _runs(result, None, all_seeds=True):
-        goodputs = np.nan_to_num(flows["goodput_bps"][flows["run"] == run])
-        if goodputs.any():
-            indices.setdefault(label, []).append(goodputs.sum() ** 2 / (len(goodputs) * (goodputs**2).sum()))
+        for group, goodputs in _competing(table, run, flows):
+            if goodputs.any():
+                name = ", ".join(part for part in (label, group) if part)
+                indices.setdefault(name, []).append(goodputs.sum() ** 2 / (len(goodputs) * (goodputs**2).sum()))
     for number, (name, values) in enumerate(indices.items()):
         ax.bar(name or "all", np.mean(values), color=look(number).color)
     ax.set_ylim(0, 1.05)
     ax.set_ylabel("Jain's index")
     return ax
+
+
+def _competing(table: Table, run: int, flows: Sequence[str] | None) -> list[tuple[str, Any]]:
+    """Goodputs of flows that compete with each other, under the name of the group if there are several groups."""
+    here = table["run"] == run
+    goodputs, groups = np.nan_to_num(table["goodput_bps"][here]), table["group"][here]
+    if flows is not None:
+        return [("", goodputs[np.isin(groups, flows) | np.isin(table["name"][here], flows)])]
+    several = [group for group in dict.fromkeys(groups) if (groups == group).sum() > 1]
+    if not several:
+        return [("", goodputs)]
+    return [(group if len(several) > 1 else "", goodputs[groups == group]) for group in several]
+
+
+def _known_flows(table: Table, flows: Sequence[str] | None) -> None:
+    known = {*table["name"], *table["group"]}
+    for name in flows or ():
+        _require(name in known, f"there is no flow and no group {name!r}; there are {', '.join(sorted(known))}")
 
 
 def paper(

@@ -62,6 +62,47 @@ def test_band_cdf_box_and_fairness(result, ax):
     assert [bar.get_height() for bar in ax.patches] == [pytest.approx(1.0)] * 2
 
 
+FAIR = """
+version = 1
+nodes = ["a", "b"]
+stop = { time = "10s", complete = false }
+[[link]]
+name = "l"
+between = ["a", "b"]
+delay = "20ms"
+rate = "6Mbit/s"
+queue = "1BDP"
+[[flow]]
+name = "file"
+from = "a"
+to = "b"
+count = 2
+tcp = "cubic"
+bulk = {}
+[[flow]]
+name = "probe"
+from = "a"
+to = "b"
+ping = {}
+"""
+
+
+def test_fairness_is_that_of_flows_that_compete(ax):
+    result = bp.simulate(bp.Scenario.from_toml(FAIR), seeds=1)
+    goodputs = result.flows["goodput_bps"]
+
+    def jain(values):
+        return pytest.approx(values.sum() ** 2 / (len(values) * (values**2).sum()))
+
+    bp.plots.fairness(result, ax)
+    assert [bar.get_height() for bar in ax.patches] == [jain(goodputs[:2])], "a ping competes with nobody"
+    ax.clear()
+    bp.plots.fairness(result, ax, flows=["file-1", "probe"])
+    assert [bar.get_height() for bar in ax.patches] == [jain(goodputs[[0, 2]])]
+    with pytest.raises(bp.QuantityError, match="there is no flow and no group 'files'; there are file, file-1, file-2, probe"):
+        bp.plots.fairness(result, ax, flows=["files"])
+
+
 def test_dama_shows_what_a_terminal_asked_for_was_given_and_used(scenarios, ax):
     result = bp.simulate(scenarios / "dama.toml", seeds=1)
     bp.plots.dama(result, ax)
