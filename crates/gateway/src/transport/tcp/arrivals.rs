@@ -8,6 +8,7 @@ use super::tunnel::{Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
+use crate::trouble::OTHER_VERSION;
 use std::io;
 use std::net::IpAddr;
 use tcp_tunnel::{Greeting, Hello, Offer, Parser, SessionKey, Trial, TunnelRequest};
@@ -195,7 +196,7 @@ impl TcpTransport {
                 .ok_or("stranger")?;
         if key.version().is_none() {
             // It learns the range of versions, and cannot send a proof.
-            self.note_versions(peer, hello.offer.versions);
+            self.note_versions(now, at, peer, hello.offer.versions);
             self.count_rejected("version");
         }
         self.tunnels[at].role = Role::Responder(Box::new(Responder::new(peer, key, *hello, challenge)));
@@ -291,6 +292,8 @@ impl TcpTransport {
             known.sessions.pop_front().into_iter().for_each(|old| drop(self.sessions.remove(&old)));
         }
         known.has_been_up = true;
+        // What else is wrong with the way to its address is still so.
+        known.trouble.take_if(|trouble| trouble.reason == OTHER_VERSION);
         known.hear(now, self.probe_timers.unresponsive_after);
         known.is_told_full = false;
         known.told = Told::default();

@@ -357,6 +357,26 @@ fn who_has_no_version_in_common_learns_which_there_are_and_begins_no_session() {
 }
 
 #[test]
+fn what_a_stranger_says_of_a_peers_version_does_not_outlive_a_session() {
+    let mut hub = Hub::new();
+    let reason = |hub: &Hub| hub.transport.trouble_of(hub.now, 0).map(|trouble| trouble.reason);
+    let claim = |hub: &mut Hub, nonce| {
+        let mut hello = hello(TERMINAL, nonce);
+        hello.offer.versions = ::satpep::Versions::new(200, 201).unwrap();
+        drop(hub.challenged(&hello));
+    };
+    claim(&mut hub, 1);
+    assert_eq!(reason(&hub).unwrap(), "other_version");
+    let (control, _) = hub.session(2);
+    assert_eq!(reason(&hub), None);
+    drop(control);
+    hub.until(|hub| hub.transport.peers[0].responder.is_none().then_some(()));
+    assert_eq!(reason(&hub).unwrap(), "not_initiated", "an outage is none of versions");
+    claim(&mut hub, 3);
+    assert_eq!(reason(&hub).unwrap(), "not_initiated", "the peer has proved that there is a version in common");
+}
+
+#[test]
 fn an_address_that_is_no_peers_is_refused_before_a_byte_is_read() {
     let mut hub = Hub::accepting_from("127.0.0.2/32");
     let mut stream = hub.say(&hello(TERMINAL, 1).encode());
