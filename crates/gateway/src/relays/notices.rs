@@ -56,6 +56,7 @@ enum Shortage {
     Turns,
     Memory,
     Room,
+    Reach,
 }
 
 /// Of which kind the shortage is that `notice` is about, with which peer, and whether it begins.
@@ -67,6 +68,8 @@ fn shortage(notice: &Notice) -> Option<(Shortage, Option<usize>, bool)> {
         Notice::ClientsServed(peer) => (Shortage::Turns, Some(peer), false),
         Notice::MemoryShort { peer, .. } => (Shortage::Memory, Some(peer), true),
         Notice::MemoryAgain(peer) => (Shortage::Memory, Some(peer), false),
+        Notice::PeerTakesNone(peer) | Notice::RoutesClosed { peer, .. } => (Shortage::Reach, Some(peer), true),
+        Notice::RoutesOpen(peer) => (Shortage::Reach, Some(peer), false),
         Notice::RoomShort => (Shortage::Room, None, true),
         Notice::RoomAgain => (Shortage::Room, None, false),
         _ => return None,
@@ -200,6 +203,9 @@ impl<T: SatelliteTransport> Relays<T> {
                     "the peer lets nothing through to some of its routes, so that connections there go end to end: its \
                      allow_sources and allow_destinations for this gateway say what it lets through"
                 );
+            }
+            Notice::RoutesOpen(peer) => {
+                tracing::info!(peer = name(peer), "the peer lets connections through to all of its routes again")
             }
             // The others are no shortages.
             _ => {}

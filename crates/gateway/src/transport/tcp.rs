@@ -516,6 +516,7 @@ impl SatelliteTransport for TcpTransport {
         self.log_lasting_shortages(now);
         self.sweep(now);
         self.talk(now);
+        self.apply_announced(now);
         if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {
             self.events.push_back(StreamEvent::PeersChanged);
         }
@@ -679,7 +680,7 @@ impl Transport<HostSockets> for TcpTransport {
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
-        self.peers[peer].allows.as_ref()
+        self.peers[peer].allows.reach()
     }
 
     fn invites(&self, peer: usize) -> bool {

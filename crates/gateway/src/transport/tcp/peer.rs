@@ -9,7 +9,7 @@ use super::tunnel::Tunnel;
 use crate::config::Peer;
 use crate::relays::log_limit::ShortageLimit;
 use ::satpep::ResetReason;
-use relay::reach::Reach;
+use relay::reach::Announced;
 use status::Trouble;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -71,7 +71,7 @@ pub(super) struct TcpPeer {
     /// The addresses that it may use here, as announced.
     pub(super) reach: Vec<u8>,
     /// The addresses that it lets this gateway use, if it has announced them.
-    pub(super) allows: Option<Reach>,
+    pub(super) allows: Announced,
     pub(super) streams: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -157,7 +157,7 @@ impl TcpPeer {
             next_search: now,
             fast_open: FastOpen::default(),
             reach: Vec::new(),
-            allows: None,
+            allows: Announced::default(),
             streams: 0,
             sent: 0,
             received: 0,
