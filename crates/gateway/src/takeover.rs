@@ -40,8 +40,9 @@ pub(crate) const QUESTION: &str = "take-over";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Listeners that are handed over at most: one for each Internet Protocol, and that for peers.
 const LISTENERS: usize = 3;
-/// An offer is no longer than this: 65,535 peers with their addresses fit.
-const LONGEST: u64 = 16 << 20;
+/// An offer is no longer than this: 65,535 peers with their addresses fit. Nor is what a transport leaves to the process that takes over,
+/// which gives up reading behind it.
+pub(crate) const LONGEST: u64 = 16 << 20;
 
 /// What the old process says to the question.
 #[derive(Debug, Serialize, Deserialize)]

@@ -40,8 +40,8 @@ use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
-use crate::takeover::Heir;
 use crate::takeover::offer::TransportOffer;
+use crate::takeover::{self, Heir};
 use crate::tcp_socket::Tcp;
 use crate::trouble::Rarely;
 use crate::watch::{Owner, Watch};
@@ -571,6 +571,7 @@ impl Succession for TcpTransport {
             let is_up = self.peers[at].initiator.as_ref().is_some_and(Initiator::is_up);
             is_up.then(|| Some((peer.public_key?.to_string(), peer.address?))).flatten()
         };
+        self.check_estate(takeover::LONGEST)?;
         let listener = self.listener.as_ref().map(Socket::try_clone).transpose();
         let listener = listener.map_err(|error| format!("the listener for peers cannot be handed over: {error}"))?;
         Ok(TransportOffer {

@@ -18,7 +18,7 @@ use units::{Duration, Instant};
 const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Sessions of one peer whose tunnel requests are taken: a tunnel request that is lost is sent again, and while that takes seconds, the path may
 /// change more than once, which begins a session each time.
-const SESSIONS_EACH: usize = 16;
+pub(super) const SESSIONS_EACH: usize = 16;
 /// Addresses of which each peer is known.
 const ADDRESSES_EACH: usize = 4;
 /// Bytes of messages read at once.

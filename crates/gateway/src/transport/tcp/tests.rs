@@ -38,8 +38,8 @@ pub(super) fn settings(own: u8, peer: u8, gateway: &str, terminal: &str) -> Sett
 }
 
 /// The gateway of a hub, which one terminal may call, in clear: what is said is seen.
-struct Hub {
-    transport: TcpTransport,
+pub(super) struct Hub {
+    pub(super) transport: TcpTransport,
     poll: Poll,
     now: Instant,
     /// Where those who connect are.
@@ -47,7 +47,7 @@ struct Hub {
 }
 
 impl Hub {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::accepting_from("127.0.0.1/32")
     }
 
@@ -152,7 +152,7 @@ impl Hub {
     }
 
     /// The terminal begins a session.
-    fn session(&mut self, nonce: u8) -> (TcpStream, SessionKey) {
+    pub(super) fn session(&mut self, nonce: u8) -> (TcpStream, SessionKey) {
         let hello = hello(TERMINAL, nonce);
         let (mut stream, challenge) = self.challenged(&hello);
         let (key, proof) = SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, &challenge).unwrap();
