@@ -63,6 +63,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use tcp_tunnel::control::Message;
+use tcp_tunnel::handshakes::Handshakes;
 use tcp_tunnel::waiting::Waiting;
 use tls::Configs;
 pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
@@ -123,6 +124,9 @@ pub(crate) struct TcpTransport {
     /// Connections that have been accepted and have not said what for: of strangers, and of those who are known.
     strangers: Waiting<usize>,
     known: Waiting<usize>,
+    /// Key agreements with strangers, and connections of theirs, by place and number, that wait for one.
+    handshakes: Handshakes,
+    without_leave: Vec<(usize, u64)>,
     /// Where peers are known to be, and how many of them.
     addresses: HashMap<IpAddr, usize>,
     /// Names this run of the gateway to its peers.
@@ -215,6 +219,8 @@ impl TcpTransport {
             names: HashMap::new(),
             strangers: Waiting::new(STRANGERS[0], STRANGERS[1]),
             known: Waiting::new(KNOWN[0], KNOWN[1]),
+            handshakes: Handshakes::default(),
+            without_leave: Vec::new(),
             addresses: HashMap::new(),
             epoch: random_number()?,
             events: VecDeque::new(),
@@ -513,6 +519,7 @@ impl SatelliteTransport for TcpTransport {
 
     fn tick(&mut self, now: Instant) {
         self.accepting |= std::mem::take(&mut self.callers_wait);
+        self.give_leave(now);
         self.log_lasting_shortages(now);
         self.sweep(now);
         self.talk(now);

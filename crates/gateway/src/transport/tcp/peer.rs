@@ -47,7 +47,7 @@ pub(super) struct TcpPeer {
     /// Ends that it has to learn of: of the streams that were opened here, and of those that it has opened.
     pub(super) own_ends: Notices,
     pub(super) its_ends: Notices,
-    /// Addresses from which it has begun sessions, the latest last.
+    /// Addresses from which it has begun sessions or, as TLS has proved, opened connections, the latest last.
     pub(super) known_addresses: VecDeque<IpAddr>,
     /// Connections of sessions with processes that are being replaced, the newest last: those made here, and those that it
     /// has made.

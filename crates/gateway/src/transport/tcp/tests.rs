@@ -1,6 +1,7 @@
 //! What a gateway takes from those who connect to it: peers, strangers and attackers, over loopback and in virtual time. The
 //! messages are those of docs/protocol.md.
 
+use super::tunnel::Leave;
 use super::*;
 use mio::{Events, Poll, Token, Waker};
 use relay::dscp::Dscp;
@@ -52,8 +53,11 @@ impl Hub {
     }
 
     fn accepting_from(prefix: &str) -> Self {
-        let accept_from = format!("accept_from = [\"{prefix}\"]");
-        let settings = settings(HUB, TERMINAL, "mode = \"clear\"\nsecured_externally = true", &accept_from);
+        Self::with("mode = \"clear\"\nsecured_externally = true", &format!("accept_from = [\"{prefix}\"]"))
+    }
+
+    fn with(gateway: &str, terminal: &str) -> Self {
+        let settings = settings(HUB, TERMINAL, gateway, terminal);
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let watch = Watch::new(poll.registry(), FIRST_TOKEN, waker).unwrap();
@@ -382,6 +386,40 @@ fn an_address_that_is_no_peers_is_refused_before_a_byte_is_read() {
     let mut stream = hub.say(&hello(TERMINAL, 1).encode());
     assert_eq!(hub.last_words(&mut stream), b"");
     assert_eq!((hub.rejected("address"), hub.transport.next_number), (1, 0), "it was never in the table");
+}
+
+#[test]
+fn strangers_in_clear_are_challenged_at_a_rate_and_peers_at_any() {
+    let mut hub = Hub::new();
+    for nonce in 0..64 {
+        hub.challenged(&hello(TERMINAL, nonce));
+    }
+    let mut beyond = hub.say(&hello(TERMINAL, 64).encode());
+    assert_eq!(hub.last_words(&mut beyond), b"");
+    assert_eq!(hub.rejected("too_fast"), 1);
+    hub.now += Duration::from_millis(50);
+    let _control = hub.session(65);
+    for nonce in 66..200 {
+        hub.challenged(&hello(TERMINAL, nonce));
+    }
+    assert_eq!(hub.rejected("too_fast"), 1, "a peer has begun a session from there");
+}
+
+#[test]
+fn what_strangers_say_beyond_their_rate_waits_unread_for_tls() {
+    let mut hub = Hub::with("", "");
+    let count = |hub: &Hub, leave| hub.transport.tunnels.iter().filter(|(_, tunnel)| tunnel.leave == leave).count();
+    let _silent: Vec<_> = (0..100).map(|_| hub.connect()).collect();
+    // The first byte of a handshake.
+    let _strangers: Vec<_> = (0..70).map(|_| hub.say(&[22])).collect();
+    hub.until(|hub| (count(hub, Leave::Given) + count(hub, Leave::Awaited) == 70).then_some(()));
+    assert_eq!((count(&hub, Leave::Given), count(&hub, Leave::NotAsked)), (64, 100), "who is silent costs nothing");
+    hub.now += Duration::from_millis(100);
+    hub.transport.tick(hub.now);
+    assert_eq!(count(&hub, Leave::Awaited), 4);
+    hub.now += Duration::from_secs(1);
+    hub.transport.tick(hub.now);
+    assert_eq!((count(&hub, Leave::Awaited), hub.transport.without_leave.len()), (0, 0));
 }
 
 #[test]
