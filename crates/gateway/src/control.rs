@@ -12,12 +12,12 @@ use crate::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, Type};
 use status::Snapshot;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long an answer may take: a client that has not read it by then is given up, and so is a gateway that has not answered.
@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(200);
 /// How long a question may take as a whole, byte by byte.
 const QUESTION: Duration = Duration::from_secs(1);
-/// What is written at a time: within one call, the kernel may wait for room again and again.
-const CHUNK: usize = 16 << 10;
+/// How long a client waits for the change that another one makes; it is answered within its own [`PATIENCE`].
+const TURN: Duration = Duration::from_secs(4);
 /// Clients that are served at a time; others wait to be accepted.
 const CLIENTS: usize = 16;
 /// How long to leave a listener alone that cannot accept, for want of descriptors.
@@ -120,7 +120,7 @@ pub(crate) fn serve(socket: Socket, handle: Handle) -> Result<Control, StartErro
     let doing = while_doing(format!("control socket {}", file.path().display()));
     let control = Control { file, stopped: Arc::new(AtomicBool::new(false)) };
     let stopped = Arc::clone(&control.stopped);
-    let gateway = Arc::new(Asked { handle, change: Mutex::new(()) });
+    let gateway = Arc::new(Asked::new(handle));
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
@@ -168,11 +168,17 @@ fn serve_client(stream: UnixStream, gateway: Arc<Asked>, place: Place) -> std::i
 /// The gateway that is asked.
 struct Asked {
     handle: Handle,
-    /// Held while a client reloads or takes over: of two files, the one that was read last is to count.
-    change: Mutex<()>,
+    /// Whether a client reloads or takes over: of two files, the one that was read last is to count.
+    changes: Mutex<bool>,
+    /// It does no longer.
+    has_changed: Condvar,
 }
 
 impl Asked {
+    fn new(handle: Handle) -> Self {
+        Self { handle, changes: Mutex::new(false), has_changed: Condvar::new() }
+    }
+
     fn answer(&self, mut stream: UnixStream) -> std::io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
         let question = match question(&mut stream)? {
@@ -186,8 +192,17 @@ impl Asked {
                 let Some(snapshot) = handle.snapshot() else { return Ok(()) };
                 serde_json::to_vec(&snapshot)
             }
-            (Some(takeover::QUESTION), None, None) => return self.alone(|| takeover::serve(stream, handle)),
-            (Some("reload"), None, None) => serde_json::to_vec(&Answer::from(self.alone(|| handle.reload()))),
+            (Some(takeover::QUESTION), None, None) => match self.turn_to_take_over(&stream)? {
+                Ok(turn) => {
+                    let _turn = turn;
+                    return takeover::serve(stream, handle);
+                }
+                Err(reason) => serde_json::to_vec(&takeover::Reply::Refused(reason)),
+            },
+            (Some("reload"), None, None) => serde_json::to_vec(&match self.turn() {
+                Ok(_turn) => Answer::from(handle.reload()),
+                Err(reason) => Answer::refused(reason),
+            }),
             (Some("survey"), Some(peer), None) => {
                 let outcome = handle.survey(peer.to_owned());
                 serde_json::to_vec(&outcome.map_or_else(Answer::refused, |()| Answer::done(Vec::new())))
@@ -198,10 +213,30 @@ impl Asked {
         say(&mut stream, document)
     }
 
-    /// Does what must not be done by two at a time.
-    fn alone<T>(&self, change: impl FnOnce() -> T) -> T {
-        let _alone = self.change.lock().unwrap_or_else(PoisonError::into_inner);
-        change()
+    /// Waits to do what must not be done by two at a time. Or why it is not to be done.
+    fn turn(&self) -> Result<Turn<'_>, String> {
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.has_changed.wait_timeout_while(changes, TURN, |changes| *changes);
+        let (mut changes, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *changes, true) {
+            return Err("another client reloads the gateway or takes over from it: try again in a minute".into());
+        }
+        Ok(Turn(self))
+    }
+
+    /// The same for the client behind `stream`, who may not be the one to take over.
+    fn turn_to_take_over(&self, stream: &UnixStream) -> std::io::Result<Result<Turn<'_>, String>> {
+        Ok(takeover::permit(stream)?.and_then(|()| self.turn()))
+    }
+}
+
+/// What one client has at a time; given back when this is dropped.
+struct Turn<'a>(&'a Asked);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.changes.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.has_changed.notify_one();
     }
 }
 
@@ -209,23 +244,7 @@ impl Asked {
 fn say(stream: &mut UnixStream, document: serde_json::Result<Vec<u8>>) -> std::io::Result<()> {
     let mut document = document.map_err(std::io::Error::other)?;
     document.push(b'\n');
-    let deadline = Instant::now() + PATIENCE;
-    let mut rest = &document[..];
-    while !rest.is_empty() {
-        stream.set_write_timeout(Some(left_until(deadline)?))?;
-        let next = &rest[..rest.len().min(CHUNK)];
-        match unix::uninterrupted(|| stream.write(next))? {
-            0 => return Err(ErrorKind::WriteZero.into()),
-            count => rest = &rest[count..],
-        }
-    }
-    Ok(())
-}
-
-/// The time until `deadline`.
-fn left_until(deadline: Instant) -> std::io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+    unix::write_until(Instant::now() + PATIENCE, stream, &document)
 }
 
 /// Whether a socket has waited for as long as it may.
@@ -253,11 +272,7 @@ fn question(stream: &mut UnixStream) -> std::io::Result<Result<String, &'static 
         if line.len() == LONGEST {
             return Ok(Err(UNKNOWN));
         }
-        let read = left_until(deadline).and_then(|left| {
-            stream.set_read_timeout(Some(left.min(SILENCE)))?;
-            unix::uninterrupted(|| stream.read(&mut byte))
-        });
-        match read {
+        match unix::read_until(deadline.min(Instant::now() + SILENCE), stream, &mut byte) {
             Ok(0) => break,
             Ok(_) if byte == *b"\n" => break,
             Ok(_) => line.push(byte[0]),
@@ -283,15 +298,14 @@ fn ask(path: &Path, question: &str) -> std::io::Result<Vec<u8>> {
 fn answered(path: &Path, question: &str, deadline: Instant) -> std::io::Result<Vec<u8>> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // To connect waits, too, if the gateway accepts nobody.
-    socket.set_write_timeout(Some(left_until(deadline)?))?;
+    socket.set_write_timeout(Some(unix::left_until(deadline)?))?;
     socket.connect(&SockAddr::unix(path)?)?;
     let mut stream = UnixStream::from(OwnedFd::from(socket));
     stream.write_all(format!("{question}\n").as_bytes())?;
     let mut document = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
-        stream.set_read_timeout(Some(left_until(deadline)?))?;
-        match unix::uninterrupted(|| stream.read(&mut buffer))? {
+        match unix::read_until(deadline, &mut stream, &mut buffer)? {
             0 => return Ok(document),
             count => document.extend_from_slice(&buffer[..count]),
         }
@@ -352,11 +366,12 @@ pub fn drain(path: &Path, within: Option<units::Duration>) -> std::io::Result<An
 mod tests {
     use super::*;
     use crate::handle::Request;
+    use std::io::Read;
     use std::net::Shutdown;
 
     /// Answers the client behind `stream` for `handle`'s gateway.
     fn answer(stream: UnixStream, handle: Handle) -> std::io::Result<()> {
-        Asked { handle, change: Mutex::new(()) }.answer(stream)
+        Asked::new(handle).answer(stream)
     }
 
     /// What a gateway answers to `said`, and what its loop is asked meanwhile. The loop answers nothing else.
@@ -410,6 +425,38 @@ mod tests {
             assert!(asked.is_empty(), "{asked:?}");
             assert!(answer["refused"][0].as_str().unwrap().starts_with("the question is none of"), "{answer}");
         }
+    }
+
+    #[test]
+    fn another_user_of_the_socket_is_offered_nothing() {
+        const NOBODY: u32 = 65_534;
+        let Some((mut near, far)) = kernel::testing::pair_of_user(NOBODY) else { return };
+        let (handle, asked) = Handle::of_no_gateway();
+        near.write_all(b"take-over\n").unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        let serving = std::thread::spawn(move || answer(far, handle));
+        assert_eq!(asked.into_iter().count(), 0, "the loop duplicates no listener");
+        serving.join().unwrap().unwrap();
+        let (reply, sockets) = takeover::receive(&mut near).unwrap();
+        let reply: serde_json::Value = serde_json::from_slice(&reply).unwrap();
+        let reason = reply["refused"].as_str().unwrap();
+        assert!(
+            reason.starts_with("user 65534 may not take over: start the new process as root or as user"),
+            "{reason}"
+        );
+        assert!(sockets.is_empty());
+    }
+
+    #[test]
+    fn clients_do_not_wait_for_ever_for_a_change_of_another() {
+        let (handle, _asked) = Handle::of_no_gateway();
+        let gateway = Asked::new(handle);
+        let turn = gateway.turn().unwrap();
+        let began = Instant::now();
+        assert!(gateway.turn().err().unwrap().contains("another client"));
+        assert!((TURN..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
+        drop(turn);
+        assert!(gateway.turn().is_ok());
     }
 
     #[test]

@@ -675,9 +675,12 @@ impl<T: SatelliteTransport> Daemon<T> {
                 let _ = answer.send(self.snapshot(now, extent));
             }
             Query::Metrics(answer) => {
-                let measured =
-                    Measured { classes: self.relays.engine.class_accounts().to_vec(), delays: self.delays.clone() };
-                let _ = answer.send((self.snapshot(now, Extent::Whole), measured));
+                let measured = Measured {
+                    connections_open: self.relays.count(),
+                    classes: self.relays.engine.class_accounts().to_vec(),
+                    delays: self.delays.clone(),
+                };
+                let _ = answer.send((self.snapshot(now, Extent::Sample { has_streams: false }), measured));
             }
         }
     }

@@ -10,6 +10,8 @@ use units::Duration;
 /// What is measured for metrics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Measured {
+    /// Connections relayed now: the snapshot for metrics has no line for each.
+    pub(crate) connections_open: usize,
     pub(crate) classes: Vec<ClassAccount>,
     pub(crate) delays: Delays,
 }

@@ -21,7 +21,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// For how long a document answers scrapes. Each is made by the loop, between the packets.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Stops the server when dropped.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ pub(crate) fn serve(address: SocketAddr, has_left: bool, build: Build, handle: H
     let listener = late_listener::listen(address, has_left).map_err(while_doing(doing()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(while_doing(doing()))?;
     let program = Program { build, started: SystemTime::now() };
+    let last = Last::default();
     let (stop, stopped) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("metrics".into())
@@ -43,7 +48,7 @@ pub(crate) fn serve(address: SocketAddr, has_left: bool, build: Build, handle: H
             let served = runtime.block_on(async {
                 let app = axum::Router::new().route(
                     "/metrics",
-                    get(move |headers: HeaderMap| respond(headers, program.clone(), handle.clone())),
+                    get(move |headers: HeaderMap| respond(headers, program.clone(), handle.clone(), last.clone())),
                 );
                 tokio::select! {
                     result = web::http::serve(listener, None, app) => result,
@@ -65,17 +70,36 @@ struct Program {
     started: SystemTime,
 }
 
+/// The document of the last scrape, and when it was made.
+#[derive(Debug, Clone, Default)]
+struct Last(Arc<Mutex<Option<(Instant, String)>>>);
+
+impl Last {
+    /// The document at `now`, which `make` makes unless the last one is [`FRESH`].
+    fn document(&self, now: Instant, make: impl FnOnce() -> Option<String>) -> Option<String> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|(made, _)| now.saturating_duration_since(*made) >= FRESH) {
+            *last = make().map(|document| (now, document));
+        }
+        last.as_ref().map(|(_, document)| document.clone())
+    }
+}
+
 /// OpenMetrics if the scraper asks for it, as Prometheus does; else the text format.
-async fn respond(headers: HeaderMap, program: Program, handle: Handle) -> Response {
+async fn respond(headers: HeaderMap, program: Program, handle: Handle, last: Last) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text";
     const OPEN_METRICS_VERSION: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let is_open = accepted.into_iter().any(|value| value.contains(OPEN_METRICS));
     // The loop answers once it has the firewall's counters; waiting for it here holds up nothing but other scrapes.
-    match handle.metrics().map(|(snapshot, measured)| families::encode(&program, &snapshot, &measured)) {
-        Some(Ok(text)) if is_open => ([(header::CONTENT_TYPE, OPEN_METRICS_VERSION)], text).into_response(),
-        Some(Ok(text)) => ([(header::CONTENT_TYPE, PLAIN)], plain::of_open_metrics(&text)).into_response(),
-        _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    let make = || {
+        let (snapshot, measured) = handle.metrics()?;
+        families::encode(&program, &snapshot, &measured).ok()
+    };
+    match last.document(Instant::now(), make) {
+        Some(text) if is_open => ([(header::CONTENT_TYPE, OPEN_METRICS_VERSION)], text).into_response(),
+        Some(text) => ([(header::CONTENT_TYPE, PLAIN)], plain::of_open_metrics(&text)).into_response(),
+        None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }

@@ -14,14 +14,13 @@ use crate::watch::Watch;
 use ipnet::IpNet;
 use kernel::nfqueue::Held;
 use kernel::transparent::Accepted;
-use notices::{RequestLimits, ShortageLimits};
+use notices::LogLimits;
 use relay::connect::ConnectRequest;
 use relay::connection::State;
 use relay::dscp::Dscp;
 use relay::engine::{self, DEFAULT_CLASS, Engine, PeerSettings};
 use relay::routes::Routes;
 use slab::Slab;
-use std::collections::HashMap;
 use std::io;
 use units::Instant;
 
@@ -32,9 +31,7 @@ pub(crate) struct Relays<T: SatelliteTransport> {
     peers: Slab<Peer>,
     /// Where connections that have ended are logged.
     pub(crate) connection_log: Option<ConnectionLog>,
-    /// By place of the peer.
-    request_limits: HashMap<usize, RequestLimits>,
-    shortage_limits: ShortageLimits,
+    log_limits: LogLimits,
 }
 
 impl<T: SatelliteTransport> Relays<T> {
@@ -47,13 +44,7 @@ impl<T: SatelliteTransport> Relays<T> {
             engine.report_transitions();
         }
         let peers = settings.peers.iter().cloned().enumerate().collect();
-        Self {
-            engine,
-            peers,
-            connection_log: None,
-            request_limits: HashMap::new(),
-            shortage_limits: ShortageLimits::new(),
-        }
+        Self { engine, peers, connection_log: None, log_limits: LogLimits::default() }
     }
 
     /// How the bytes cross the satellite.
@@ -185,6 +176,9 @@ impl<T: SatelliteTransport> Relays<T> {
         let gone: Vec<usize> = self.peers.iter().filter(|(_, peer)| is_gone(peer)).map(|(at, _)| at).collect();
         for &at in &gone {
             self.engine.remove_peer(now, at);
+            // Its connections have ended: the log names it, and not the next peer at this place.
+            self.log(now);
+            self.log_limits.forget(at);
             self.transport_mut().remove_peer(now, at);
             self.peers.remove(at);
         }

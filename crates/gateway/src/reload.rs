@@ -41,10 +41,17 @@ impl Comparison {
         }
     }
 
-    /// A setting that needs a restart.
+    /// A setting that needs another process.
     fn fixed(&mut self, name: &str, is_same: bool) {
         if !is_same {
             self.refused.push(format!("{name} cannot change while the gateway runs: restart or upgrade it"));
+        }
+    }
+
+    /// A setting that the two processes of an upgrade have in common, too ([`crate::takeover`]).
+    fn shared(&mut self, name: &str, is_same: bool) {
+        if !is_same {
+            self.refused.push(format!("{name} cannot change while the gateway runs, nor by an upgrade: restart it"));
         }
     }
 
@@ -58,7 +65,7 @@ impl Comparison {
             private_key,
             private_key_file: _,
             interfaces: _,
-            tcp: _,
+            tcp,
             listen,
             mode,
             cipher,
@@ -86,14 +93,16 @@ impl Comparison {
             control_group,
             debug,
         } = new;
-        self.fixed("[gateway] name", old.name == *name);
+        self.shared("[gateway] name", old.name == *name);
         self.fixed("[gateway] user", old.user == *user);
         self.fixed("[gateway] sandbox", old.sandbox == *sandbox);
-        self.fixed("[gateway] private_key", old.private_key.public_key() == private_key.public_key());
-        self.fixed("[gateway] listen", old.listen == *listen);
-        self.fixed("[gateway] mode", old.mode == *mode);
+        self.shared("[gateway] private_key", old.private_key.public_key() == private_key.public_key());
+        self.shared("[gateway] listen", old.listen == *listen);
+        // The `tcp` transport has one listener for both processes.
+        let compare_mode = if tcp.is_some() { Self::shared } else { Self::fixed };
+        compare_mode(self, "[gateway] mode", old.mode == *mode);
         self.fixed("[gateway] cipher", old.cipher == *cipher);
-        self.fixed("[gateway] accept", old.accept == *accept);
+        self.shared("[gateway] accept", old.accept == *accept);
         self.free("[gateway] connect_timeout", old.connect_timeout == *connect_timeout);
         self.free("[gateway] host_buffer", old.host_buffer == *host_buffer);
         self.fixed("[gateway] memory", old.memory == *memory);
@@ -114,13 +123,13 @@ impl Comparison {
         self.fixed("[web]", old.web == *web);
         self.fixed("[connection_log]", old.connection_log == *connection_log);
         self.fixed("[gateway] state_directory", old.state_directory == *state_directory);
-        self.fixed("[control] socket", old.control == *control);
+        self.shared("[control] socket", old.control == *control);
         self.fixed("[control] group", old.control_group == *control_group);
         self.fixed("[debug]", old.debug == *debug);
     }
 
     fn transport(&mut self, old: &Settings, new: &Settings) {
-        self.fixed("[gateway] transport", old.tcp.is_some() == new.tcp.is_some());
+        self.shared("[gateway] transport", old.tcp.is_some() == new.tcp.is_some());
         if let (Some(old_tcp), Some(tcp)) = (&old.tcp, &new.tcp) {
             // Buffers follow from the link's rates and round-trip time unless they are set; those of a running gateway stay as they are.
             let rates_differ = old.link.rate != new.link.rate || old.link.receive_rate != new.link.receive_rate;
@@ -186,12 +195,16 @@ impl Comparison {
             ipv6: _,
             hold: _,
         } = new;
-        self.fixed("[intercept] interfaces", old.interfaces == *interfaces);
+        if old.interfaces.is_empty() == interfaces.is_empty() {
+            self.fixed("[intercept] interfaces", old.interfaces == *interfaces);
+        } else {
+            self.shared("[intercept] interfaces (whether there are any)", false);
+        }
         self.fixed("[intercept] out_interfaces", old.towards == *towards);
-        self.fixed("[intercept] port", old.port == *port);
-        self.fixed("[intercept] mark", old.mark == *mark);
-        self.fixed("[intercept] table", old.routing_table == *routing_table);
-        self.fixed("[intercept] rule_priority", old.priority == *priority);
+        self.shared("[intercept] port", old.port == *port);
+        self.shared("[intercept] mark", old.mark == *mark);
+        self.shared("[intercept] table", old.routing_table == *routing_table);
+        self.shared("[intercept] rule_priority", old.priority == *priority);
     }
 
     fn peers(&mut self, old: &[Peer], new: &[Peer]) {
@@ -298,6 +311,27 @@ mod tests {
         }
     }
 
+    /// Why setting `name` cannot change, as docs/operations.md has it.
+    fn reason(name: &str) -> String {
+        const OF_BOTH_PROCESSES: [&str; 11] = [
+            "[gateway] name",
+            "[gateway] private_key",
+            "[gateway] listen",
+            "[gateway] accept",
+            "[gateway] transport",
+            "[intercept] interfaces (whether there are any)",
+            "[intercept] port",
+            "[intercept] mark",
+            "[intercept] table",
+            "[intercept] rule_priority",
+            "[control] socket",
+        ];
+        match OF_BOTH_PROCESSES.contains(&name) {
+            true => format!("{name} cannot change while the gateway runs, nor by an upgrade: restart it"),
+            false => format!("{name} cannot change while the gateway runs: restart or upgrade it"),
+        }
+    }
+
     #[test]
     fn what_needs_a_restart_is_refused_by_name_and_all_at_once() {
         let new = text()
@@ -305,9 +339,14 @@ mod tests {
             .replace("10.1.0.0/16", "10.2.0.0/16")
             + "[intercept]\ninterfaces = [\"lan0\"]\nmark = 5\n";
         let reasons = refused(&new);
-        for name in ["[gateway] listen", "[gateway] mode", "[link] mtu", "[intercept] interfaces", "[intercept] mark"] {
-            let line = format!("{name} cannot change while the gateway runs: restart or upgrade it");
-            assert!(reasons.contains(&line), "{name}: {reasons:?}");
+        for name in [
+            "[gateway] listen",
+            "[gateway] mode",
+            "[link] mtu",
+            "[intercept] interfaces (whether there are any)",
+            "[intercept] mark",
+        ] {
+            assert!(reasons.contains(&reason(name)), "{name}: {reasons:?}");
         }
         assert_eq!(reasons.len(), 5, "{reasons:?}");
         let own = PrivateKey::from_random([9; 32]);
@@ -374,7 +413,7 @@ mod tests {
             ("[link]", "max_streams = 10", "[link] max_streams"),
             ("[link]", "repair = false", "[link] repair"),
             ("[link]", "repair_overhead = 0.1", "[link] repair_overhead"),
-            ("[intercept]", "interfaces = [\"lan0\"]", "[intercept] interfaces"),
+            ("[intercept]", "interfaces = [\"lan0\"]", "[intercept] interfaces (whether there are any)"),
             ("[intercept]", "out_interfaces = [\"sat0\"]", "[intercept] out_interfaces"),
             ("[intercept]", "port = 4502", "[intercept] port"),
             ("[intercept]", "mark = 5", "[intercept] mark"),
@@ -392,11 +431,7 @@ mod tests {
             let mut reasons = refused(&with(section, line));
             // The control socket has the gateway's name, unless it has one of its own.
             reasons.retain(|reason| name != "[gateway] name" || !reason.starts_with("[control] socket"));
-            assert_eq!(
-                reasons,
-                [format!("{name} cannot change while the gateway runs: restart or upgrade it")],
-                "{line}"
-            );
+            assert_eq!(reasons, [reason(name)], "{line}");
         }
     }
 

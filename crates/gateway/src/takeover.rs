@@ -19,6 +19,7 @@ use crate::handle::Handle;
 use crate::unix;
 use offer::{Fixed, Offer, VERSION};
 use rustix::io::retry_on_intr;
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -30,30 +31,48 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use successor::{PeerIdentity, Word};
 
 /// The question at the control socket.
 pub(crate) const QUESTION: &str = "take-over";
-/// How long either waits for the other's next word.
+/// How long either waits for the other's next word, however slowly it comes.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Listeners that are handed over at most: one for each Internet Protocol, and that for peers.
 const LISTENERS: usize = 3;
-/// An offer is no longer than this: 65,535 peers with their addresses fit.
-const LONGEST: u64 = 16 << 20;
+/// An offer is no longer than this: 65,535 peers with their addresses fit. Nor is what a transport leaves to the process that takes over,
+/// which gives up reading behind it.
+pub(crate) const LONGEST: u64 = 16 << 20;
 
 /// What the old process says to the question.
 #[derive(Debug, Serialize, Deserialize)]
-enum Reply {
+pub(crate) enum Reply {
     #[serde(rename = "offer")]
     Offer(Box<Offer>),
     #[serde(rename = "refused")]
     Refused(String),
 }
 
+/// Whether the client behind `stream` may be made an offer, or why not: the control socket may have a group, and who has the listeners
+/// receives what clients and peers send.
+pub(crate) fn permit(stream: &UnixStream) -> io::Result<Result<(), String>> {
+    let (client, own) = (socket_peercred(stream)?.uid.as_raw(), kernel::process::user());
+    if [0, own].contains(&client) {
+        return Ok(Ok(()));
+    }
+    Ok(Err(format!(
+        "user {client} may not take over: start the new process as root or as user {own}, as whom the gateway runs"
+    )))
+}
+
 /// The side of the running gateway, on the control thread. The stream is kept until the process ends.
-pub(crate) fn serve(mut stream: UnixStream, handle: &Handle) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+pub(crate) fn serve(stream: UnixStream, handle: &Handle) -> io::Result<()> {
+    serve_within(PATIENCE, stream, handle)
+}
+
+/// The same, for a client that takes `patience` for each of its words and no longer.
+fn serve_within(patience: Duration, mut stream: UnixStream, handle: &Handle) -> io::Result<()> {
+    let deadline = || Instant::now() + patience;
     let (reply, listeners) = match handle.offer() {
         Ok((offer, listeners)) => (Reply::Offer(Box::new(offer)), listeners),
         Err(reason) => (Reply::Refused(reason), Vec::new()),
@@ -61,16 +80,16 @@ pub(crate) fn serve(mut stream: UnixStream, handle: &Handle) -> io::Result<()> {
     let is_offered = matches!(reply, Reply::Offer(_));
     let mut line = serde_json::to_vec(&reply).map_err(io::Error::other)?;
     line.push(b'\n');
-    let sent = send(&mut stream, &line, &listeners);
+    let sent = send(deadline(), &mut stream, &line, &listeners);
     drop(listeners);
     if !is_offered {
         return sent;
     }
-    match sent.and_then(|()| read_line(&mut stream, 64)) {
+    match sent.and_then(|()| read_line(deadline(), &mut stream, 64)) {
         Ok(word) if word == "ready" => {
             let estate = handle.hand_over(stream.try_clone()?);
-            stream.write_all(format!("done {}\n", estate.len()).as_bytes())?;
-            stream.write_all(&estate)
+            let words = [format!("done {}\n", estate.len()).as_bytes(), &estate].concat();
+            unix::write_until(deadline(), &mut stream, &words)
         }
         outcome => {
             handle.withdraw_offer();
@@ -148,7 +167,7 @@ impl Heir {
     pub(crate) fn commit(mut self) -> Result<(Predecessor, Vec<u8>), StartError> {
         let doing = || while_doing("taking over");
         self.stream.write_all(b"ready\n").map_err(doing())?;
-        let line = read_line(&mut self.stream, 64).map_err(doing())?;
+        let line = read_line(Instant::now() + PATIENCE, &mut self.stream, 64).map_err(doing())?;
         let length = line.strip_prefix("done ").and_then(|length| length.parse::<u64>().ok());
         let Some(length) = length.filter(|length| *length <= LONGEST) else {
             return Err(ended_meanwhile());
@@ -223,20 +242,22 @@ impl Predecessor {
     }
 }
 
-/// Sends `bytes`, and with the first of them `descriptors`.
-fn send(stream: &mut UnixStream, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+/// Sends `bytes` until `deadline`, and with the first of them `descriptors`.
+fn send(deadline: Instant, stream: &mut UnixStream, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
         return Err(io::Error::other("too many listeners"));
     }
-    let sent = retry_on_intr(|| sendmsg(&*stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))?;
-    stream.write_all(&bytes[sent..])
+    stream.set_write_timeout(Some(unix::left_until(deadline)?))?;
+    let first = IoSlice::new(&bytes[..bytes.len().min(unix::CHUNK)]);
+    let sent = retry_on_intr(|| sendmsg(&*stream, &[first], &mut control, SendFlags::NOSIGNAL))?;
+    unix::write_until(deadline, stream, &bytes[sent..])
 }
 
 /// Receives a line, and the sockets that came with it.
-fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
+pub(crate) fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut line = vec![0; 65_536];
@@ -260,12 +281,12 @@ fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
     Ok((line, sockets))
 }
 
-/// A line of at most `longest` bytes, without its end; empty if the stream ends before the line does.
-fn read_line(stream: &mut UnixStream, longest: usize) -> io::Result<String> {
+/// A line of at most `longest` bytes that is whole by `deadline`, without its end; empty if the stream ends before the line does.
+fn read_line(deadline: Instant, stream: &mut UnixStream, longest: usize) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.len() < longest {
-        match unix::uninterrupted(|| stream.read(&mut byte))? {
+        match unix::read_until(deadline, stream, &mut byte)? {
             // The process has ended while it spoke: what it said of the line is no word.
             0 => return Ok(String::new()),
             _ if byte == *b"\n" => break,

@@ -11,6 +11,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(600);
 const NEXT: Duration = Duration::from_secs(30);
 
+/// The reason of [`other_versions`].
+pub(crate) const OTHER_VERSION: &str = "other_version";
+
 /// That two gateways speak no version of the protocol in common, and whether the peer has proved that it is so.
 pub(crate) fn other_versions(ours: Versions, theirs: Versions, is_proven: bool) -> Trouble {
     let doubt = if is_proven { "" } else { " (not authenticated: anyone who knows the public keys can say so)" };
@@ -18,7 +21,7 @@ pub(crate) fn other_versions(ours: Versions, theirs: Versions, is_proven: bool) 
         "it speaks version {theirs} of the protocol and this gateway version {ours}{doubt}: {}",
         remedy(ours, theirs)
     );
-    Trouble::new("other_version", says)
+    Trouble::new(OTHER_VERSION, says)
 }
 
 /// What the system says of the way to a peer, as far as it says that there is none.

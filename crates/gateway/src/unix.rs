@@ -3,11 +3,12 @@
 use crate::error::{StartError, while_doing};
 use crate::privileges::Plan;
 use std::fs::{OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Calls `operation` until no signal interrupts it: a stop and its end (SIGSTOP, SIGCONT) interrupt whatever waits with a time limit.
 pub(crate) fn uninterrupted<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -17,6 +18,35 @@ pub(crate) fn uninterrupted<T>(mut operation: impl FnMut() -> io::Result<T>) -> 
             outcome => return outcome,
         }
     }
+}
+
+/// The time until `deadline`.
+pub(crate) fn left_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// What is written at a time: within one call, the kernel may wait for room again and again.
+pub(crate) const CHUNK: usize = 16 << 10;
+
+/// Writes `bytes`, unless the reader takes longer than until `deadline`.
+pub(crate) fn write_until(deadline: Instant, stream: &mut UnixStream, bytes: &[u8]) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(left_until(deadline)?))?;
+        let next = &rest[..rest.len().min(CHUNK)];
+        match uninterrupted(|| stream.write(next))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => rest = &rest[count..],
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is there, unless nothing comes until `deadline`.
+pub(crate) fn read_until(deadline: Instant, stream: &mut UnixStream, buffer: &mut [u8]) -> io::Result<usize> {
+    stream.set_read_timeout(Some(left_until(deadline)?))?;
+    uninterrupted(|| stream.read(buffer))
 }
 
 /// A socket file; removed when this is dropped.

@@ -1,6 +1,6 @@
 //! The connection log and traces of sessions, as a running gateway writes them under its sandbox (docs/monitoring.md).
 
-use crate::pair::{End, Family, Pair, echo_all, echoes};
+use crate::pair::{End, Family, OnThreads, Pair, echo_all, echoes};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
@@ -71,6 +71,19 @@ fn both_gateways_log_how_a_connection_went() {
         // A line is counted once it is in the file.
         pair.wait_for(|pair| pair.status(end)["connection_log"]["written"] == 2);
     }
+}
+
+#[test]
+fn a_connection_of_a_peer_that_another_one_takes_the_place_of_is_logged_as_its_own() {
+    let Some(mut pair) = Pair::new() else { return };
+    logging(&mut pair, "");
+    let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut client, b"before");
+    let [terminal, stranger] = [2, 9].map(|byte| satpep::PrivateKey::from_random([byte; 32]).public_key().to_string());
+    pair.edit(End::Hub, |text| text.replace(&terminal, &stranger).replace("\"other\"", "\"next\""));
+    pair.reload_changes(End::Hub, "[[peer]] next added");
+    pair.wait_for(|pair| lines(&log(pair, End::Hub)).len() == 1);
+    assert_eq!(lines(&log(&pair, End::Hub))[0]["peer"], "other");
 }
 
 /// In the sandbox a file can be renamed only because its directory is among those that the gateway may write to.

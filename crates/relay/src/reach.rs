@@ -18,6 +18,8 @@
 use crate::routes::most_specific;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, OnceLock};
+use units::{Duration, Instant};
 
 /// First byte of a stream that carries an announcement, and no connection.
 pub const ANNOUNCEMENT: u8 = 2;
@@ -26,16 +28,32 @@ pub const MAX_ENTRIES: usize = 1024;
 /// Length of the longest announcement's entries.
 pub const LONGEST: usize = MAX_ENTRIES * 18;
 
+/// The most disjoint prefixes that its sources, or its destinations, may come to: each is an entry of a packet filter. A hole of one IPv6
+/// address makes up to 128 of one prefix.
+pub const MAX_PREFIXES: usize = 32_768;
+/// How long an announcement counts at least: what follows from it is worked out for all peers.
+const CHANGE_PERIOD: Duration = Duration::from_secs(1);
+
 const IS_ALLOWED: u8 = 1;
 const IS_DESTINATION: u8 = 2;
 const IS_IPV6: u8 = 4;
 
 /// Prefixes of which each is allowed or denied; the longest that contains an address decides.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Ranges {
     /// Longest first, each once.
     entries: Vec<(IpNet, bool)>,
+    /// What follows from them, once it was asked for.
+    prefixes: OnceLock<Arc<[IpNet]>>,
 }
+
+impl PartialEq for Ranges {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries
+    }
+}
+
+impl Eq for Ranges {}
 
 impl Ranges {
     /// Those of `entries`, whose host bits are ignored: of equal prefixes, one that is allowed counts.
@@ -43,7 +61,7 @@ impl Ranges {
         let mut entries: Vec<_> = entries.into_iter().map(|(prefix, allowed)| (prefix.trunc(), allowed)).collect();
         entries.sort_unstable_by_key(|(prefix, allowed)| (std::cmp::Reverse(prefix.prefix_len()), *prefix, !allowed));
         entries.dedup_by_key(|(prefix, _)| *prefix);
-        Self { entries }
+        Self { entries, prefixes: OnceLock::new() }
     }
 
     /// Whether `address` may be used.
@@ -52,8 +70,8 @@ impl Ranges {
     }
 
     /// Disjoint prefixes, in order, that hold exactly the addresses that may be used.
-    pub fn prefixes(&self) -> Vec<IpNet> {
-        most_specific(&self.entries, |allowed| *allowed)
+    pub fn prefixes(&self) -> &[IpNet] {
+        self.prefixes.get_or_init(|| most_specific(&self.entries, |allowed| *allowed).into())
     }
 }
 
@@ -76,6 +94,9 @@ pub enum ReachError {
     /// An entry is cut off, or no prefix.
     #[error("an entry of the announcement is malformed")]
     Entry,
+    /// It comes to more prefixes than a packet filter is to have.
+    #[error("the announcement comes to {0} prefixes, more than {MAX_PREFIXES}")]
+    Prefixes(usize),
     /// Something follows it.
     #[error("bytes follow the announcement")]
     Trailing,
@@ -150,6 +171,61 @@ impl Reach {
             return Err(ReachError::Entry);
         }
         Ok(Self { sources: Ranges::new(sources), destinations: Ranges::new(destinations) })
+    }
+}
+
+/// What a peer has announced. Of announcements that follow one another within a second, the last counts when that is over.
+#[derive(Debug, Clone, Default)]
+pub struct Announced {
+    reach: Option<Reach>,
+    /// The one that is to count.
+    waiting: Option<Reach>,
+    next_change: Option<Instant>,
+}
+
+impl Announced {
+    /// What counts, if the peer has announced anything.
+    pub fn reach(&self) -> Option<&Reach> {
+        self.reach.as_ref()
+    }
+
+    /// The peer announces `reach`. Returns whether something else counts now than before.
+    ///
+    /// # Errors
+    /// If it comes to more than [`MAX_PREFIXES`]: what counted before goes on to count.
+    pub fn hear(&mut self, now: Instant, reach: Reach) -> Result<bool, ReachError> {
+        self.waiting = Some(reach);
+        self.apply(now)
+    }
+
+    /// Whether an announcement is to count later.
+    pub fn waits(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Has an announcement count that has waited long enough. Returns whether something else counts now than before.
+    ///
+    /// # Errors
+    /// As for [`Announced::hear`].
+    pub fn apply(&mut self, now: Instant) -> Result<bool, ReachError> {
+        if self.next_change.is_some_and(|next| now < next) {
+            return Ok(false);
+        }
+        let Some(reach) = self.waiting.take().filter(|reach| self.reach.as_ref() != Some(reach)) else {
+            return Ok(false);
+        };
+        self.next_change = Some(now + CHANGE_PERIOD);
+        let most = reach.sources.prefixes().len().max(reach.destinations.prefixes().len());
+        if most > MAX_PREFIXES {
+            return Err(ReachError::Prefixes(most));
+        }
+        self.reach = Some(reach);
+        Ok(true)
+    }
+
+    /// The peer is another process, which has announced nothing.
+    pub fn forget(&mut self) {
+        (self.reach, self.waiting) = (None, None);
     }
 }
 
@@ -294,6 +370,35 @@ mod tests {
         let told = Reach::decode(&reach.encode()).unwrap();
         assert_eq!(told.sources, reach.sources, "short prefixes are told first");
         assert_eq!(told.destinations.entries.len(), MAX_ENTRIES - 1);
+    }
+
+    #[test]
+    fn an_announcement_of_too_many_prefixes_is_refused() {
+        let holes = |count: u16| {
+            let hole = |n: u16| (net(&format!("{:x}:{n:x}::1/128", 0x2000 + (n >> 4))), false);
+            let destinations = Ranges::new((0..count).map(hole).chain([(net("2000::/3"), true)]));
+            Announced::default().hear(Instant::ZERO, Reach { sources: Ranges::default(), destinations })
+        };
+        assert_eq!(holes(200), Ok(true));
+        assert!(matches!(holes(600), Err(ReachError::Prefixes(MAX_PREFIXES..))));
+    }
+
+    #[test]
+    fn of_announcements_within_a_second_the_last_counts() {
+        let at = |milliseconds| Instant::ZERO + Duration::from_millis(milliseconds);
+        let (one, none) = (example(), Reach::default());
+        let mut announced = Announced::default();
+        assert_eq!(announced.hear(at(0), one.clone()), Ok(true), "the first one counts at once");
+        for milliseconds in 1..500 {
+            let next = if milliseconds % 2 == 0 { &one } else { &none };
+            assert_eq!(announced.hear(at(milliseconds), next.clone()), Ok(false));
+        }
+        assert!(announced.waits());
+        assert_eq!((announced.apply(at(999)), announced.apply(at(1000))), (Ok(false), Ok(true)));
+        assert_eq!(announced.reach(), Some(&none));
+        assert_eq!((announced.waits(), announced.apply(at(5000))), (false, Ok(false)));
+        announced.forget();
+        assert_eq!(announced.reach(), None);
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use peering::ResetReason;
 use relay::classes::Conditions;
 use relay::connect::ConnectRequestError;
 use relay::engine::{ConnectReply, Engine, Notice, ReceivedRequest, Settings, StreamEvent};
-use relay::reach::Reach;
+use relay::reach::{Ranges, Reach};
 use relay::routes::Routes;
 use std::net::IpAddr;
 use units::{Duration, Instant};
@@ -200,4 +200,22 @@ fn a_peer_that_allows_nothing_is_reported_to_the_operator_once() {
     let said = notices(&mut engine);
     assert_eq!(said, [Notice::PeerTakesNone(0)]);
     assert!(!engine.intercepts(&one()));
+    engine.transport.peers[0].allows = None;
+    assert_eq!((engine.intercepted().len(), notices(&mut engine)), (1, Vec::new()));
+    let everywhere = || Ranges::new(["0.0.0.0/0", "::/0"].map(|net| (net.parse().unwrap(), true)));
+    engine.transport.peers[0].allows = Some(Reach { sources: everywhere(), destinations: everywhere() });
+    assert_eq!((engine.intercepted().len(), notices(&mut engine)), (1, vec![Notice::RoutesOpen(0)]));
+}
+
+#[test]
+fn other_routes_hold_for_what_a_peer_has_announced_before() {
+    let mut engine = engine();
+    let net = |text: &str| text.parse().unwrap();
+    let ranges = |text: &str| Ranges::new([(net(text), true)]);
+    engine.transport.peers[0].allows =
+        Some(Reach { sources: ranges("0.0.0.0/0"), destinations: ranges("198.51.100.0/25") });
+    engine.intercepted();
+    engine.reconfigure(START, other_settings());
+    let servers: Vec<_> = engine.intercepted().into_iter().flat_map(|group| group.servers).collect();
+    assert_eq!(servers, [net("198.51.100.0/25")]);
 }

@@ -4,7 +4,7 @@
 //! what is kept of it is bounded.
 
 use peering::ResetReason;
-use relay::reach::{Reach, ReachError, Reader};
+use relay::reach::{Announced, Reach, ReachError, Reader};
 use satpep::{Endpoint, Payload, PeerId, PeerState, StreamId};
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -18,6 +18,8 @@ pub(super) struct Announcements {
     streams: HashMap<StreamId, usize>,
     /// Announcements that were not understood, and whose.
     bad: Vec<(usize, ReachError)>,
+    /// Peers whose announcement is to count later.
+    waiting: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,7 @@ struct OfPeer {
     /// The stream of its announcement.
     hearing: Option<(StreamId, Reader)>,
     /// Its announcement.
-    allows: Option<Reach>,
+    allows: Announced,
 }
 
 /// An announcement that is being sent. The next one waits for its end.
@@ -47,13 +49,18 @@ struct Saying {
 
 impl OfPeer {
     fn new(id: PeerId) -> Self {
-        Self { id, words: Vec::new(), is_due: false, saying: None, hearing: None, allows: None }
+        Self { id, words: Vec::new(), is_due: false, saying: None, hearing: None, allows: Announced::default() }
     }
 }
 
 impl Announcements {
     pub(super) fn new(peers: &[PeerId]) -> Self {
-        Self { peers: peers.iter().map(|id| OfPeer::new(*id)).collect(), streams: HashMap::new(), bad: Vec::new() }
+        Self {
+            peers: peers.iter().map(|id| OfPeer::new(*id)).collect(),
+            streams: HashMap::new(),
+            bad: Vec::new(),
+            waiting: Vec::new(),
+        }
     }
 
     /// The peer at place `at`, the next or one that was another's, is `id`.
@@ -67,7 +74,29 @@ impl Announcements {
 
     /// The addresses that peer `at` lets through, if it has announced them.
     pub(super) fn allows(&self, at: usize) -> Option<&Reach> {
-        self.peers[at].allows.as_ref()
+        self.peers[at].allows.reach()
+    }
+
+    /// Has announcements count that have waited long enough. Returns whether what some peer allows has changed.
+    pub(super) fn apply(&mut self, now: Instant) -> bool {
+        let mut has_changed = false;
+        for at in std::mem::take(&mut self.waiting) {
+            has_changed |= self.take(at, |allows| allows.apply(now));
+        }
+        has_changed
+    }
+
+    /// Has `change` alter what peer `at` allows. Returns whether that is something else now.
+    fn take(&mut self, at: usize, change: impl FnOnce(&mut Announced) -> Result<bool, ReachError>) -> bool {
+        let allows = &mut self.peers[at].allows;
+        let outcome = change(allows);
+        if allows.waits() && !self.waiting.contains(&at) {
+            self.waiting.push(at);
+        }
+        outcome.unwrap_or_else(|error| {
+            self.bad.push((at, error));
+            false
+        })
     }
 
     /// The place of a peer whose announcement was not understood, and why.
@@ -96,7 +125,7 @@ impl Announcements {
         for stream in [peer.saying.take().map(|saying| saying.stream), peer.hearing.take().map(|(stream, _)| stream)] {
             stream.map(|stream| self.streams.remove(&stream));
         }
-        peer.allows = None;
+        peer.allows.forget();
     }
 
     /// Sends announcements that could not be sent before, when all streams were in use.
@@ -172,10 +201,9 @@ impl Announcements {
     /// Reads on in a peer's announcement; `None` if nothing is to be read.
     fn read<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, stream: StreamId) -> Option<bool> {
         let at = *self.streams.get(&stream)?;
-        let peer = &mut self.peers[at];
-        let (_, reader) = peer.hearing.as_mut().filter(|(hearing, _)| *hearing == stream)?;
         let mut has_changed = false;
         loop {
+            let (_, reader) = self.peers[at].hearing.as_mut().filter(|(hearing, _)| *hearing == stream)?;
             let mut slices = [IoSlice::new(&[]); 1];
             if endpoint.readable(stream, &mut slices) == 0 {
                 return Some(has_changed);
@@ -185,8 +213,7 @@ impl Announcements {
                 Ok(reach) => {
                     endpoint.consume(now, stream, length);
                     if let Some(reach) = reach {
-                        has_changed = peer.allows.as_ref() != Some(&reach);
-                        peer.allows = Some(reach);
+                        has_changed |= self.take(at, |allows| allows.hear(now, reach));
                         endpoint.finish(now, stream);
                     }
                 }

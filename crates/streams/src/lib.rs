@@ -114,6 +114,7 @@ impl<P: Payload> Streams<P> {
     /// What has happened since the last call, oldest first.
     pub fn poll_event(&mut self, now: Instant) -> Option<Reported> {
         loop {
+            self.reach_has_changed |= self.announcements.apply(now);
             if let Some((at, error)) = self.announcements.poll_bad() {
                 return Some(Reported::BadAnnouncement(at, error));
             }

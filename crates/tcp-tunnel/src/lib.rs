@@ -24,6 +24,7 @@
 //! anybody may repeat, leads to nothing but a challenge with a fresh nonce.
 
 pub mod control;
+pub mod handshakes;
 pub mod notices;
 pub mod replay;
 pub mod search;

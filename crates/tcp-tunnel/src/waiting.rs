@@ -9,10 +9,10 @@ use std::net::IpAddr;
 
 /// Addresses that count as one host's: IPv4 /24, IPv6 /56, what one customer of a network is given at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Prefix(IpAddr);
+pub(crate) struct Prefix(IpAddr);
 
 impl Prefix {
-    fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: IpAddr) -> Self {
         Self(match address {
             IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & !0xff).into()),
             IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !((1 << 72) - 1)).into()),

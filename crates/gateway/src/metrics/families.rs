@@ -108,7 +108,7 @@ pub(super) fn encode(program: &Program, snapshot: &Snapshot, measured: &Measured
     process(&mut all, program);
     let registry = all.sub_registry_with_prefix("bentpipe");
     build(registry, program, snapshot);
-    connections(registry, snapshot);
+    connections(registry, snapshot, measured);
     connection_log(registry, snapshot);
     classes(registry, &measured.classes);
     satellite(registry, &snapshot.satellite);
@@ -160,7 +160,7 @@ fn build(registry: &mut Registry, program: &Program, snapshot: &Snapshot) {
     registry.register("missing_interfaces", "Configured interfaces that the host does not have", missing);
 }
 
-fn connections(registry: &mut Registry, snapshot: &Snapshot) {
+fn connections(registry: &mut Registry, snapshot: &Snapshot, measured: &Measured) {
     let counters = &snapshot.connections;
     let outcomes = Family::<Outcome, Counter>::default();
     for (outcome, count) in [
@@ -178,7 +178,7 @@ fn connections(registry: &mut Registry, snapshot: &Snapshot) {
     }
     registry.register("connections", "TCP connections by outcome", outcomes);
     let open = Gauge::<i64>::default();
-    open.set(snapshot.streams.len() as i64);
+    open.set(measured.connections_open as i64);
     registry.register("connections_open", "TCP connections relayed now", open);
     let bypassed = Family::<Reason, Counter>::default();
     for (reason, count) in &snapshot.bypassed {

@@ -52,7 +52,7 @@ fn measured() -> Measured {
     let mut delays = Delays::default();
     let [min, smoothed] = [560, 600].map(units::Duration::from_millis);
     delays.sample("hub", PathDelay { smoothed, min });
-    Measured { classes: vec![ClassAccount::new(DEFAULT_CLASS)], delays }
+    Measured { connections_open: 3, classes: vec![ClassAccount::new(DEFAULT_CLASS)], delays }
 }
 
 fn exported() -> String {
@@ -258,4 +258,26 @@ fn a_peer_that_is_none_any_more_has_no_delays_and_the_others_keep_theirs() {
     let one = &delays.0["one"];
     assert_eq!((one.rtt.count(), one.rtt.sum()), (2, ms(1140)));
     assert_eq!((one.queueing.count(), one.queueing.sum()), (2, ms(40)), "no queue is shorter than none");
+}
+
+#[test]
+fn connections_are_counted_though_the_snapshot_lists_none() {
+    assert!(snapshot().streams.is_empty());
+    assert!(exported().lines().any(|line| line == "bentpipe_connections_open 3"), "{}", exported());
+}
+
+#[test]
+fn scrapes_within_a_second_are_answered_with_one_document() {
+    let (last, start) = (super::Last::default(), std::time::Instant::now());
+    let mut made = 0;
+    let mut scrape = |milliseconds| {
+        let now = start + Duration::from_millis(milliseconds);
+        last.document(now, || {
+            made += 1;
+            Some(made.to_string())
+        })
+    };
+    let documents: Vec<_> = [0, 1, 999, 1000, 1500, 5000].into_iter().filter_map(&mut scrape).collect();
+    assert_eq!(documents, ["1", "1", "1", "2", "2", "3"]);
+    assert_eq!(super::Last::default().document(start, || None), None, "the gateway has stopped");
 }

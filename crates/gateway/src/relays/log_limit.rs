@@ -4,7 +4,7 @@ use units::{Duration, Instant};
 
 /// Lets a line through once a minute, and counts the others.
 #[derive(Debug, Default)]
-pub(super) struct LogLimit {
+pub(crate) struct LogLimit {
     next: Option<Instant>,
     not_logged: u64,
 }
@@ -14,7 +14,7 @@ impl LogLimit {
     pub(super) const PERIOD: Duration = Duration::from_secs(60);
 
     /// Whether there may be a line at `now`: how many were left out since the last one.
-    pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn admit(&mut self, now: Instant) -> Option<u64> {
         if self.next.is_some_and(|next| now < next) {
             self.not_logged += 1;
             return None;

@@ -9,23 +9,54 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 use units::Instant;
 
+/// Limits of what peers may put in the log.
+#[derive(Debug, Default)]
+pub(super) struct LogLimits {
+    /// Of each request, by place of the peer.
+    requests: HashMap<usize, RequestLimits>,
+    /// Of shortages that come and go, by their kind and peer.
+    shortages: HashMap<(Shortage, Option<usize>), ShortageLimit<Notice>>,
+}
+
+impl LogLimits {
+    /// The peer at place `at` is removed: what was withheld about it is not to be logged about the next one there.
+    pub(super) fn forget(&mut self, at: usize) {
+        self.requests.remove(&at);
+        self.shortages.retain(|(_, peer), _| *peer != Some(at));
+    }
+
+    /// What is to be logged at `now` for `notice` of a shortage of this kind, with this peer, that begins or ends.
+    fn shortage(
+        &mut self,
+        now: Instant,
+        notice: Notice,
+        (kind, peer, begins): (Shortage, Option<usize>, bool),
+    ) -> Option<Notice> {
+        let limit = self.shortages.entry((kind, peer)).or_default();
+        if begins { limit.begin(now, notice) } else { limit.end(notice) }
+    }
+
+    /// Shortages that were withheld and still last, once it is time.
+    fn overdue(&mut self, now: Instant) -> Vec<Notice> {
+        self.shortages.values_mut().filter_map(|limit| limit.overdue(now)).collect()
+    }
+}
+
 /// Limits of what each request of a peer may put in the log.
 #[derive(Debug, Default)]
-pub(super) struct RequestLimits {
+struct RequestLimits {
     denied: LogLimit,
     bad: LogLimit,
 }
 
-/// Limits of what shortages that come and go put in the log, by their kind and peer.
-pub(super) type ShortageLimits = HashMap<(Shortage, Option<usize>), ShortageLimit<Notice>>;
-
 /// What may run short, again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Shortage {
+enum Shortage {
     Streams,
     Turns,
     Memory,
     Room,
+    Reach,
 }
 
 /// Of which kind the shortage is that `notice` is about, with which peer, and whether it begins.
@@ -37,6 +68,8 @@ fn shortage(notice: &Notice) -> Option<(Shortage, Option<usize>, bool)> {
         Notice::ClientsServed(peer) => (Shortage::Turns, Some(peer), false),
         Notice::MemoryShort { peer, .. } => (Shortage::Memory, Some(peer), true),
         Notice::MemoryAgain(peer) => (Shortage::Memory, Some(peer), false),
+        Notice::PeerTakesNone(peer) | Notice::RoutesClosed { peer, .. } => (Shortage::Reach, Some(peer), true),
+        Notice::RoutesOpen(peer) => (Shortage::Reach, Some(peer), false),
         Notice::RoomShort => (Shortage::Room, None, true),
         Notice::RoomAgain => (Shortage::Room, None, false),
         _ => return None,
@@ -50,30 +83,31 @@ impl<T: SatelliteTransport> Relays<T> {
             match notice {
                 Notice::BadRequest { .. } | Notice::Denied { .. } => self.log_request(now, notice),
                 _ => match shortage(&notice) {
-                    Some((kind, peer, begins)) => {
+                    Some(shortage) => {
                         tracing::debug!(?notice, "shortage");
-                        let limit = self.shortage_limits.entry((kind, peer)).or_default();
-                        let due = if begins { limit.begin(now, notice) } else { limit.end(notice) };
+                        let due = self.log_limits.shortage(now, notice, shortage);
                         due.into_iter().for_each(|notice| self.log_shortage(notice));
                     }
                     None => self.log_one(notice),
                 },
             }
         }
-        let overdue: Vec<Notice> = self.shortage_limits.values_mut().filter_map(|limit| limit.overdue(now)).collect();
-        overdue.into_iter().for_each(|notice| self.log_shortage(notice));
+        self.log_limits.overdue(now).into_iter().for_each(|notice| self.log_shortage(notice));
     }
 
     /// Logs a request that is refused, but not each of a peer that sends many.
     fn log_request(&mut self, now: Instant, notice: Notice) {
         let name = |at: usize| self.peers.get(at).map_or("removed", |peer| &*peer.name);
         match notice {
-            Notice::BadRequest { peer, error } => match self.request_limits.entry(peer).or_default().bad.admit(now) {
-                Some(not_logged) => tracing::warn!(peer = name(peer), %error, not_logged, "not a connect request"),
-                None => tracing::debug!(peer = name(peer), %error, "not a connect request"),
-            },
+            Notice::BadRequest { peer, error } => {
+                match self.log_limits.requests.entry(peer).or_default().bad.admit(now) {
+                    Some(not_logged) => tracing::warn!(peer = name(peer), %error, not_logged, "not a connect request"),
+                    None => tracing::debug!(peer = name(peer), %error, "not a connect request"),
+                }
+            }
             Notice::Denied { peer, request, denial } => {
-                let (peer, admitted) = (name(peer), self.request_limits.entry(peer).or_default().denied.admit(now));
+                let (peer, admitted) =
+                    (name(peer), self.log_limits.requests.entry(peer).or_default().denied.admit(now));
                 let (client, destination) = (request.source, request.destination);
                 match admitted {
                     Some(not_logged) => tracing::warn!(peer, %client, %destination, %denial, not_logged, "denied"),
@@ -170,8 +204,40 @@ impl<T: SatelliteTransport> Relays<T> {
                      allow_sources and allow_destinations for this gateway say what it lets through"
                 );
             }
+            Notice::RoutesOpen(peer) => {
+                tracing::info!(peer = name(peer), "the peer lets connections through to all of its routes again")
+            }
             // The others are no shortages.
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Duration;
+
+    #[test]
+    fn nothing_of_a_removed_peer_is_logged_about_the_next_one_at_its_place() {
+        let mut limits = LogLimits::default();
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut notice = |second, notice: Notice| {
+            let shortage = shortage(&notice).unwrap();
+            limits.shortage(at(second), notice, shortage).is_some()
+        };
+        for peer in [0, 1] {
+            assert!(notice(0, Notice::StreamsShort { peer, most: 8 }));
+            assert!(notice(1, Notice::StreamsAgain(peer)));
+            assert!(!notice(2, Notice::StreamsShort { peer, most: 8 }), "once a minute");
+        }
+        assert_eq!(limits.requests.entry(1).or_default().denied.admit(at(0)), Some(0));
+        limits.forget(1);
+        assert!(matches!(*limits.overdue(at(60)), [Notice::StreamsShort { peer: 0, .. }]));
+        assert_eq!(
+            limits.requests.entry(1).or_default().denied.admit(at(1)),
+            Some(0),
+            "the next peer has its own minute"
+        );
     }
 }

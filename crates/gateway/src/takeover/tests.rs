@@ -35,7 +35,7 @@ fn outcome(settings: &Settings, reply: &[u8], last_words: &[u8]) -> Result<Vec<u
     let heir = std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut stream = listener.accept().unwrap().0;
-            assert_eq!(read_line(&mut stream, 64).unwrap(), QUESTION);
+            assert_eq!(read_line(Instant::now() + PATIENCE, &mut stream, 64).unwrap(), QUESTION);
             stream.write_all(reply).unwrap();
             stream.shutdown(Shutdown::Write).unwrap();
         });
@@ -45,7 +45,7 @@ fn outcome(settings: &Settings, reply: &[u8], last_words: &[u8]) -> Result<Vec<u
     near.write_all(last_words).unwrap();
     near.shutdown(Shutdown::Write).unwrap();
     let outcome = Heir { stream: far, ..heir }.commit().map_err(|error| error.to_string());
-    assert_eq!(read_line(&mut near, 64).unwrap(), "ready");
+    assert_eq!(read_line(Instant::now() + PATIENCE, &mut near, 64).unwrap(), "ready");
     outcome.map(|(_, estate)| estate)
 }
 
@@ -157,13 +157,38 @@ fn the_two_processes_have_different_generations() {
     }
 }
 
-/// What a gateway's loop is asked by a process that says `words` when it is made an offer, and what that process reads.
-fn asked(settings: &Settings, refusal: Option<&str>, words: &[u8]) -> (Vec<&'static str>, String) {
+#[test]
+fn a_word_that_comes_byte_by_byte_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory, "");
+    let (handle, asked) = handle(&settings);
+    let offer = Offer::new(&settings, &TransportOffer { generation: 0, up: Vec::new(), listener: None });
+    let (mut near, far) = UnixStream::pair().unwrap();
+    let patience = Duration::from_millis(200);
+    let serving = std::thread::spawn(move || serve_within(patience, far, &handle));
+    let Ok(Request::Offer(sender)) = asked.recv() else { panic!("another request") };
+    sender.send(Ok((offer, Vec::new()))).unwrap();
+    let began = Instant::now();
+    while near.write_all(b"x").is_ok() && began.elapsed() < patience * 20 {
+        std::thread::sleep(patience / 4);
+    }
+    assert!(serving.join().unwrap().is_err());
+    assert!(began.elapsed() < patience * 10, "it has had {:?}", began.elapsed());
+    assert!(matches!(asked.recv(), Ok(Request::WithdrawOffer)));
+}
+
+/// A way to the loop of a gateway with `settings`, and what is asked of it.
+fn handle(settings: &Settings) -> (Handle, mpsc::Receiver<Request>) {
     let (requests, asked) = mpsc::channel();
     let poll = Poll::new().unwrap();
     let source = Source { file: None, private_key: settings.private_key.clone() };
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-    let handle = Handle { requests, waker, source: Arc::new(source) };
+    (Handle { requests, waker, source: Arc::new(source) }, asked)
+}
+
+/// What a gateway's loop is asked by a process that says `words` when it is made an offer, and what that process reads.
+fn asked(settings: &Settings, refusal: Option<&str>, words: &[u8]) -> (Vec<&'static str>, String) {
+    let (handle, asked) = handle(settings);
     let (mut near, far) = UnixStream::pair().unwrap();
     near.write_all(words).unwrap();
     near.shutdown(Shutdown::Write).unwrap();

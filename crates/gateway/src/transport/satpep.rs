@@ -13,6 +13,7 @@ use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
+use crate::relays::log_limit::LogLimit;
 use crate::takeover::Heir;
 use crate::takeover::beside::Beside;
 use crate::takeover::offer::TransportOffer;
@@ -59,6 +60,8 @@ pub(crate) struct Satpep {
     paths: Vec<PeerPath>,
     next_judgement: Instant,
     names: Vec<String>,
+    /// How often the log says that an announcement of a peer, by place, is not understood.
+    bad_announcements: HashMap<usize, LogLimit>,
     cross_traffic: Option<CrossTrafficMeter>,
     cross_traffic_bps: u64,
     key_log: Option<KeyLog>,
@@ -137,6 +140,7 @@ impl Satpep {
             paths: settings.peers.iter().map(|peer| PeerPath::new(now, peer)).collect(),
             next_judgement: now,
             names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
+            bad_announcements: HashMap::new(),
             cross_traffic,
             cross_traffic_bps: 0,
             key_log,
@@ -395,11 +399,16 @@ impl SatelliteTransport for Satpep {
             match &reported {
                 Reported::Stream(_) => {}
                 Reported::Session(event) => self.log(event),
-                Reported::BadAnnouncement(at, error) => tracing::warn!(
-                    peer = self.names[*at],
-                    %error,
-                    "the peer's announcement of the addresses that it allows is not understood"
-                ),
+                Reported::BadAnnouncement(at, error) => {
+                    if let Some(not_logged) = self.bad_announcements.entry(*at).or_default().admit(now) {
+                        tracing::warn!(
+                            peer = self.names[*at],
+                            %error,
+                            not_logged,
+                            "the peer's announcement of the addresses that it allows is not understood"
+                        );
+                    }
+                }
             }
             if let Some(event) = reported.for_engine() {
                 return Some(event);
@@ -522,6 +531,7 @@ impl Membership for Satpep {
     }
 
     fn remove_peer(&mut self, now: Instant, at: usize) {
+        self.bad_announcements.remove(&at);
         self.streams.remove_peer(now, at);
     }
 }

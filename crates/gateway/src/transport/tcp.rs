@@ -40,8 +40,8 @@ use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
-use crate::takeover::Heir;
 use crate::takeover::offer::TransportOffer;
+use crate::takeover::{self, Heir};
 use crate::tcp_socket::Tcp;
 use crate::trouble::Rarely;
 use crate::watch::{Owner, Watch};
@@ -63,6 +63,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use tcp_tunnel::control::Message;
+use tcp_tunnel::handshakes::Handshakes;
 use tcp_tunnel::waiting::Waiting;
 use tls::Configs;
 pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
@@ -123,6 +124,9 @@ pub(crate) struct TcpTransport {
     /// Connections that have been accepted and have not said what for: of strangers, and of those who are known.
     strangers: Waiting<usize>,
     known: Waiting<usize>,
+    /// Key agreements with strangers, and connections of theirs, by place and number, that wait for one.
+    handshakes: Handshakes,
+    without_leave: Vec<(usize, u64)>,
     /// Where peers are known to be, and how many of them.
     addresses: HashMap<IpAddr, usize>,
     /// Names this run of the gateway to its peers.
@@ -215,6 +219,8 @@ impl TcpTransport {
             names: HashMap::new(),
             strangers: Waiting::new(STRANGERS[0], STRANGERS[1]),
             known: Waiting::new(KNOWN[0], KNOWN[1]),
+            handshakes: Handshakes::default(),
+            without_leave: Vec::new(),
             addresses: HashMap::new(),
             epoch: random_number()?,
             events: VecDeque::new(),
@@ -513,9 +519,11 @@ impl SatelliteTransport for TcpTransport {
 
     fn tick(&mut self, now: Instant) {
         self.accepting |= std::mem::take(&mut self.callers_wait);
+        self.give_leave(now);
         self.log_lasting_shortages(now);
         self.sweep(now);
         self.talk(now);
+        self.apply_announced(now);
         if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {
             self.events.push_back(StreamEvent::PeersChanged);
         }
@@ -570,6 +578,7 @@ impl Succession for TcpTransport {
             let is_up = self.peers[at].initiator.as_ref().is_some_and(Initiator::is_up);
             is_up.then(|| Some((peer.public_key?.to_string(), peer.address?))).flatten()
         };
+        self.check_estate(takeover::LONGEST)?;
         let listener = self.listener.as_ref().map(Socket::try_clone).transpose();
         let listener = listener.map_err(|error| format!("the listener for peers cannot be handed over: {error}"))?;
         Ok(TransportOffer {
@@ -679,7 +688,7 @@ impl Transport<HostSockets> for TcpTransport {
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
-        self.peers[peer].allows.as_ref()
+        self.peers[peer].allows.reach()
     }
 
     fn invites(&self, peer: usize) -> bool {

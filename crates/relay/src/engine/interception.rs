@@ -66,22 +66,35 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             if !invites(&self.transport, at) || !self.peers[at].has_room() {
                 continue;
             }
-            let servers = self.settings.routes.intercepted(|peer| peer == at);
-            let (clients, servers) = match self.transport.allows(at) {
-                None => (Some(Vec::new()), servers),
-                Some(reach) => (clients(reach), intersection(&servers, &reach.destinations.prefixes())),
-            };
             self.notice_limits(at);
-            let (Some(clients), false) = (clients, servers.is_empty()) else { continue };
-            match groups.iter_mut().find(|group| group.clients == clients) {
+            let Open { clients: Some(clients), servers, .. } = self.open_to(at) else { continue };
+            if servers.is_empty() {
+                continue;
+            }
+            match groups.iter_mut().find(|group| group.clients == *clients) {
                 Some(group) => group.servers.extend(servers),
-                None => groups.push(Intercepted { clients, servers }),
+                None => groups.push(Intercepted { clients: clients.clone(), servers: servers.clone() }),
             }
         }
         for group in &mut groups {
             group.servers = IpNet::aggregate(&group.servers);
         }
         groups
+    }
+
+    /// What peer `at` lets through of its routes: worked out when that or the routes change.
+    fn open_to(&mut self, at: usize) -> &Open {
+        let allows = self.transport.allows(at);
+        let routes = &self.settings.routes;
+        let open = self.peers[at].open.take().filter(|open| open.reach.as_ref() == allows);
+        self.peers[at].open.insert(open.unwrap_or_else(|| {
+            let servers = routes.intercepted(|peer| peer == at);
+            let (clients, servers) = match allows {
+                None => (Some(Vec::new()), servers),
+                Some(reach) => (clients(reach), intersection(&servers, reach.destinations.prefixes())),
+            };
+            Open { reach: allows.cloned(), clients, servers }
+        }))
     }
 
     /// Says once which of a peer's routes it does not let through.
@@ -93,19 +106,33 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
         peer.noticed = Some(reach.clone());
         if *reach == Reach::default() {
+            peer.is_limited = true;
             self.notices.push_back(Notice::PeerTakesNone(at));
             return;
         }
         let (allowed, sources) = (reach.destinations.prefixes(), reach.sources.prefixes());
         let is_of = |prefix: &IpNet, other: &IpNet| matches!(prefix, IpNet::V4(_)) == matches!(other, IpNet::V4(_));
         let is_closed = |route: &&IpNet| {
-            !sources.iter().any(|source| is_of(source, route)) || intersection(&[route.trunc()], &allowed).is_empty()
+            !sources.iter().any(|source| is_of(source, route)) || intersection(&[route.trunc()], allowed).is_empty()
         };
         let destinations: Vec<_> = peer.settings.routes.iter().filter(is_closed).copied().collect();
+        let was_limited = std::mem::replace(&mut peer.is_limited, !destinations.is_empty());
         if !destinations.is_empty() {
             self.notices.push_back(Notice::RoutesClosed { peer: at, destinations });
+        } else if was_limited {
+            self.notices.push_back(Notice::RoutesOpen(at));
         }
     }
+}
+
+/// What a peer lets through of its routes.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// What it allows, from which this follows.
+    reach: Option<Reach>,
+    /// Where clients may be: an empty list stands for everywhere, none for nowhere.
+    clients: Option<Vec<IpNet>>,
+    servers: Vec<IpNet>,
 }
 
 impl<C> super::Peer<C> {
@@ -115,12 +142,12 @@ impl<C> super::Peer<C> {
     }
 }
 
-/// Where clients may be: an empty list stands for everywhere, none for nowhere.
+/// As [`Open::clients`].
 fn clients(reach: &Reach) -> Option<Vec<IpNet>> {
     let prefixes = reach.sources.prefixes();
     let is_everything = |prefix: &&IpNet| prefix.prefix_len() == 0;
     match prefixes.iter().filter(is_everything).count() {
         2 => Some(Vec::new()),
-        _ => Some(prefixes).filter(|prefixes| !prefixes.is_empty()),
+        _ => Some(prefixes.to_vec()).filter(|prefixes| !prefixes.is_empty()),
     }
 }

@@ -132,4 +132,6 @@ pub enum Notice {
         /// The routes.
         destinations: Vec<IpNet>,
     },
+    /// A peer for which one of the last two held lets something through to all of its routes.
+    RoutesOpen(usize),
 }

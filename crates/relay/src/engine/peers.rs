@@ -1,5 +1,6 @@
 //! The peers: what the operator says of each, and how it stands.
 
+use super::interception::Open;
 use super::{Engine, Hosts, Transport};
 use crate::connect::ConnectRequest;
 use crate::connection::Event;
@@ -43,6 +44,10 @@ pub struct Peer<C> {
     pub(super) waiting: VecDeque<WaitingClient<C>>,
     /// What it lets through as of the last notice about it.
     pub(super) noticed: Option<Reach>,
+    /// Whether that was not all of its routes.
+    pub(super) is_limited: bool,
+    /// What of its routes it lets through, if that was asked for.
+    pub(super) open: Option<Open>,
 }
 
 /// A client that waits for a stream.
@@ -64,6 +69,8 @@ impl<C> Peer<C> {
             memory_is_little_since: None,
             waiting: VecDeque::new(),
             noticed: None,
+            is_limited: false,
+            open: None,
         }
     }
 
@@ -125,6 +132,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     pub fn reconfigure(&mut self, now: Instant, settings: super::Settings) {
         self.accounts.add(settings.classes.iter().map(|class| &*class.name));
         self.settings = settings;
+        self.peers.iter_mut().for_each(|(_, peer)| peer.open = None);
         self.tell_reach(now);
     }
 }

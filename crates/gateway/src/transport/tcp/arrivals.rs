@@ -4,10 +4,11 @@ use super::place::Place;
 use super::session::{Accepted, Initiator, Refusal, Responder};
 use super::talk::{READS, Told};
 use super::trouble::{in_words, is_unknown_key};
-use super::tunnel::{Role, Tunnel};
+use super::tunnel::{Leave, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
+use crate::trouble::OTHER_VERSION;
 use std::io;
 use std::net::IpAddr;
 use tcp_tunnel::{Greeting, Hello, Offer, Parser, SessionKey, Trial, TunnelRequest};
@@ -17,7 +18,7 @@ use units::{Duration, Instant};
 const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Sessions of one peer whose tunnel requests are taken: a tunnel request that is lost is sent again, and while that takes seconds, the path may
 /// change more than once, which begins a session each time.
-const SESSIONS_EACH: usize = 16;
+pub(super) const SESSIONS_EACH: usize = 16;
 /// Addresses of which each peer is known.
 const ADDRESSES_EACH: usize = 4;
 /// Bytes of messages read at once.
@@ -103,6 +104,9 @@ impl TcpTransport {
             // The bytes after it belong to the relayed connection.
             return;
         }
+        if self.tunnels[at].tls.is_some() && !self.has_leave(now, at) {
+            return;
+        }
         let refusal = match self.tunnels[at].read_greeting() {
             Ok(Some(Ok(greeting))) if self.is_early(&greeting) => return self.tunnels[at].early = Some(greeting),
             Ok(None) => {
@@ -141,6 +145,49 @@ impl TcpTransport {
             Err(_) => return drop(self.remove(at)),
         };
         refusal.into_iter().for_each(|reason| self.refuse(at, reason));
+    }
+
+    /// Whether TLS may go on with what has come on connection `at`. What strangers say beyond their rate waits unread, as long as they have
+    /// their place.
+    fn has_leave(&mut self, now: Instant, at: usize) -> bool {
+        let tunnel = &self.tunnels[at];
+        let Tunnel { from, number, leave: before, .. } = *tunnel;
+        if before == Leave::Given {
+            return true;
+        }
+        match tunnel.peek() {
+            // It has ended.
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+        let is_given = self.may_agree(now, from);
+        let leave = if is_given { Leave::Given } else { Leave::Awaited };
+        self.tunnels[at].leave = leave;
+        if before == Leave::NotAsked && !is_given {
+            self.without_leave.push((at, number));
+        }
+        is_given
+    }
+
+    /// Whether there may be one more key agreement with who is at `from`.
+    fn may_agree(&mut self, now: Instant, from: IpAddr) -> bool {
+        self.addresses.contains_key(&from) || self.handshakes.admit(now, from)
+    }
+
+    /// Asks again for those that wait unread, in the order in which they came.
+    pub(super) fn give_leave(&mut self, now: Instant) {
+        for (at, number) in std::mem::take(&mut self.without_leave) {
+            let waits = |tunnel: &&Tunnel| tunnel.number == number && tunnel.leave == Leave::Awaited;
+            if self.tunnels.get(at).filter(waits).is_none() {
+                continue;
+            }
+            if self.has_leave(now, at) {
+                self.greet(now, at);
+            } else {
+                self.without_leave.push((at, number));
+            }
+        }
     }
 
     fn refuse(&mut self, at: usize, reason: &'static str) {
@@ -189,13 +236,17 @@ impl TcpTransport {
         if self.has_successor() {
             return Err("leaving");
         }
+        // TLS has asked before.
+        if self.tunnels[at].tls.is_none() && !self.may_agree(now, self.tunnels[at].from) {
+            return Err("too_fast");
+        }
         let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err("no_randomness") };
         let (key, challenge) =
             SessionKey::challenge(&self.private_key, hello, Offer::SPOKEN, nonce, session, self.epoch)
                 .ok_or("stranger")?;
         if key.version().is_none() {
             // It learns the range of versions, and cannot send a proof.
-            self.note_versions(peer, hello.offer.versions);
+            self.note_versions(now, at, peer, hello.offer.versions);
             self.count_rejected("version");
         }
         self.tunnels[at].role = Role::Responder(Box::new(Responder::new(peer, key, *hello, challenge)));
@@ -221,6 +272,10 @@ impl TcpTransport {
             return Err("too_many");
         }
         self.peers[peer].streams += 1;
+        if self.tunnels[at].tls.is_some() {
+            // It need not be where the session has begun: a NAT may have several addresses.
+            self.know_address(peer, from);
+        }
         self.give_place_back(at);
         self.set_deadline(at, None);
         let name = Name { peer, is_own: false, session: tunnel_request.session, number: tunnel_request.number };
@@ -291,6 +346,8 @@ impl TcpTransport {
             known.sessions.pop_front().into_iter().for_each(|old| drop(self.sessions.remove(&old)));
         }
         known.has_been_up = true;
+        // What else is wrong with the way to its address is still so.
+        known.trouble.take_if(|trouble| trouble.reason == OTHER_VERSION);
         known.hear(now, self.probe_timers.unresponsive_after);
         known.is_told_full = false;
         known.told = Told::default();

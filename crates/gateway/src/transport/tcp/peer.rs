@@ -9,7 +9,7 @@ use super::tunnel::Tunnel;
 use crate::config::Peer;
 use crate::relays::log_limit::ShortageLimit;
 use ::satpep::ResetReason;
-use relay::reach::Reach;
+use relay::reach::Announced;
 use status::Trouble;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ pub(super) struct TcpPeer {
     /// Ends that it has to learn of: of the streams that were opened here, and of those that it has opened.
     pub(super) own_ends: Notices,
     pub(super) its_ends: Notices,
-    /// Addresses from which it has begun sessions, the latest last.
+    /// Addresses from which it has begun sessions or, as TLS has proved, opened connections, the latest last.
     pub(super) known_addresses: VecDeque<IpAddr>,
     /// Connections of sessions with processes that are being replaced, the newest last: those made here, and those that it
     /// has made.
@@ -71,7 +71,7 @@ pub(super) struct TcpPeer {
     /// The addresses that it may use here, as announced.
     pub(super) reach: Vec<u8>,
     /// The addresses that it lets this gateway use, if it has announced them.
-    pub(super) allows: Option<Reach>,
+    pub(super) allows: Announced,
     pub(super) streams: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -157,7 +157,7 @@ impl TcpPeer {
             next_search: now,
             fast_open: FastOpen::default(),
             reach: Vec::new(),
-            allows: None,
+            allows: Announced::default(),
             streams: 0,
             sent: 0,
             received: 0,

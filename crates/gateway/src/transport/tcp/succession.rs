@@ -6,12 +6,13 @@
 //! have heard yet. They are told, begin a session with the new process, and open with the session that they get there. The old control
 //! connection is kept on both sides for what was opened in it.
 
-use super::TcpTransport;
+use super::arrivals::SESSIONS_EACH;
 use super::session::{Accepted, Initiator};
 use super::talk::{MAX_PENDING, READS, Told, room};
 use super::tunnel::{Role, Tunnel};
+use super::{TcpPeer, TcpTransport};
 use crate::error::{StartError, while_doing};
-use crate::takeover::Heir;
+use crate::takeover::{Heir, LONGEST};
 use crate::transport::StreamEvent;
 use mio::unix::SourceFd;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,10 @@ use units::Instant;
 
 /// Control connections that are kept beside the newest: that of the process before it.
 const FORMER: usize = 1;
+
+/// How many sessions of each peer are left to another process, as far as they fit: those before the newest are for tunnel requests that are
+/// still under way.
+const SESSIONS_LEFT: [usize; 3] = [SESSIONS_EACH, 4, 1];
 
 /// A control connection that another one has taken the place of.
 #[derive(Debug)]
@@ -105,9 +110,34 @@ impl TcpTransport {
             cross.disown();
         }
         self.begin_leaving(now, true);
-        let sessions = self.peers.iter().flat_map(|peer| &peer.sessions).filter_map(|name| self.sessions.get(name));
-        let estate = Estate { epoch: self.epoch, sessions: sessions.map(Session::of).collect() };
-        serde_json::to_vec(&estate).unwrap_or_default()
+        self.estate_within(LONGEST).unwrap_or_default()
+    }
+
+    /// Whether another process can go on with what this one would leave to it, or why not. Until it does, the sessions have used up more numbers.
+    ///
+    /// # Errors
+    /// If that is longer than another process reads.
+    pub(super) fn check_estate(&self, longest: u64) -> Result<(), String> {
+        let reserve = longest / 4;
+        if self.estate_within(longest - reserve).is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "the sessions of {} peers are more than the {} MiB that a take-over carries: restart the gateway, or drain it first",
+            self.peers.len(),
+            longest >> 20
+        ))
+    }
+
+    /// What another process goes on with, in `longest` bytes: where all sessions are too many, the newest of each peer.
+    fn estate_within(&self, longest: u64) -> Option<Vec<u8>> {
+        let of_each = |count: usize| {
+            let newest = |peer: &TcpPeer| peer.sessions.len().saturating_sub(count);
+            let names = self.peers.iter().flat_map(|peer| peer.sessions.iter().skip(newest(peer)));
+            let sessions = names.filter_map(|name| self.sessions.get(name)).map(Session::of).collect();
+            serde_json::to_vec(&Estate { epoch: self.epoch, sessions }).ok()
+        };
+        SESSIONS_LEFT.into_iter().filter_map(of_each).find(|estate| estate.len() as u64 <= longest)
     }
 
     /// Goes on with what another process has left.
@@ -323,5 +353,34 @@ impl Session {
         let key = SessionKey::resume(&transport.private_key, &hello, &challenge)?;
         let window = ReplayWindow::restore(self.next, &self.unused);
         Some((challenge.session, Accepted { peer, key, window, hello, challenge }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Hub;
+
+    #[test]
+    fn what_is_too_long_for_another_process_is_the_newest_sessions_or_refused_before_anything_is_let_go() {
+        let mut hub = Hub::new();
+        let _controls: Vec<_> = (1..=6).map(|nonce| hub.session(nonce)).collect();
+        let count = |estate: &[u8]| {
+            let estate: super::Estate = serde_json::from_slice(estate).unwrap();
+            estate.sessions.len()
+        };
+        let all = hub.transport.estate_within(u64::MAX).unwrap();
+        assert_eq!(count(&all), 6);
+        let length = all.len() as u64;
+        for (longest, sessions) in [(length, 6), (length - 1, 4), (length / 3, 1)] {
+            let estate = hub.transport.estate_within(longest).unwrap();
+            assert_eq!(count(&estate), sessions, "of {longest} bytes");
+        }
+        let newest = *hub.transport.peers[0].sessions.back().unwrap();
+        let mut next = Hub::new();
+        next.transport.go_on_with(&hub.transport.estate_within(length / 3).unwrap()).unwrap();
+        assert!(next.transport.sessions.contains_key(&newest));
+        assert_eq!(hub.transport.check_estate(super::LONGEST), Ok(()));
+        let reason = hub.transport.check_estate(100).unwrap_err();
+        assert!(reason.ends_with("restart the gateway, or drain it first"), "{reason}");
     }
 }

@@ -6,7 +6,7 @@ use super::tunnel::{Data, Role, Tunnel};
 use super::{Name, TcpPeer, TcpTransport, TunnelId};
 use crate::transport::StreamEvent;
 use ::satpep::ResetReason;
-use relay::reach::Reach;
+use relay::reach::{Reach, ReachError};
 use tcp_tunnel::control::{Ended, Message};
 use units::Instant;
 
@@ -205,16 +205,11 @@ impl TcpTransport {
             }
             Message::Ended(ended) => self.on_ended(peer, is_own, ended),
             Message::Room(is_there) => self.on_room(now, peer, at, is_there),
-            Message::Reach(reach) => match Reach::decode(&reach) {
-                Ok(reach) if is_own => {
-                    known.allows = Some(reach);
-                    self.peers_changed();
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::debug!(peer = known.settings.name, %error, "what the peer allows is not understood")
-                }
-            },
+            Message::Reach(reach) if is_own => {
+                let outcome = Reach::decode(&reach).and_then(|reach| known.allows.hear(now, reach));
+                self.on_announced(peer, outcome);
+            }
+            Message::Reach(_) => {}
             Message::Leaving { has_successor } if is_own => self.on_peer_leaves(now, peer, at, has_successor),
             Message::Leaving { .. } => self.on_initiator_leaves(peer, at),
             Message::Idle => {}
@@ -222,6 +217,26 @@ impl TcpTransport {
         if !answer.is_empty() {
             // A session that has failed says so by its next event.
             let _ = self.tunnels[at].say(&answer);
+        }
+    }
+
+    /// Has announcements count that have waited long enough.
+    pub(super) fn apply_announced(&mut self, now: Instant) {
+        for peer in 0..self.peers.len() {
+            let outcome = self.peers[peer].allows.apply(now);
+            self.on_announced(peer, outcome);
+        }
+    }
+
+    /// What `peer` allows has been announced, with this outcome.
+    fn on_announced(&mut self, peer: usize, outcome: Result<bool, ReachError>) {
+        match outcome {
+            Ok(true) => self.peers_changed(),
+            Ok(false) => {}
+            Err(error) => {
+                let peer = &self.peers[peer].settings.name;
+                tracing::debug!(peer, %error, "what the peer allows is not understood");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a gateway takes from those who connect to it: peers, strangers and attackers, over loopback and in virtual time. The
 //! messages are those of docs/protocol.md.
 
+use super::tunnel::Leave;
 use super::*;
 use mio::{Events, Poll, Token, Waker};
 use relay::dscp::Dscp;
@@ -38,8 +39,8 @@ pub(super) fn settings(own: u8, peer: u8, gateway: &str, terminal: &str) -> Sett
 }
 
 /// The gateway of a hub, which one terminal may call, in clear: what is said is seen.
-struct Hub {
-    transport: TcpTransport,
+pub(super) struct Hub {
+    pub(super) transport: TcpTransport,
     poll: Poll,
     now: Instant,
     /// Where those who connect are.
@@ -47,13 +48,16 @@ struct Hub {
 }
 
 impl Hub {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::accepting_from("127.0.0.1/32")
     }
 
     fn accepting_from(prefix: &str) -> Self {
-        let accept_from = format!("accept_from = [\"{prefix}\"]");
-        let settings = settings(HUB, TERMINAL, "mode = \"clear\"\nsecured_externally = true", &accept_from);
+        Self::with("mode = \"clear\"\nsecured_externally = true", &format!("accept_from = [\"{prefix}\"]"))
+    }
+
+    fn with(gateway: &str, terminal: &str) -> Self {
+        let settings = settings(HUB, TERMINAL, gateway, terminal);
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let watch = Watch::new(poll.registry(), FIRST_TOKEN, waker).unwrap();
@@ -152,7 +156,7 @@ impl Hub {
     }
 
     /// The terminal begins a session.
-    fn session(&mut self, nonce: u8) -> (TcpStream, SessionKey) {
+    pub(super) fn session(&mut self, nonce: u8) -> (TcpStream, SessionKey) {
         let hello = hello(TERMINAL, nonce);
         let (mut stream, challenge) = self.challenged(&hello);
         let (key, proof) = SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, &challenge).unwrap();
@@ -357,11 +361,65 @@ fn who_has_no_version_in_common_learns_which_there_are_and_begins_no_session() {
 }
 
 #[test]
+fn what_a_stranger_says_of_a_peers_version_does_not_outlive_a_session() {
+    let mut hub = Hub::new();
+    let reason = |hub: &Hub| hub.transport.trouble_of(hub.now, 0).map(|trouble| trouble.reason);
+    let claim = |hub: &mut Hub, nonce| {
+        let mut hello = hello(TERMINAL, nonce);
+        hello.offer.versions = ::satpep::Versions::new(200, 201).unwrap();
+        drop(hub.challenged(&hello));
+    };
+    claim(&mut hub, 1);
+    assert_eq!(reason(&hub).unwrap(), "other_version");
+    let (control, _) = hub.session(2);
+    assert_eq!(reason(&hub), None);
+    drop(control);
+    hub.until(|hub| hub.transport.peers[0].responder.is_none().then_some(()));
+    assert_eq!(reason(&hub).unwrap(), "not_initiated", "an outage is none of versions");
+    claim(&mut hub, 3);
+    assert_eq!(reason(&hub).unwrap(), "not_initiated", "the peer has proved that there is a version in common");
+}
+
+#[test]
 fn an_address_that_is_no_peers_is_refused_before_a_byte_is_read() {
     let mut hub = Hub::accepting_from("127.0.0.2/32");
     let mut stream = hub.say(&hello(TERMINAL, 1).encode());
     assert_eq!(hub.last_words(&mut stream), b"");
     assert_eq!((hub.rejected("address"), hub.transport.next_number), (1, 0), "it was never in the table");
+}
+
+#[test]
+fn strangers_in_clear_are_challenged_at_a_rate_and_peers_at_any() {
+    let mut hub = Hub::new();
+    for nonce in 0..64 {
+        hub.challenged(&hello(TERMINAL, nonce));
+    }
+    let mut beyond = hub.say(&hello(TERMINAL, 64).encode());
+    assert_eq!(hub.last_words(&mut beyond), b"");
+    assert_eq!(hub.rejected("too_fast"), 1);
+    hub.now += Duration::from_millis(50);
+    let _control = hub.session(65);
+    for nonce in 66..200 {
+        hub.challenged(&hello(TERMINAL, nonce));
+    }
+    assert_eq!(hub.rejected("too_fast"), 1, "a peer has begun a session from there");
+}
+
+#[test]
+fn what_strangers_say_beyond_their_rate_waits_unread_for_tls() {
+    let mut hub = Hub::with("", "");
+    let count = |hub: &Hub, leave| hub.transport.tunnels.iter().filter(|(_, tunnel)| tunnel.leave == leave).count();
+    let _silent: Vec<_> = (0..100).map(|_| hub.connect()).collect();
+    // The first byte of a handshake.
+    let _strangers: Vec<_> = (0..70).map(|_| hub.say(&[22])).collect();
+    hub.until(|hub| (count(hub, Leave::Given) + count(hub, Leave::Awaited) == 70).then_some(()));
+    assert_eq!((count(&hub, Leave::Given), count(&hub, Leave::NotAsked)), (64, 100), "who is silent costs nothing");
+    hub.now += Duration::from_millis(100);
+    hub.transport.tick(hub.now);
+    assert_eq!(count(&hub, Leave::Awaited), 4);
+    hub.now += Duration::from_secs(1);
+    hub.transport.tick(hub.now);
+    assert_eq!((count(&hub, Leave::Awaited), hub.transport.without_leave.len()), (0, 0));
 }
 
 #[test]

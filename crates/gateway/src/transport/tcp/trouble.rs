@@ -2,6 +2,7 @@
 
 use super::TcpTransport;
 use super::session::Initiator;
+use super::tunnel::Tunnel;
 use crate::trouble::remedy;
 use ::satpep::Versions;
 use status::Trouble;
@@ -81,9 +82,17 @@ impl TcpTransport {
         });
     }
 
-    /// Someone says hello as `peer` and speaks none of this gateway's versions. It has proved nothing.
-    pub(super) fn note_versions(&mut self, peer: usize, theirs: Versions) {
-        self.peers[peer].trouble = Some(crate::trouble::other_versions(SPOKEN, theirs, false));
+    /// The connection `at` says hello as `peer` and speaks none of this gateway's versions. Only TLS proves who says so: in clear it counts for
+    /// a peer that nothing else is known of, and is logged of others.
+    pub(super) fn note_versions(&mut self, now: Instant, at: usize, peer: usize, theirs: Versions) {
+        let Tunnel { from, ref tls, .. } = self.tunnels[at];
+        let trouble = crate::trouble::other_versions(SPOKEN, theirs, tls.is_some());
+        let known = &mut self.peers[peer];
+        if tls.is_some() || (known.initiator.is_none() && !known.has_been_up) {
+            known.trouble = Some(trouble);
+        } else if self.rarely.is_due(now, &format!("{from}")) {
+            tracing::warn!(peer = known.settings.name, %from, "hello in another version, which is not counted: {}", trouble.says);
+        }
     }
 
     /// Someone who said hello is none of the peers: said, though not often.

@@ -86,6 +86,8 @@ pub(super) struct Tunnel {
     pub(super) name: Option<super::Name>,
     /// Its place among those that have not said what they are for.
     pub(super) place: Option<super::place::Place>,
+    /// Whether there may be a key agreement with who makes it.
+    pub(super) leave: Leave,
     /// What it has said it is for, if that came before the proof of its session.
     pub(super) early: Option<tcp_tunnel::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
@@ -104,6 +106,16 @@ pub(super) struct Tunnel {
     /// Whether the end of the sent data was reported to the peer in TLS (close_notify).
     has_told_end: bool,
     pub(super) has_ended: bool,
+}
+
+/// Whether there may be a key agreement with who makes a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// Nothing has come that would lead to one.
+    NotAsked,
+    /// What has come waits unread.
+    Awaited,
+    Given,
 }
 
 /// Firewalls on the way, and this host's, forget half-closed connections that are quiet: Linux after 60 s.
@@ -131,6 +143,7 @@ impl Tunnel {
             resets_since: None,
             name: None,
             place: None,
+            leave: Leave::NotAsked,
             early: None,
             has_sent: false,
             tls: None,
@@ -159,6 +172,11 @@ impl Tunnel {
             let _ = self.tcp.read_failed(error);
         }
         result
+    }
+
+    /// How many bytes wait to be read, 0 or 1: 0 is an end. An error of kind `WouldBlock` says that none do.
+    pub(super) fn peek(&self) -> io::Result<usize> {
+        self.tcp.socket.as_ref().map_or(Ok(0), |socket| socket.peek(&mut [std::mem::MaybeUninit::uninit()]))
     }
 
     /// Goes on with the handshake of TLS, if that has not ended; an error of kind `WouldBlock` says that it is the other
