@@ -10,6 +10,7 @@ mod changes;
 mod report;
 mod rest;
 mod succession;
+mod undelivered;
 
 use crate::config::{Accept, Settings};
 use crate::connection_log::ConnectionLog;
@@ -27,6 +28,7 @@ use crate::missing_interfaces::MissingInterfaces;
 use crate::page;
 use crate::privileges::Plan;
 use crate::relays::Relays;
+use crate::rules::INTERCEPTED;
 use crate::steering::{News, Seen, Steering};
 use crate::sysctls;
 use crate::takeover::{self, Heir, Predecessor};
@@ -47,6 +49,7 @@ use report::Facts;
 use rest::Rest;
 use socket2::Socket;
 use status::{MissingInterface, Privileges, Snapshot};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -54,6 +57,7 @@ use std::sync::{Arc, mpsc};
 use std::time::SystemTime;
 use succession::{HandedOver, Joining};
 use tokio::sync::watch;
+use undelivered::Undelivered;
 use units::{Duration, Instant};
 
 const TIMER: Token = Token(0);
@@ -126,6 +130,7 @@ struct Daemon<T: SatelliteTransport> {
     rest: Rest,
     /// Connections that have gone end to end.
     bypassed: Bypassed,
+    undelivered: Undelivered,
     missing_interfaces: Vec<MissingInterface>,
     drain: Option<Drain>,
     /// The drain has yet to begin, for clients to be accepted first.
@@ -314,6 +319,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             next_tick: now,
             rest: Rest::default(),
             bypassed: Bypassed::new(now),
+            undelivered: Undelivered::default(),
             missing_interfaces: Vec::new(),
             drain: None,
             drains_late: false,
@@ -627,7 +633,10 @@ impl<T: SatelliteTransport> Daemon<T> {
                 Request::News(News::OwnAddresses(own)) => self.relays.engine.set_own_addresses(now, &own),
                 Request::News(News::MissingInterfaces(missing)) => self.missing_interfaces = missing,
                 Request::News(News::Bypassed(counts)) => {
-                    let waiting = self.bypassed.take(counts.into_iter().collect());
+                    let mut counts: BTreeMap<_, _> = counts.into_iter().collect();
+                    let intercepted = counts.remove(INTERCEPTED).unwrap_or_default();
+                    self.undelivered.take(intercepted, self.relays.arrived(), self.settings.rules.deliver());
+                    let waiting = self.bypassed.take(counts);
                     if let Some(log) = &mut self.relays.connection_log {
                         log.record_bypassed(SystemTime::now(), self.bypassed.counts());
                     }
@@ -698,6 +707,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             link_updates: self.updates.counts(),
             modem: self.updates.modem(),
             bypassed: self.bypassed.counts(),
+            undelivered: self.undelivered.count(),
             missing_interfaces: &self.missing_interfaces,
             privileges: &self.privileges,
         };

@@ -32,6 +32,8 @@ pub(crate) struct Relays<T: SatelliteTransport> {
     /// Where connections that have ended are logged.
     pub(crate) connection_log: Option<ConnectionLog>,
     log_limits: LogLimits,
+    /// Clients that have come.
+    arrived: u64,
 }
 
 impl<T: SatelliteTransport> Relays<T> {
@@ -44,7 +46,7 @@ impl<T: SatelliteTransport> Relays<T> {
             engine.report_transitions();
         }
         let peers = settings.peers.iter().cloned().enumerate().collect();
-        Self { engine, peers, connection_log: None, log_limits: LogLimits::default() }
+        Self { engine, peers, connection_log: None, log_limits: LogLimits::default(), arrived: 0 }
     }
 
     /// How the bytes cross the satellite.
@@ -73,6 +75,11 @@ impl<T: SatelliteTransport> Relays<T> {
         self.engine.connections().len()
     }
 
+    /// How many clients have come, accepted or with a SYN that is held.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
     /// The peers' settings, by place.
     pub(crate) fn peers(&self) -> &Slab<Peer> {
         &self.peers
@@ -88,11 +95,13 @@ impl<T: SatelliteTransport> Relays<T> {
         let Accepted { socket, client, called, traffic_class } = accepted;
         let request =
             ConnectRequest { dscp: Dscp::of_traffic_class(traffic_class), ..ConnectRequest::new(client, called) };
+        self.arrived += 1;
         self.engine.accept(now, Tcp::accepted(socket), request);
     }
 
     /// A client wants to connect; its SYN is held until the server has answered.
     pub(crate) fn hold(&mut self, now: Instant, held: Held, request: ConnectRequest) {
+        self.arrived += 1;
         self.engine.hold(now, held, request);
     }
 

@@ -35,7 +35,7 @@
 
 mod decision;
 
-pub(crate) use decision::reason;
+pub(crate) use decision::{INTERCEPTED, reason};
 
 use kernel::{Error, nftables, route, routes};
 use relay::classes::Conditions;

@@ -202,6 +202,33 @@ fn packets_of_an_intercepted_connection_are_not_forwarded_while_the_routing_rule
     assert!(seen.contains("counter packets 0 "), "{seen}");
 }
 
+/// As firewalls are by default: only what is named may enter.
+#[test]
+fn connections_that_a_firewall_keeps_from_the_gateway_are_reported() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    echoes(&mut pair.connect(server), b"relayed");
+    assert_eq!(pair.status(End::Terminal)["undelivered"], 0);
+    let firewall = "table inet firewall {
+           chain input {
+             type filter hook input priority filter; policy drop;
+             iifname lo accept
+             ct state established,related accept
+             meta l4proto { icmp, ipv6-icmp, udp } accept
+           }
+         }";
+    pair.nft(End::Terminal, firewall);
+    let connect = || {
+        let connect = move || TcpStream::connect_timeout(&server, Duration::from_millis(100)).is_ok();
+        assert!(!pair.client().host.run(connect).unwrap());
+    };
+    (0..4).for_each(|_| connect());
+    pair.wait_for(|pair| pair.status(End::Terminal)["undelivered"] == 4);
+    pair.nft(End::Terminal, "insert rule inet firewall input meta mark 0x62700001 accept");
+    echoes(&mut pair.connect(server), b"relayed");
+    pair.wait_for(|pair| pair.status(End::Terminal)["undelivered"] == 0);
+}
+
 /// As programs for several ways to the Internet do (mwan3): they keep the way of a connection in other bits of its mark.
 #[test]
 fn programs_with_bits_of_their_own_in_the_marks_of_connections_are_left_in_peace() {

@@ -49,6 +49,9 @@ pub struct Snapshot {
     pub connections: Counters,
     /// Connections that went end to end, by the reason, as of the last look at the firewall's counters.
     pub bypassed: BTreeMap<String, u64>,
+    /// Connections in a row that were intercepted and did not arrive here, since the last one that did; 0 for fewer than three.
+    #[serde(default)]
+    pub undelivered: u64,
     /// Configured interfaces that the host does not have now.
     #[serde(default)]
     pub missing_interfaces: Vec<MissingInterface>,

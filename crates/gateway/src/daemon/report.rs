@@ -25,6 +25,7 @@ pub(super) struct Facts<'a> {
     pub(super) link_updates: [UpdateCounts; 2],
     pub(super) modem: Option<Modem>,
     pub(super) bypassed: &'a BTreeMap<String, u64>,
+    pub(super) undelivered: u64,
     pub(super) missing_interfaces: &'a [MissingInterface],
     pub(super) privileges: &'a Privileges,
 }
@@ -60,6 +61,7 @@ pub(super) fn snapshot<T: SatelliteTransport>(
         privileges: facts.privileges.clone(),
         connections: engine.counters.clone(),
         bypassed: facts.bypassed.clone(),
+        undelivered: facts.undelivered,
         missing_interfaces: facts.missing_interfaces.to_vec(),
         satellite: transport.satellite(),
         peers: relays.peers().iter().map(|(at, peer)| transport.peer(now, at, peer)).collect(),

@@ -38,8 +38,10 @@ pub(super) fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
 }
 
 fn examine_each(settings: &Settings, measures_rate: bool) -> Vec<Check> {
+    let mut checks = Vec::new();
     let (by, peers) = match control::status(&settings.control) {
         Ok(status) => {
+            checks.push(delivery(settings, &status));
             let peers = status["peers"].as_array().cloned().unwrap_or_default();
             let survey = |peer| if measures_rate { rate::by_gateway(settings, peer) } else { peer };
             ("the running gateway", peers.into_iter().map(survey).collect())
@@ -52,11 +54,29 @@ fn examine_each(settings: &Settings, measures_rate: bool) -> Vec<Check> {
             }
         },
     };
-    let mut checks: Vec<_> = peers.iter().flat_map(|peer| examined(settings, peer, by)).collect();
+    checks.extend(peers.iter().flat_map(|peer| examined(settings, peer, by)));
     if measures_rate {
         checks.extend(peers.iter().filter(|peer| peer["state"] == "up").flat_map(rate::judged));
     }
     checks
+}
+
+/// Whether what is intercepted arrives at the running gateway.
+fn delivery(settings: &Settings, status: &Value) -> Check {
+    const NAME: &str = "delivery";
+    match status["undelivered"].as_u64() {
+        Some(count @ 1..) => Check::bad(
+            NAME,
+            format!(
+                "the last {count} connections that were intercepted did not arrive at the gateway: a firewall drops them"
+            ),
+            format!(
+                "accept their packets in each chain of hook input: meta mark {:#x} accept",
+                settings.rules.deliver()
+            ),
+        ),
+        _ => Check::good(NAME, "no connection is known to have been intercepted and not to have arrived"),
+    }
 }
 
 /// The report of one peer.

@@ -180,6 +180,13 @@ fn connections(registry: &mut Registry, snapshot: &Snapshot, measured: &Measured
     let open = Gauge::<i64>::default();
     open.set(measured.connections_open as i64);
     registry.register("connections_open", "TCP connections relayed now", open);
+    let undelivered = Gauge::<i64>::default();
+    undelivered.set(i64::try_from(snapshot.undelivered).unwrap_or(i64::MAX));
+    registry.register(
+        "undelivered_connections",
+        "Connections in a row that were intercepted and did not arrive at the gateway",
+        undelivered,
+    );
     let bypassed = Family::<Reason, Counter>::default();
     for (reason, count) in &snapshot.bypassed {
         bypassed.get_or_create(&Reason { reason: reason.clone() }).inc_by(*count);

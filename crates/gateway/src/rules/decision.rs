@@ -7,7 +7,7 @@
 //! - if one of the operator's `[[bypass]]` names it;
 //! - if no peer that is up has it behind it, or none that lets it through.
 //!
-//! Each of these has a counter in the table.
+//! Each of these has a counter in the table, as have those that are intercepted.
 
 use super::{Bypass, Rules};
 use ipnet::IpNet;
@@ -19,6 +19,8 @@ use std::fmt::Write;
 const SIGNED: &str = "signed";
 /// Counter of connections that do not cross the satellite.
 const ELSEWHERE: &str = "elsewhere";
+/// Counter of connections that are to come to the gateway.
+pub(crate) const INTERCEPTED: &str = "intercepted";
 /// Counter of connections that no peer takes now.
 const UNSERVED: &str = "unserved";
 /// What the counter of a `[[bypass]]` begins with.
@@ -71,6 +73,7 @@ impl Rules {
             "  counter {SIGNED} {{ }}
   counter {ELSEWHERE} {{ }}
   counter {UNSERVED} {{ }}
+  counter {INTERCEPTED} {{ }}
   set near4 {{ type ipv4_addr; flags interval; }}
   set near6 {{ type ipv6_addr; flags interval; }}
   chain exempt {{ }}
@@ -114,7 +117,10 @@ impl Rules {
                     Family::V4 => "meta nfproto ipv4 ",
                     Family::V6 => "meta nfproto ipv6 ",
                 };
-                let _ = writeln!(script, "add rule inet {table} accelerate {version}{from}{to}{set_near}");
+                let _ = writeln!(
+                    script,
+                    "add rule inet {table} accelerate {version}{from}{to}counter name {INTERCEPTED} {set_near}"
+                );
             }
         }
         script
@@ -206,7 +212,7 @@ mod tests {
         for line in [
             "add element inet bentpipe near4 { 10.0.0.0/8 }\n",
             "add element inet bentpipe near6 { ::/0 }\n",
-            "add rule inet bentpipe accelerate meta nfproto ipv4 ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
+            "add rule inet bentpipe accelerate meta nfproto ipv4 counter name intercepted ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
         ] {
             assert!(script.contains(line), "{script}");
         }
@@ -217,7 +223,7 @@ mod tests {
         let one = rules().intercept_script(&[group(&["10.1.0.0/16"], &["0.0.0.0/0", "::/0"])]);
         assert!(
             one.contains(
-                "accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n"
+                "accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } counter name intercepted ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n"
             ),
             "{one}"
         );
@@ -226,8 +232,8 @@ mod tests {
         let two = rules().intercept_script(&two);
         for line in [
             "near4 { 192.0.2.0/24, 203.0.113.0/24 }\n",
-            "accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } ip daddr { 192.0.2.0/24 } ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
-            "accelerate meta nfproto ipv4 ip daddr { 203.0.113.0/24 } ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
+            "accelerate meta nfproto ipv4 ip saddr { 10.1.0.0/16 } ip daddr { 192.0.2.0/24 } counter name intercepted ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
+            "accelerate meta nfproto ipv4 ip daddr { 203.0.113.0/24 } counter name intercepted ct mark set ct mark & 0x9d8ffff8 | 0x62700002\n",
         ] {
             assert!(two.contains(line), "{two}");
         }

@@ -22,6 +22,7 @@ pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
         status.satellite.cross_layer.as_ref().map(cross_layer),
         Some(connections(status.streams.len(), &status.connections)),
         counted("end to end", &status.bypassed),
+        undelivered(status.undelivered),
         missing(&status.missing_interfaces),
         satellite(&status.satellite),
         status.satellite.memory.as_ref().map(memory),
@@ -193,6 +194,15 @@ fn connections(open: usize, counters: &Counters) -> String {
         "connections: {open} open, {} accepted, {} connected, {} finished{failures}",
         counters.accepted, counters.connected, counters.finished
     )
+}
+
+/// Connections that a firewall keeps from the gateway, if there are any.
+fn undelivered(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "intercepted, but not arrived: {count}; let the firewall accept the gateway's fwmark in its input chain"
+        )
+    })
 }
 
 /// The configured interfaces that the host does not have, if there are any.
