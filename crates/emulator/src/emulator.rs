@@ -365,8 +365,8 @@ impl Monitor {
         }
     }
 
-    /// The rates of the links up and down, as a modem knows them; `None` where packets take no time, or leave at recorded
-    /// opportunities.
+    /// The rates of the links (or carriers) up and down, as a modem knows them; `None` where packets take no time, or leave at
+    /// recorded opportunities, or where each terminal has a link of its own.
     pub fn rates(&self) -> [Option<Rate>; 2] {
         self.lock().rates
     }

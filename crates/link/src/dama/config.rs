@@ -123,6 +123,12 @@ impl CarrierConfig {
         }
     }
 
+    /// The highest rate that it ever has.
+    pub fn highest_rate(&self) -> Rate {
+        let steps = self.rate_steps.iter().flat_map(|steps| &steps.steps).map(|(_, rate)| *rate);
+        steps.fold(self.rate, Rate::max)
+    }
+
     /// From the time that a plan has reached the terminals to the superframe that it is for.
     pub fn lead(&self) -> Duration {
         self.lead.unwrap_or(self.superframe)

@@ -220,8 +220,11 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     output.result(&Document { links: &links, report: &report }, |columns| tables(&report, columns)).and(end)
 }
 
-/// The highest rate that `link` ever has; `None` if it has none.
+/// The highest rate that `link` ever has, of recorded opportunities their mean; `None` if it has none.
 fn highest_rate(link: &LinkConfig) -> Option<Rate> {
+    if let Some(opportunities) = &link.opportunities {
+        return Some(opportunities.mean_rate());
+    }
     let steps = link.rate_steps.iter().flat_map(|steps| steps.steps.iter().map(|(_, rate)| *rate));
     let handover = link.handover.and_then(|handover| handover.rate).map(|[_, highest]| highest);
     steps.chain(handover).chain(link.rate).max()
@@ -263,7 +266,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
                     add(&option, &port, site)?;
                 }
             }
-            Some(carrier.rate)
+            Some(carrier.highest_rate())
         }
     };
     let highest = [up, down];
@@ -461,6 +464,9 @@ mod tests {
         up.rate_steps = Some(link::Steps { steps: steps.to_vec(), file: None, repeat: None });
         assert_eq!(highest_rate(&up), Some(Rate::from_bps(5_000_000)));
         assert_eq!(highest_rate(&links("--rate unlimited").0), None);
+        up.opportunities = Some(link::Opportunities::parse("2\n").unwrap());
+        (up.rate, up.rate_steps) = (None, None);
+        assert_eq!(highest_rate(&up), Some(Rate::from_bps(6_000_000)), "1500 bytes each 2 ms");
     }
 
     #[test]
