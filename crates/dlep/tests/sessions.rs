@@ -216,6 +216,51 @@ fn a_router_declines_what_it_has_no_interest_in() {
     assert_eq!(modem.poll_transmit(), None, "not interested: not reported again");
 }
 
+/// A router's request may cross one of the modem's: each is answered, and the answers are expected.
+#[test]
+fn requests_that_cross_keep_the_session() {
+    let of_mac = |kind, status: Option<Status>| {
+        let status = status.map(|status| Item::Status(status, String::new()));
+        Message::new(kind, [Item::MacAddress(MAC)].into_iter().chain(status).collect()).encode()
+    };
+    let said = |modem: &mut Modem| {
+        let said = report(modem);
+        (said.kind, said.status())
+    };
+    let success = Some(Status::SUCCESS);
+    let (mut modem, _) = in_session(None);
+    modem.set_destination(MAC, Some(metrics(1_000)));
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationUp);
+    modem.handle_bytes(at(10), &of_mac(MessageKind::DestinationAnnounce, None));
+    assert_eq!(said(&mut modem), (MessageKind::DestinationAnnounceResponse, success));
+    modem.set_destination(MAC, Some(metrics(2_000)));
+    assert_eq!(modem.poll_transmit(), None, "one request at a time");
+    modem.handle_bytes(at(20), &of_mac(MessageKind::DestinationUpResponse, success));
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationUpdate);
+
+    modem.set_destination(MAC, None);
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationDown);
+    modem.handle_bytes(at(30), &of_mac(MessageKind::DestinationDown, None));
+    assert_eq!(said(&mut modem), (MessageKind::DestinationDownResponse, success));
+    modem.set_destination(MAC, None);
+    modem.handle_bytes(at(40), &of_mac(MessageKind::DestinationDownResponse, success));
+    assert_eq!((modem.poll_transmit(), modem.is_in_session()), (None, true));
+
+    // The router announces a destination that goes down and comes back: it ends up where the last message leaves it.
+    modem.set_destination(MAC, Some(metrics(3_000)));
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationUp);
+    modem.handle_bytes(at(50), &of_mac(MessageKind::DestinationUpResponse, success));
+    modem.set_destination(MAC, None);
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationDown);
+    modem.set_destination(MAC, Some(metrics(4_000)));
+    modem.handle_bytes(at(60), &of_mac(MessageKind::DestinationAnnounce, None));
+    assert_eq!(said(&mut modem), (MessageKind::DestinationAnnounceResponse, success));
+    modem.handle_bytes(at(70), &of_mac(MessageKind::DestinationDownResponse, success));
+    assert_eq!((modem.poll_transmit(), modem.is_in_session()), (None, true), "it is up already");
+    modem.handle_bytes(at(80), &of_mac(MessageKind::DestinationUpResponse, success));
+    assert_eq!(said(&mut modem), (MessageKind::SessionTermination, Some(Status::UNEXPECTED_MESSAGE)));
+}
+
 #[test]
 fn heartbeats_keep_a_session_and_their_absence_ends_it() {
     let (mut modem, mut router) = in_session(None);
