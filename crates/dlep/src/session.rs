@@ -78,7 +78,7 @@ pub(crate) struct Session {
     next_heartbeat: Instant,
     /// The peer's, once it is known.
     peer_heartbeat: Option<Duration>,
-    /// By when something must have been heard.
+    /// By when something must have been heard, or what is left to be said must have been read.
     deadline: Instant,
     end: Option<End>,
     is_end_told: bool,
@@ -185,6 +185,7 @@ impl Session {
             match (self.phase, message.kind) {
                 (Phase::Terminating, MessageKind::SessionTerminationResponse) => self.phase = Phase::Over,
                 (_, MessageKind::SessionTermination) => {
+                    self.deadline = now + Self::silence(self.settings.heartbeat);
                     self.send(&Message::new(MessageKind::SessionTerminationResponse, Vec::new()));
                     let status = message.status().unwrap_or(Status::SUCCESS);
                     self.finish(End::ByPeer(status));
@@ -247,7 +248,7 @@ impl Session {
         match self.phase {
             Phase::InSession => Some(self.deadline.min(self.next_heartbeat)),
             Phase::Initialization | Phase::Terminating => Some(self.deadline),
-            Phase::Over => None,
+            Phase::Over => (!self.out.is_empty()).then_some(self.deadline),
         }
     }
 
@@ -263,8 +264,11 @@ impl Session {
             Phase::Initialization | Phase::InSession => {
                 self.terminate(now, Fault(Status::TIMED_OUT, "nothing was heard for two heartbeat intervals".into()));
             }
-            Phase::Terminating => self.phase = Phase::Over,
-            Phase::Over => {}
+            // A peer that does not read, either, must not hold the connection open.
+            Phase::Terminating | Phase::Over => {
+                self.phase = Phase::Over;
+                self.out.clear();
+            }
         }
     }
 

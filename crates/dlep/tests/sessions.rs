@@ -303,6 +303,25 @@ fn a_session_ends_in_order() {
     assert!(router.is_over());
 }
 
+#[test]
+fn a_peer_that_does_not_read_the_end_of_a_session_does_not_hold_it_open() {
+    let end = Message::new(MessageKind::SessionTermination, vec![]).encode();
+    for is_ended_by_peer in [false, true] {
+        let (mut modem, _) = in_session(None);
+        if is_ended_by_peer {
+            modem.handle_bytes(at(10), &end);
+        } else {
+            modem.terminate(at(10), Status::SHUTTING_DOWN, "off");
+        }
+        assert!(!modem.is_over(), "the last message is still to be sent");
+        let deadline = modem.next_timeout().unwrap();
+        assert_eq!(deadline, at(2_010));
+        modem.handle_timeout(deadline);
+        assert!(modem.is_over());
+        assert_eq!((modem.poll_transmit(), modem.next_timeout()), (None, None));
+    }
+}
+
 /// §12.1: what each breach ends the session with.
 #[test]
 fn breaches_end_the_session_with_their_status() {
