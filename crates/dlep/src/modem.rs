@@ -82,7 +82,7 @@ impl Modem {
     /// other metric that any destination will have (§12.6).
     pub fn new(now: Instant, settings: Settings, metrics: Metrics) -> Self {
         Self {
-            session: Session::new(now, settings),
+            session: Session::awaiting(now, settings),
             metrics,
             reported: metrics,
             updates: Updates::Taken,

@@ -305,7 +305,8 @@ fn a_session_ends_in_order() {
 
 #[test]
 fn a_peer_that_does_not_read_the_end_of_a_session_does_not_hold_it_open() {
-    let end = Message::new(MessageKind::SessionTermination, vec![]).encode();
+    let reason = vec![Item::Status(Status::SUCCESS, String::new())];
+    let end = Message::new(MessageKind::SessionTermination, reason).encode();
     for is_ended_by_peer in [false, true] {
         let (mut modem, _) = in_session(None);
         if is_ended_by_peer {
@@ -368,9 +369,32 @@ fn a_session_begins_with_its_initialization_and_soon() {
     silent.handle_timeout(silent.next_timeout().unwrap());
     let _initialization = said(&mut silent);
     assert_eq!(said(&mut silent).status(), Some(Status::TIMED_OUT));
-    let mut modem = Modem::new(at(0), settings("modem"), metrics(0));
-    modem.handle_bytes(at(1), &Message::new(MessageKind::Heartbeat, vec![]).encode());
-    assert!(matches!(modem.poll_event(), Some(ModemEvent::Ended(End::ByUs(Status::UNEXPECTED_MESSAGE, _)))));
+}
+
+/// §7.2: what does not begin with a Session Initialization gets no answer.
+#[test]
+fn a_modem_closes_what_is_no_routers_connection_without_a_message() {
+    let modem = || Modem::new(at(0), settings("modem"), metrics(0));
+    let reason = vec![Item::Status(Status::SUCCESS, String::new())];
+    let termination = Message::new(MessageKind::SessionTermination, reason).encode();
+    let heartbeat = Message::new(MessageKind::Heartbeat, vec![]).encode();
+    for (bytes, status) in [
+        (heartbeat, Status::UNEXPECTED_MESSAGE),
+        (termination, Status::UNEXPECTED_MESSAGE),
+        (vec![0, 99, 0, 0], Status::UNKNOWN_MESSAGE),
+    ] {
+        let mut modem = modem();
+        modem.handle_bytes(at(1), &bytes);
+        let end = modem.poll_event();
+        assert!(matches!(&end, Some(ModemEvent::Ended(End::ByUs(by, _))) if *by == status), "{end:?}");
+        assert_eq!((modem.poll_transmit(), modem.is_over()), (None, true));
+    }
+    let mut silent = modem();
+    let deadline = silent.next_timeout().unwrap();
+    assert_eq!(deadline, at(3_000));
+    silent.handle_timeout(deadline);
+    assert!(matches!(silent.poll_event(), Some(ModemEvent::Ended(End::ByUs(Status::TIMED_OUT, _)))));
+    assert_eq!((silent.poll_transmit(), silent.is_over()), (None, true));
 }
 
 #[test]
