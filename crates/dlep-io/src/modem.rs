@@ -1,6 +1,6 @@
 //! A modem: waits for routers and reports one link to them.
 
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, LOOK, replaced};
 use crate::drive::drive;
 use dlep::{ConnectionPoint, Mac, Metrics, ModemEvent, Participant, Settings, Status};
 use kernel::{clock, gtsm};
@@ -46,6 +46,8 @@ const RESPITE: std::time::Duration = std::time::Duration::from_millis(100);
 pub struct Modem {
     settings: ModemSettings,
     listeners: Vec<std::net::TcpListener>,
+    /// The number of the interface that they are bound to.
+    scope: u32,
 }
 
 impl Modem {
@@ -54,6 +56,7 @@ impl Modem {
     /// # Errors
     /// If the interface does not exist, the port is in use, or the process may not bind to it.
     pub fn open(settings: ModemSettings) -> io::Result<Self> {
+        let scope = gtsm::index(&settings.interface)?;
         // A host may have no IPv6; without IPv4, too, there is nothing to wait at.
         let v4 = gtsm::listen(false, settings.port, &settings.interface);
         let v6 = gtsm::listen(true, settings.port, &settings.interface);
@@ -62,37 +65,63 @@ impl Modem {
             (Ok(one), Err(_)) | (Err(_), Ok(one)) => vec![one.into()],
             (Err(error), Err(_)) => return Err(error),
         };
-        Ok(Self { settings, listeners })
+        Ok(Self { settings, listeners, scope })
     }
 
-    /// Sends every router that connects the latest of `reports`. Runs until its sender is gone. Call it on a thread of the namespace
-    /// that the sockets were opened in.
+    /// Sends every router that connects the latest of `reports`. Runs until its sender is gone. If the interface is removed, it
+    /// waits at the next one of that name. Call it on a thread of the namespace that the sockets were opened in.
     ///
     /// # Errors
     /// If the sockets cannot be watched.
     pub async fn run(self, reports: watch::Receiver<LinkReport>) -> io::Result<()> {
-        let settings = Arc::new(self.settings);
         let places = Arc::new(Places::default());
-        let mut tasks = tokio::task::JoinSet::new();
-        for listener in self.listeners {
-            let listener = TcpListener::from_std(listener)?;
-            let is_ipv6 = listener.local_addr()?.is_ipv6();
-            let (settings, places) = (Arc::clone(&settings), Arc::clone(&places));
-            tasks.spawn(accept(listener, Arc::clone(&settings), places, reports.clone()));
-            match Discovery::bind(is_ipv6, &settings.interface, settings.port, true) {
-                Ok(discovery) => {
-                    tasks.spawn(answer(discovery, settings));
-                }
-                Err(error) => tracing::warn!(%error, is_ipv6, "DLEP: routers cannot discover this modem"),
-            }
+        tokio::select! {
+            failed = listen(self, &places, &reports) => return failed,
+            () = ended(reports.clone()) => {}
         }
-        let mut end = reports;
-        while end.changed().await.is_ok() {}
-        tasks.abort_all();
         // Sessions end in order.
         let all = u32::try_from(SESSIONS).unwrap_or(u32::MAX);
         let _ = tokio::time::timeout(RESPITE * 5, places.sessions.acquire_many(all)).await;
         Ok(())
+    }
+}
+
+async fn ended(mut reports: watch::Receiver<LinkReport>) {
+    while reports.changed().await.is_ok() {}
+}
+
+/// Waits for routers at the interface, and at the one that takes its place. Returns only if it fails.
+async fn listen(mut modem: Modem, places: &Arc<Places>, reports: &watch::Receiver<LinkReport>) -> io::Result<()> {
+    loop {
+        let Modem { settings, listeners, scope } = modem;
+        let shared = Arc::new(settings.clone());
+        let mut tasks = tokio::task::JoinSet::new();
+        for listener in listeners {
+            let listener = TcpListener::from_std(listener)?;
+            let is_ipv6 = listener.local_addr()?.is_ipv6();
+            tasks.spawn(accept(listener, Arc::clone(&shared), Arc::clone(places), reports.clone()));
+            match Discovery::bind(is_ipv6, &shared.interface, shared.port, true) {
+                Ok(discovery) => {
+                    tasks.spawn(answer(discovery, Arc::clone(&shared)));
+                }
+                Err(error) => tracing::warn!(%error, is_ipv6, "DLEP: routers cannot discover this modem"),
+            }
+        }
+        replaced(&shared.interface, Some(scope)).await;
+        tasks.shutdown().await;
+        tracing::info!(interface = shared.interface, "DLEP: the interface was removed");
+        modem = reopened(settings).await;
+    }
+}
+
+/// A modem at the interface, once there is one of that name again.
+async fn reopened(settings: ModemSettings) -> Modem {
+    loop {
+        match Modem::open(settings.clone()) {
+            Ok(modem) => return modem,
+            Err(error) => tracing::debug!(%error, interface = settings.interface, "DLEP: no sockets yet"),
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

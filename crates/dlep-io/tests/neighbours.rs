@@ -154,6 +154,16 @@ fn a_router_looks_for_its_modem_at_an_interface_that_was_made_anew() {
 }
 
 #[test]
+fn a_modem_waits_at_an_interface_that_was_replaced() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (_link, _modem) = modem(&modem_host);
+    IpBatch::new(&modem_host).add("link delete eth0").run().unwrap();
+    wire(&modem_host, &router_host);
+    let (news, _stop, _router) = router(&router_host, None);
+    assert_eq!(up(&news).port(), 854);
+}
+
+#[test]
 fn a_modem_that_falls_silent_is_given_up_after_two_heartbeats() {
     let Some([modem_host, router_host]) = hosts() else { return };
     let (_link, _modem) = modem(&modem_host);
