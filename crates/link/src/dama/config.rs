@@ -213,6 +213,20 @@ impl TerminalConfig {
         Ok(())
     }
 
+    /// The highest rate that a superframe can give it. In a superframe what it asks for is whole slots, rounded up; the
+    /// carrier may for a time have a higher rate than at first.
+    pub fn highest_allocation(&self, carrier: &CarrierConfig) -> Rate {
+        let slots_of = |rate: Rate| {
+            let bit_nanos = u128::from(rate.as_bps()) * u128::from(carrier.superframe.as_nanos());
+            let slots = bit_nanos.div_ceil(u128::from(carrier.slot.bits()) * 1_000_000_000);
+            u64::try_from(slots).unwrap_or(u64::MAX)
+        };
+        let asked = slots_of(self.cra).saturating_add(slots_of(self.rbdc));
+        let all = carrier.slots_at(carrier.highest_rate());
+        let slots = if self.vbdc > Bytes::ZERO || carrier.fca { all } else { asked.min(all) };
+        Rate::from_transfer(carrier.slot * slots, carrier.superframe)
+    }
+
     /// The most that it can have without free capacity: its constant rate and the highest that it may ask for. Of a
     /// terminal that asks by volume, all of the carrier.
     pub fn most(&self, carrier: &CarrierConfig) -> Rate {

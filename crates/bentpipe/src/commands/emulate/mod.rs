@@ -258,7 +258,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
                 return Err(Failure::usage(format!("--dlep: {problem}")));
             }
             for (number, terminal) in terminal.iter().enumerate() {
-                let most = terminal.up.dama.as_ref().map(|dama| dama.most(carrier));
+                let most = terminal.up.dama.as_ref().map(|dama| dama.highest_allocation(carrier));
                 let site = Site { end: End::Terminal(number), highest: [most, down] };
                 if let Some(port) = &terminal.dlep {
                     let option = format!("terminal {}: dlep", terminal.name);
