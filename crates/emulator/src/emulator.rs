@@ -30,7 +30,8 @@ pub struct Config {
     /// processor time. Zero never spins; 80 µs covers most late wake-ups. At high rates it takes four fifths of a processor:
     /// if it did not sleep for the rest, the kernel would stop it for longer.
     pub spin: Duration,
-    /// How many bytes of packets each direction may hold, in its queue and on the way; what comes on top is dropped.
+    /// How many bytes of memory the packets of each direction may take up, in its queue and on the way; what comes on top is
+    /// dropped.
     pub memory: Bytes,
 }
 
