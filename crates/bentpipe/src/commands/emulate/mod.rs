@@ -180,8 +180,11 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let [first, second] = args.between.as_slice() else {
         return Err(Failure::usage("--between takes two interfaces"));
     };
-    if first == second {
-        return Err(Failure::usage(format!("--between {0} {0}: a link has two ends", first.interface)));
+    if first.is_same(second) {
+        let (first, second) = (&first.interface, &second.interface);
+        return Err(Failure::usage(format!(
+            "--between {first} {second}: a link has two ends, and these are one interface"
+        )));
     }
     let links = args.links()?;
     let paths = [link_file::path_up(&links), links.down.clone().into()];
@@ -240,7 +243,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
     let mut modems = Modems::new(heartbeat);
     let mut none = true;
     let mut add = |option: &str, port: &Port, site: Site| {
-        if args.between.contains(port) {
+        if args.between.iter().any(|end| end.is_same(port)) {
             let interface = &port.interface;
             return Err(Failure::usage(format!(
                 "{option} {interface}: expected an interface that is none of the link's"
