@@ -38,6 +38,7 @@ fn network() -> Option<[Namespace; 3]> {
         .add_veth("far", &hub, "sat")
         .add_veth("mgmt", &gateway, "mgmt")
         .add("address add 198.18.9.1/24 dev mgmt")
+        .add("link set far mtu 1400")
         .add_all(["near", "far", "mgmt"].map(|interface| format!("link set {interface} up")))
         .run()
         .unwrap();
@@ -108,7 +109,7 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     running.0.push(start(&satellite, &emulator));
     let status = wait(directory.path(), 6, "dlep");
     assert_eq!((&status["link"]["receive_rate_bps"], &status["link"]["rtt_s"]), (&8_000_000.into(), &0.1.into()));
-    assert_eq!(status["modem"]["name"], "bentpipe emulate");
+    assert_eq!((&status["modem"]["name"], &status["modem"]["mtu"]), (&"bentpipe emulate".into(), &1400.into()));
     let shown = gateway
         .command(env!("CARGO_BIN_EXE_bentpipe"))
         .args(["gateway", "status", "--socket"])

@@ -256,6 +256,11 @@ impl Direction {
         self.mtu = mtu;
     }
 
+    /// The longest packets that the sending interface takes.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
     /// Sends the outgoing frames; one that the host refuses is dropped, and the rest go on.
     fn flush(&mut self, to: &PacketSocket, pool: &mut Pool) {
         self.couple();
@@ -403,8 +408,7 @@ mod tests {
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
         let mut pool = Pool::default();
         for _ in 0..10_000 {
-            let received =
-                Received { offload: &OffloadHeader::default(), frame: &bytes, waited: Duration::ZERO };
+            let received = Received { offload: &OffloadHeader::default(), frame: &bytes, waited: Duration::ZERO };
             direction.accept(Instant::ZERO, Some(received), &mut pool);
         }
         let kept = 10_000 - direction.facts().memory_limit.packets;

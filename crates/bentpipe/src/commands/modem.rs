@@ -173,11 +173,11 @@ impl Site {
 
     /// The modem's report now: for the session the highest rates, and that the link is down in an outage.
     fn report(&self, monitor: &Monitor) -> LinkReport {
-        let (rates, delay) = (self.rates(monitor), self.delay(monitor));
+        let (rates, delay, mtu) = (self.rates(monitor), self.delay(monitor), monitor.mtu());
         let is_down = self.of_transmitter(rates)[0] == Some(Rate::ZERO);
         LinkReport {
-            session: self.metrics(self.highest, delay),
-            link: (!is_down).then(|| self.metrics(rates, delay)),
+            session: self.metrics(self.highest, delay, mtu),
+            link: (!is_down).then(|| self.metrics(rates, delay, mtu)),
         }
     }
 
@@ -186,8 +186,8 @@ impl Site {
         if self.end == End::Far { [down, up] } else { [up, down] }
     }
 
-    /// A link with these rates up and down, and this delay.
-    fn metrics(&self, rates: [Option<Rate>; 2], delay: Duration) -> Metrics {
+    /// A link with these rates up and down, this delay, and this MTU unless it is zero.
+    fn metrics(&self, rates: [Option<Rate>; 2], delay: Duration, mtu: usize) -> Metrics {
         // A session has all four rates (RFC 8175, section 12.6): zero is that of a link which has none.
         let own = |rates| self.of_transmitter(rates).map(Option::unwrap_or_default);
         let ([transmit, receive], [max_transmit, max_receive]) = (own(rates), own(self.highest));
@@ -202,7 +202,7 @@ impl Site {
             resources: Some(100),
             quality_receive: Some(100),
             quality_transmit: Some(100),
-            mtu: Some(1500),
+            mtu: (mtu > 0).then(|| u16::try_from(mtu).unwrap_or(u16::MAX)),
         }
     }
 }
@@ -216,20 +216,21 @@ mod tests {
         let rates = [2, 8].map(|mbit| Some(Rate::from_bps(mbit * 1_000_000)));
         let of = |end| {
             let site = Site { end, highest: [None, Some(Rate::from_bps(9_000_000))] };
-            site.metrics(rates, Duration::from_millis(275))
+            site.metrics(rates, Duration::from_millis(275), 1400)
         };
         let [terminal, hub] = [End::Near, End::Far].map(of);
         assert_eq!((terminal.transmit, terminal.receive), (rates[0], rates[1]));
         assert_eq!((hub.transmit, hub.receive), (rates[1], rates[0]));
         let highest = [2, 9].map(|mbit| Some(Rate::from_bps(mbit * 1_000_000)));
         assert_eq!([terminal.max_transmit, terminal.max_receive], highest, "not below the current rate");
-        assert_eq!(terminal.latency, Some(Duration::from_millis(275)));
+        assert_eq!((terminal.latency, terminal.mtu), (Some(Duration::from_millis(275)), Some(1400)));
     }
 
     #[test]
     fn a_link_without_a_rate_reports_zero_as_no_rate() {
         let site = Site { end: End::Far, highest: [Some(Rate::from_bps(9)), None] };
-        let hub = site.metrics([Some(Rate::from_bps(8)), None], Duration::ZERO);
+        let hub = site.metrics([Some(Rate::from_bps(8)), None], Duration::ZERO, 65_536);
+        assert_eq!(hub.mtu, Some(u16::MAX), "the MTU of loopback");
         assert_eq!((hub.transmit, hub.max_transmit), (Some(Rate::ZERO), Some(Rate::ZERO)));
         assert_eq!((hub.receive, hub.max_receive), (Some(Rate::from_bps(8)), Some(Rate::from_bps(9))));
     }
