@@ -38,6 +38,7 @@ fn network() -> Option<[Namespace; 3]> {
         .add_veth("far", &hub, "sat")
         .add_veth("mgmt", &gateway, "mgmt")
         .add("address add 198.18.9.1/24 dev mgmt")
+        .add("link set far mtu 1400")
         .add_all(["near", "far", "mgmt"].map(|interface| format!("link set {interface} up")))
         .run()
         .unwrap();
@@ -108,7 +109,7 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     running.0.push(start(&satellite, &emulator));
     let status = wait(directory.path(), 6, "dlep");
     assert_eq!((&status["link"]["receive_rate_bps"], &status["link"]["rtt_s"]), (&8_000_000.into(), &0.1.into()));
-    assert_eq!(status["modem"]["name"], "bentpipe emulate");
+    assert_eq!((&status["modem"]["name"], &status["modem"]["mtu"]), (&"bentpipe emulate".into(), &1400.into()));
     let shown = gateway
         .command(env!("CARGO_BIN_EXE_bentpipe"))
         .args(["gateway", "status", "--socket"])
@@ -181,4 +182,28 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     assert!(rows.len() > 30, "ten superframes a second: {log}");
     assert!(rows.iter().all(|row| (row[terminal], row[constant]) == ("one", "1000000")), "{log}");
     assert_eq!((rows[0][allocated], rows[rows.len() - 1][allocated]), ("4000000", "2000000"), "{log}");
+}
+
+#[test]
+fn a_gateway_at_the_hub_follows_the_rate_of_the_carrier() {
+    let Some([satellite, gateway, _hub]) = network() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let [config, link] = ["gateway.toml", "link.toml"].map(file);
+    std::fs::write(&config, settings(directory.path(), "")).unwrap();
+    let carrier =
+        "[carrier.return]\nrate = \"4Mbit/s\"\nslot = \"50B\"\nrate_steps = { steps = [[\"3s\", \"2Mbit/s\"]] }\n";
+    let terminal = "[[terminal]]\nname = \"one\"\nnetworks = [\"198.18.8.2/32\"]\n\
+                    up = { delay = \"50ms\", dama = { carrier = \"return\", cra = \"1Mbit/s\" } }\n";
+    let down = "[down]\nopportunities = { millis = [2] }\ndelay = \"50ms\"\n";
+    std::fs::write(&link, format!("{carrier}{terminal}{down}")).unwrap();
+
+    let mut running = Running(vec![start(&gateway, &["gateway", "--config", &config])]);
+    wait(directory.path(), 10, "configured");
+    running.0.push(start(&satellite, &["emulate", "--between", "near", "far", "--link", &link, "--dlep-hub", "mgmt"]));
+    let deadline = Instant::now() + PATIENCE;
+    while wait(directory.path(), 6, "dlep")["link"]["receive_rate_bps"] != 2_000_000 {
+        assert!(Instant::now() < deadline, "the carrier's rate was not reported");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

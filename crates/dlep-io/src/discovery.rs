@@ -12,6 +12,19 @@ use units::{Duration, Instant};
 /// Longest signal that is read: a peer's description and some dozen connection points.
 const LONGEST: usize = 2048;
 
+/// How often the interface is looked at by those that wait for something to come from there.
+pub(crate) const LOOK: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Returns when `interface` is no longer the one with the number `scope`: sockets that are bound to it hear nothing any more.
+pub(crate) async fn replaced(interface: &str, scope: Option<u32>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if gtsm::index(interface).ok() != scope {
+            return;
+        }
+    }
+}
+
 /// A socket of discovery, of one family.
 pub(crate) struct Discovery {
     socket: UdpSocket,

@@ -5,6 +5,10 @@ use kernel::clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use units::Duration;
+
+/// How long a peer may take to read the last message.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs `session` over `stream` until it is over, and ends it in order once the sender of `input` is gone. `turn` is called
 /// after each step with what `input` holds; it takes the session's events.
@@ -16,7 +20,7 @@ pub(crate) async fn drive<P: Participant, T: Copy>(
 ) {
     let (mut read, mut write) = stream.into_split();
     let mut buffer = vec![0; 16 * 1024];
-    let (mut out, mut written, mut is_leaving) = (Vec::new(), 0, false);
+    let (mut out, mut written, mut is_leaving, mut farewell) = (Vec::new(), 0, false, None);
     loop {
         let current = *input.borrow_and_update();
         turn(session, current);
@@ -24,10 +28,13 @@ pub(crate) async fn drive<P: Participant, T: Copy>(
             // What the peer does not read stays with the session, which knows how much of that is too much.
             (out, written) = (session.poll_transmit().unwrap_or_default(), 0);
         }
-        if session.is_over() && out.is_empty() {
-            return;
+        if session.is_over() {
+            if out.is_empty() {
+                return;
+            }
+            farewell.get_or_insert_with(|| clock::now() + FAREWELL);
         }
-        let timeout = session.next_timeout();
+        let timeout = session.next_timeout().or(farewell);
         let due = async {
             match timeout {
                 Some(at) => tokio::time::sleep(at.since(clock::now()).into()).await,
@@ -50,7 +57,7 @@ pub(crate) async fn drive<P: Participant, T: Copy>(
             },
         }
         if session.is_over() {
-            // Lost: nothing that is still to be written can be.
+            // Lost, or the peer does not read: nothing that is still to be written can be.
             turn(session, current);
             let rest = std::mem::take(&mut out);
             let _ = write.try_write(&rest[written..]);

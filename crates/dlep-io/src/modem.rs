@@ -1,14 +1,15 @@
 //! A modem: waits for routers and reports one link to them.
 
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, LOOK, replaced};
 use crate::drive::drive;
-use dlep::{ConnectionPoint, Mac, Metrics, ModemEvent, Settings};
+use dlep::{ConnectionPoint, Mac, Metrics, ModemEvent, Participant, Settings, Status};
 use kernel::{clock, gtsm};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 /// How a modem is set up.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,8 @@ pub struct LinkReport {
 
 /// Sessions at a time.
 const SESSIONS: usize = 4;
+/// Connections at a time that have not become sessions yet.
+const WAITING: usize = 16;
 /// How long to leave a socket alone that fails.
 const RESPITE: std::time::Duration = std::time::Duration::from_millis(100);
 
@@ -43,6 +46,8 @@ const RESPITE: std::time::Duration = std::time::Duration::from_millis(100);
 pub struct Modem {
     settings: ModemSettings,
     listeners: Vec<std::net::TcpListener>,
+    /// The number of the interface that they are bound to.
+    scope: u32,
 }
 
 impl Modem {
@@ -51,6 +56,7 @@ impl Modem {
     /// # Errors
     /// If the interface does not exist, the port is in use, or the process may not bind to it.
     pub fn open(settings: ModemSettings) -> io::Result<Self> {
+        let scope = gtsm::index(&settings.interface)?;
         // A host may have no IPv6; without IPv4, too, there is nothing to wait at.
         let v4 = gtsm::listen(false, settings.port, &settings.interface);
         let v6 = gtsm::listen(true, settings.port, &settings.interface);
@@ -59,54 +65,123 @@ impl Modem {
             (Ok(one), Err(_)) | (Err(_), Ok(one)) => vec![one.into()],
             (Err(error), Err(_)) => return Err(error),
         };
-        Ok(Self { settings, listeners })
+        Ok(Self { settings, listeners, scope })
     }
 
-    /// Sends every router that connects the latest of `reports`. Runs until its sender is gone. Call it on a thread of the namespace
-    /// that the sockets were opened in.
+    /// Sends every router that connects the latest of `reports`. Runs until its sender is gone. If the interface is removed, it
+    /// waits at the next one of that name. Call it on a thread of the namespace that the sockets were opened in.
     ///
     /// # Errors
     /// If the sockets cannot be watched.
     pub async fn run(self, reports: watch::Receiver<LinkReport>) -> io::Result<()> {
-        let settings = Arc::new(self.settings);
-        let places = Arc::new(Semaphore::new(SESSIONS));
+        let places = Arc::new(Places::default());
+        tokio::select! {
+            failed = listen(self, &places, &reports) => return failed,
+            () = ended(reports.clone()) => {}
+        }
+        // Sessions end in order.
+        let all = u32::try_from(SESSIONS).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(RESPITE * 5, places.sessions.acquire_many(all)).await;
+        Ok(())
+    }
+}
+
+async fn ended(mut reports: watch::Receiver<LinkReport>) {
+    while reports.changed().await.is_ok() {}
+}
+
+/// Waits for routers at the interface, and at the one that takes its place. Returns only if it fails.
+async fn listen(mut modem: Modem, places: &Arc<Places>, reports: &watch::Receiver<LinkReport>) -> io::Result<()> {
+    loop {
+        let Modem { settings, listeners, scope } = modem;
+        let shared = Arc::new(settings.clone());
         let mut tasks = tokio::task::JoinSet::new();
-        for listener in self.listeners {
+        for listener in listeners {
             let listener = TcpListener::from_std(listener)?;
             let is_ipv6 = listener.local_addr()?.is_ipv6();
-            let (settings, places) = (Arc::clone(&settings), Arc::clone(&places));
-            tasks.spawn(accept(listener, Arc::clone(&settings), places, reports.clone()));
-            match Discovery::bind(is_ipv6, &settings.interface, settings.port, true) {
+            tasks.spawn(accept(listener, Arc::clone(&shared), Arc::clone(places), reports.clone()));
+            match Discovery::bind(is_ipv6, &shared.interface, shared.port, true) {
                 Ok(discovery) => {
-                    tasks.spawn(answer(discovery, settings));
+                    tasks.spawn(answer(discovery, Arc::clone(&shared)));
                 }
                 Err(error) => tracing::warn!(%error, is_ipv6, "DLEP: routers cannot discover this modem"),
             }
         }
-        let mut end = reports;
-        while end.changed().await.is_ok() {}
-        tasks.abort_all();
-        // Sessions end in order.
-        let all = u32::try_from(SESSIONS).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(RESPITE * 5, places.acquire_many(all)).await;
-        Ok(())
+        replaced(&shared.interface, Some(scope)).await;
+        tasks.shutdown().await;
+        tracing::info!(interface = shared.interface, "DLEP: the interface was removed");
+        modem = reopened(settings).await;
+    }
+}
+
+/// A modem at the interface, once there is one of that name again.
+async fn reopened(settings: ModemSettings) -> Modem {
+    loop {
+        match Modem::open(settings.clone()) {
+            Ok(modem) => return modem,
+            Err(error) => tracing::debug!(%error, interface = settings.interface, "DLEP: no sockets yet"),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Connections that a modem serves at a time.
+struct Places {
+    sessions: Arc<Semaphore>,
+    /// What closes connections that are no sessions yet, the oldest first.
+    waiting: Mutex<VecDeque<Arc<Notify>>>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { sessions: Arc::new(Semaphore::new(SESSIONS)), waiting: Mutex::default() }
+    }
+}
+
+impl Places {
+    /// A place for a connection that is no session yet; the oldest of too many is closed. Returns what closes this one.
+    fn wait(&self) -> Arc<Notify> {
+        let close = Arc::new(Notify::new());
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= WAITING {
+            waiting.pop_front().iter().for_each(|oldest| oldest.notify_one());
+        }
+        waiting.push_back(Arc::clone(&close));
+        close
+    }
+
+    /// Gives back the place of a connection that has become a session, or is over.
+    fn leave(&self, close: &Arc<Notify>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|other| !Arc::ptr_eq(other, close));
+    }
+
+    /// A session's place instead of the one that `close` stands for; `None` if there are too many.
+    fn enter(&self, close: &Arc<Notify>) -> Option<OwnedSemaphorePermit> {
+        self.leave(close);
+        Arc::clone(&self.sessions).try_acquire_owned().ok()
     }
 }
 
 async fn accept(
     listener: TcpListener,
     settings: Arc<ModemSettings>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     reports: watch::Receiver<LinkReport>,
 ) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, router)) => {
-                let (settings, reports) = (Arc::clone(&settings), reports.clone());
+                let (settings, places, reports) = (Arc::clone(&settings), Arc::clone(&places), reports.clone());
                 tokio::spawn(async move {
-                    serve(stream, router, &settings, reports).await;
-                    drop(place);
+                    let close = places.wait();
+                    tokio::select! {
+                        () = serve(stream, router, &settings, reports, &places, &close) => {}
+                        () = close.notified() => {
+                            tracing::debug!(%router, "DLEP: closed, newer connections wait for a session");
+                        }
+                    }
+                    places.leave(&close);
                 });
             }
             Err(error) => {
@@ -122,6 +197,8 @@ async fn serve(
     router: SocketAddr,
     settings: &ModemSettings,
     mut reports: watch::Receiver<LinkReport>,
+    places: &Places,
+    close: &Arc<Notify>,
 ) {
     if let Err(error) = gtsm::enforce(&stream).and_then(|()| stream.set_nodelay(true)) {
         tracing::debug!(%error, %router, "DLEP: connection");
@@ -129,12 +206,20 @@ async fn serve(
     }
     let session = reports.borrow().session;
     let mut modem = dlep::Modem::new(clock::now(), settings.session.clone(), session);
+    let mut place = None;
     drive(&mut modem, stream, &mut reports, |modem, LinkReport { session, link }| {
         modem.set_session(clock::now(), session);
         modem.set_destination(settings.destination, link);
         while let Some(event) = modem.poll_event() {
             match event {
-                ModemEvent::Up(peer) => tracing::info!(%router, name = peer.name, "DLEP: session"),
+                ModemEvent::Up(peer) => {
+                    tracing::info!(%router, name = peer.name, "DLEP: session");
+                    place = places.enter(close);
+                    if place.is_none() {
+                        let why = format!("{SESSIONS} routers have sessions, as many as may");
+                        modem.terminate(clock::now(), Status::REQUEST_DENIED, &why);
+                    }
+                }
                 ModemEvent::Ended(end) => tracing::info!(%router, "DLEP: {end}"),
             }
         }

@@ -1,6 +1,6 @@
 //! A router: finds its modem and keeps a session with it.
 
-use crate::discovery::{Discovery, scoped};
+use crate::discovery::{Discovery, replaced, scoped};
 use crate::drive::drive;
 use dlep::{Mac, Metrics, Router, RouterEvent, Settings};
 use kernel::{clock, gtsm};
@@ -48,8 +48,6 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Signals that ask for a modem come so often at first, then half as often each time until a minute is reached.
 const ASK: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// As often, a router that looks for a modem makes sure of its interface.
-const LOOK: Duration = Duration::from_secs(5);
 
 /// Keeps a session with the modem until the sender of `stop` is gone; then ends it in order.
 pub async fn route(settings: &RouterSettings, mut stop: watch::Receiver<()>, mut on: impl FnMut(News)) {
@@ -151,16 +149,6 @@ async fn discover(settings: &RouterSettings) -> io::Result<Vec<SocketAddr>> {
             io::ErrorKind::NotFound,
             format!("looking for a modem at {}: the interface was removed", settings.interface),
         )),
-    }
-}
-
-/// Returns when `interface` is no longer the one with the number `scope`: sockets that are bound to it hear nothing any more.
-async fn replaced(interface: &str, scope: Option<u32>) {
-    loop {
-        sleep(LOOK).await;
-        if gtsm::index(interface).ok() != scope {
-            return;
-        }
     }
 }
 

@@ -154,6 +154,16 @@ fn a_router_looks_for_its_modem_at_an_interface_that_was_made_anew() {
 }
 
 #[test]
+fn a_modem_waits_at_an_interface_that_was_replaced() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (_link, _modem) = modem(&modem_host);
+    IpBatch::new(&modem_host).add("link delete eth0").run().unwrap();
+    wire(&modem_host, &router_host);
+    let (news, _stop, _router) = router(&router_host, None);
+    assert_eq!(up(&news).port(), 854);
+}
+
+#[test]
 fn a_modem_that_falls_silent_is_given_up_after_two_heartbeats() {
     let Some([modem_host, router_host]) = hosts() else { return };
     let (_link, _modem) = modem(&modem_host);
@@ -165,6 +175,38 @@ fn a_modem_that_falls_silent_is_given_up_after_two_heartbeats() {
     let News::Down(why) = next(&news) else { panic!("still up") };
     assert!(why.contains("timed out"), "{why}");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+/// Whatever connects without a word takes no router's place.
+#[test]
+fn silent_connections_do_not_keep_a_router_out() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (_link, _modem) = modem(&modem_host);
+    let connect = || TcpStream::connect_timeout(&MODEM.parse().unwrap(), Duration::from_secs(5)).unwrap();
+    for number in [4, 20] {
+        let silent: Vec<_> = router_host.run(|| (0..number).map(|_| connect()).collect()).unwrap();
+        let (news, _stop, _router) = router(&router_host, Some(MODEM.parse().unwrap()));
+        assert!(matches!(news.recv_timeout(Duration::from_secs(5)), Ok(News::Up { .. })), "{number}");
+        for mut stream in silent {
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            assert_eq!(stream.read(&mut [0; 400]).unwrap(), 0, "closed without a message");
+        }
+        assert!(matches!(next(&news), News::Link(Some(_))));
+        assert!(news.try_recv().is_err(), "the router stays");
+    }
+}
+
+#[test]
+fn a_router_beyond_those_that_may_have_sessions_hears_why() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (_link, _modem) = modem(&modem_host);
+    let routers: Vec<_> = (0..4).map(|_| router(&router_host, Some(MODEM.parse().unwrap()))).collect();
+    routers.iter().for_each(|(news, ..)| assert_eq!(up(news), MODEM.parse().unwrap()));
+    let (news, _stop, _router) = router(&router_host, Some(MODEM.parse().unwrap()));
+    up(&news);
+    while let one @ (News::Up { .. } | News::Link(_)) = next(&news) {
+        assert!(!matches!(one, News::Up { .. }), "{one:?}");
+    }
 }
 
 #[test]

@@ -34,18 +34,17 @@ struct Destination {
     wanted: Option<Metrics>,
     reported: Metrics,
     state: State,
+    /// The kind of response that a request waits for. Requests of the router may cross it and change the state meanwhile.
+    awaited: Option<MessageKind>,
 }
 
+/// What the router has of a destination once it has read everything that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The router knows nothing of it.
+    /// Nothing.
     Unknown,
-    /// Destination Up waits for its response.
-    ComingUp,
     Up,
-    /// Destination Down waits for its response.
-    GoingDown,
-    /// The router does not want to hear of it.
+    /// It does not want to hear of it.
     Declined,
 }
 
@@ -83,7 +82,7 @@ impl Modem {
     /// other metric that any destination will have (§12.6).
     pub fn new(now: Instant, settings: Settings, metrics: Metrics) -> Self {
         Self {
-            session: Session::new(now, settings),
+            session: Session::awaiting(now, settings),
             metrics,
             reported: metrics,
             updates: Updates::Taken,
@@ -155,7 +154,7 @@ impl Modem {
 
     /// Destination `mac` is up and its link as `metrics` say, or it is down.
     pub fn set_destination(&mut self, mac: Mac, metrics: Option<Metrics>) {
-        let new = || Destination { wanted: None, reported: Metrics::default(), state: State::Unknown };
+        let new = || Destination { wanted: None, reported: Metrics::default(), state: State::Unknown, awaited: None };
         self.destinations.entry(mac).or_insert_with(new).wanted = metrics;
         self.advance(mac);
     }
@@ -166,14 +165,19 @@ impl Modem {
             return;
         }
         let Some(destination) = self.destinations.get_mut(&mac) else { return };
+        if destination.awaited.is_some() {
+            return;
+        }
         let (kind, metrics) = match (destination.state, destination.wanted) {
             (State::Unknown, Some(metrics)) => {
-                destination.state = State::ComingUp;
+                destination.state = State::Up;
+                destination.awaited = Some(MessageKind::DestinationUpResponse);
                 (MessageKind::DestinationUp, metrics)
             }
             (State::Up, Some(metrics)) if metrics != destination.reported => (MessageKind::DestinationUpdate, metrics),
             (State::Up, None) => {
-                destination.state = State::GoingDown;
+                destination.state = State::Unknown;
+                destination.awaited = Some(MessageKind::DestinationDownResponse);
                 (MessageKind::DestinationDown, Metrics::default())
             }
             (State::Unknown | State::Declined, None) => {
@@ -200,11 +204,13 @@ impl Modem {
             }
             (MessageKind::SessionUpdateResponse, _) => self.on_updated(now, status, message)?,
             (MessageKind::DestinationUpResponse, Some(mac)) => {
-                let next = if status == Status::SUCCESS { State::Up } else { State::Declined };
-                self.on_response(mac, State::ComingUp, next, message)?;
+                let state = if status == Status::SUCCESS { State::Up } else { State::Declined };
+                self.on_response(mac, message)?.state = state;
+                self.advance(mac);
             }
             (MessageKind::DestinationDownResponse, Some(mac)) => {
-                self.on_response(mac, State::GoingDown, State::Unknown, message)?;
+                self.on_response(mac, message)?;
+                self.advance(mac);
             }
             (MessageKind::DestinationDown, Some(mac)) => {
                 let destination = self.destinations.get_mut(&mac).ok_or_else(|| Fault::no_destination(message))?;
@@ -244,16 +250,14 @@ impl Modem {
         Ok(())
     }
 
-    /// A response to the request that `expected` waits for.
-    fn on_response(&mut self, mac: Mac, expected: State, next: State, message: &Message) -> Result<(), Fault> {
+    /// The destination to whose request `message` is the response.
+    fn on_response(&mut self, mac: Mac, message: &Message) -> Result<&mut Destination, Fault> {
         let destination = self.destinations.get_mut(&mac).ok_or_else(|| Fault::no_destination(message))?;
-        if destination.state == expected {
-            destination.state = next;
-        } else if destination.state != State::Declined {
+        if destination.awaited != Some(message.kind) {
             return Err(Fault::unexpected(message));
         }
-        self.advance(mac);
-        Ok(())
+        destination.awaited = None;
+        Ok(destination)
     }
 
     fn respond(&mut self, kind: MessageKind, mac: Mac, status: Status, metrics: Metrics) {

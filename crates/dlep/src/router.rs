@@ -41,7 +41,7 @@ impl Router {
 
     /// A session over a connection to a modem that was made at `now`. Destinations other than `interest` are declined.
     pub fn new(now: Instant, settings: Settings, interest: Option<Mac>) -> Self {
-        let mut session = Session::new(now, settings);
+        let mut session = Session::opening(now, settings);
         let introduction = session.introduction();
         session.send(&Message::new(MessageKind::SessionInitialization, introduction));
         Self {

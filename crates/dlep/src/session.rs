@@ -73,12 +73,14 @@ pub(crate) struct Session {
     settings: Settings,
     framer: Framer,
     phase: Phase,
+    /// Whether it may say something while the session is being initialized, as a router may.
+    speaks_first: bool,
     out: VecDeque<Vec<u8>>,
     out_bytes: usize,
     next_heartbeat: Instant,
     /// The peer's, once it is known.
     peer_heartbeat: Option<Duration>,
-    /// By when something must have been heard.
+    /// By when something must have been heard, or what is left to be said must have been read.
     deadline: Instant,
     end: Option<End>,
     is_end_told: bool,
@@ -92,12 +94,26 @@ impl Session {
     /// The least time after which silence means anything.
     const PATIENCE: Duration = Duration::from_millis(500);
 
-    pub(crate) fn new(now: Instant, settings: Settings) -> Self {
+    /// How long the peer that speaks first may take until it does.
+    const INTRODUCTION: Duration = Duration::from_secs(3);
+
+    /// A session that begins with what this side says.
+    pub(crate) fn opening(now: Instant, settings: Settings) -> Self {
         let deadline = now + Self::silence(settings.heartbeat);
+        Self::new(settings, deadline, true)
+    }
+
+    /// A session that begins with what the peer says.
+    pub(crate) fn awaiting(now: Instant, settings: Settings) -> Self {
+        Self::new(settings, now + Self::INTRODUCTION, false)
+    }
+
+    fn new(settings: Settings, deadline: Instant, speaks_first: bool) -> Self {
         Self {
             settings,
             framer: Framer::default(),
             phase: Phase::Initialization,
+            speaks_first,
             out: VecDeque::new(),
             out_bytes: 0,
             next_heartbeat: Instant::FAR_FUTURE,
@@ -152,6 +168,11 @@ impl Session {
         self.phase == Phase::Initialization
     }
 
+    /// Whether the peer has not introduced itself: it may be anything, so it gets no answer (§7.2).
+    fn awaits_introduction(&self) -> bool {
+        self.is_initializing() && !self.speaks_first
+    }
+
     pub(crate) fn is_in_session(&self) -> bool {
         self.phase == Phase::InSession
     }
@@ -184,7 +205,8 @@ impl Session {
             };
             match (self.phase, message.kind) {
                 (Phase::Terminating, MessageKind::SessionTerminationResponse) => self.phase = Phase::Over,
-                (_, MessageKind::SessionTermination) => {
+                (_, MessageKind::SessionTermination) if !self.awaits_introduction() => {
+                    self.deadline = now + Self::silence(self.settings.heartbeat);
                     self.send(&Message::new(MessageKind::SessionTerminationResponse, Vec::new()));
                     let status = message.status().unwrap_or(Status::SUCCESS);
                     self.finish(End::ByPeer(status));
@@ -212,8 +234,11 @@ impl Session {
         }
     }
 
-    /// Ends the session and notifies the peer.
+    /// Ends the session and notifies the peer, if it has introduced itself.
     pub(crate) fn terminate(&mut self, now: Instant, Fault(status, why): Fault) {
+        if self.awaits_introduction() {
+            return self.finish(End::ByUs(status, why));
+        }
         if !matches!(self.phase, Phase::Initialization | Phase::InSession) {
             return;
         }
@@ -247,7 +272,7 @@ impl Session {
         match self.phase {
             Phase::InSession => Some(self.deadline.min(self.next_heartbeat)),
             Phase::Initialization | Phase::Terminating => Some(self.deadline),
-            Phase::Over => None,
+            Phase::Over => (!self.out.is_empty()).then_some(self.deadline),
         }
     }
 
@@ -261,10 +286,18 @@ impl Session {
         }
         match self.phase {
             Phase::Initialization | Phase::InSession => {
-                self.terminate(now, Fault(Status::TIMED_OUT, "nothing was heard for two heartbeat intervals".into()));
+                let why = if self.awaits_introduction() {
+                    format!("no Session Initialization within {}", Self::INTRODUCTION)
+                } else {
+                    "nothing was heard for two heartbeat intervals".to_owned()
+                };
+                self.terminate(now, Fault(Status::TIMED_OUT, why));
             }
-            Phase::Terminating => self.phase = Phase::Over,
-            Phase::Over => {}
+            // A peer that does not read, either, must not hold the connection open.
+            Phase::Terminating | Phase::Over => {
+                self.phase = Phase::Over;
+                self.out.clear();
+            }
         }
     }
 

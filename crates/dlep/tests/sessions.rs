@@ -216,6 +216,51 @@ fn a_router_declines_what_it_has_no_interest_in() {
     assert_eq!(modem.poll_transmit(), None, "not interested: not reported again");
 }
 
+/// A router's request may cross one of the modem's: each is answered, and the answers are expected.
+#[test]
+fn requests_that_cross_keep_the_session() {
+    let of_mac = |kind, status: Option<Status>| {
+        let status = status.map(|status| Item::Status(status, String::new()));
+        Message::new(kind, [Item::MacAddress(MAC)].into_iter().chain(status).collect()).encode()
+    };
+    let said = |modem: &mut Modem| {
+        let said = report(modem);
+        (said.kind, said.status())
+    };
+    let success = Some(Status::SUCCESS);
+    let (mut modem, _) = in_session(None);
+    modem.set_destination(MAC, Some(metrics(1_000)));
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationUp);
+    modem.handle_bytes(at(10), &of_mac(MessageKind::DestinationAnnounce, None));
+    assert_eq!(said(&mut modem), (MessageKind::DestinationAnnounceResponse, success));
+    modem.set_destination(MAC, Some(metrics(2_000)));
+    assert_eq!(modem.poll_transmit(), None, "one request at a time");
+    modem.handle_bytes(at(20), &of_mac(MessageKind::DestinationUpResponse, success));
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationUpdate);
+
+    modem.set_destination(MAC, None);
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationDown);
+    modem.handle_bytes(at(30), &of_mac(MessageKind::DestinationDown, None));
+    assert_eq!(said(&mut modem), (MessageKind::DestinationDownResponse, success));
+    modem.set_destination(MAC, None);
+    modem.handle_bytes(at(40), &of_mac(MessageKind::DestinationDownResponse, success));
+    assert_eq!((modem.poll_transmit(), modem.is_in_session()), (None, true));
+
+    // The router announces a destination that goes down and comes back: it ends up where the last message leaves it.
+    modem.set_destination(MAC, Some(metrics(3_000)));
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationUp);
+    modem.handle_bytes(at(50), &of_mac(MessageKind::DestinationUpResponse, success));
+    modem.set_destination(MAC, None);
+    assert_eq!(said(&mut modem).0, MessageKind::DestinationDown);
+    modem.set_destination(MAC, Some(metrics(4_000)));
+    modem.handle_bytes(at(60), &of_mac(MessageKind::DestinationAnnounce, None));
+    assert_eq!(said(&mut modem), (MessageKind::DestinationAnnounceResponse, success));
+    modem.handle_bytes(at(70), &of_mac(MessageKind::DestinationDownResponse, success));
+    assert_eq!((modem.poll_transmit(), modem.is_in_session()), (None, true), "it is up already");
+    modem.handle_bytes(at(80), &of_mac(MessageKind::DestinationUpResponse, success));
+    assert_eq!(said(&mut modem), (MessageKind::SessionTermination, Some(Status::UNEXPECTED_MESSAGE)));
+}
+
 #[test]
 fn heartbeats_keep_a_session_and_their_absence_ends_it() {
     let (mut modem, mut router) = in_session(None);
@@ -256,6 +301,26 @@ fn a_session_ends_in_order() {
     router.lost();
     assert_eq!(router.poll_event(), Some(RouterEvent::Ended(End::Lost)));
     assert!(router.is_over());
+}
+
+#[test]
+fn a_peer_that_does_not_read_the_end_of_a_session_does_not_hold_it_open() {
+    let reason = vec![Item::Status(Status::SUCCESS, String::new())];
+    let end = Message::new(MessageKind::SessionTermination, reason).encode();
+    for is_ended_by_peer in [false, true] {
+        let (mut modem, _) = in_session(None);
+        if is_ended_by_peer {
+            modem.handle_bytes(at(10), &end);
+        } else {
+            modem.terminate(at(10), Status::SHUTTING_DOWN, "off");
+        }
+        assert!(!modem.is_over(), "the last message is still to be sent");
+        let deadline = modem.next_timeout().unwrap();
+        assert_eq!(deadline, at(2_010));
+        modem.handle_timeout(deadline);
+        assert!(modem.is_over());
+        assert_eq!((modem.poll_transmit(), modem.next_timeout()), (None, None));
+    }
 }
 
 /// §12.1: what each breach ends the session with.
@@ -304,9 +369,32 @@ fn a_session_begins_with_its_initialization_and_soon() {
     silent.handle_timeout(silent.next_timeout().unwrap());
     let _initialization = said(&mut silent);
     assert_eq!(said(&mut silent).status(), Some(Status::TIMED_OUT));
-    let mut modem = Modem::new(at(0), settings("modem"), metrics(0));
-    modem.handle_bytes(at(1), &Message::new(MessageKind::Heartbeat, vec![]).encode());
-    assert!(matches!(modem.poll_event(), Some(ModemEvent::Ended(End::ByUs(Status::UNEXPECTED_MESSAGE, _)))));
+}
+
+/// §7.2: what does not begin with a Session Initialization gets no answer.
+#[test]
+fn a_modem_closes_what_is_no_routers_connection_without_a_message() {
+    let modem = || Modem::new(at(0), settings("modem"), metrics(0));
+    let reason = vec![Item::Status(Status::SUCCESS, String::new())];
+    let termination = Message::new(MessageKind::SessionTermination, reason).encode();
+    let heartbeat = Message::new(MessageKind::Heartbeat, vec![]).encode();
+    for (bytes, status) in [
+        (heartbeat, Status::UNEXPECTED_MESSAGE),
+        (termination, Status::UNEXPECTED_MESSAGE),
+        (vec![0, 99, 0, 0], Status::UNKNOWN_MESSAGE),
+    ] {
+        let mut modem = modem();
+        modem.handle_bytes(at(1), &bytes);
+        let end = modem.poll_event();
+        assert!(matches!(&end, Some(ModemEvent::Ended(End::ByUs(by, _))) if *by == status), "{end:?}");
+        assert_eq!((modem.poll_transmit(), modem.is_over()), (None, true));
+    }
+    let mut silent = modem();
+    let deadline = silent.next_timeout().unwrap();
+    assert_eq!(deadline, at(3_000));
+    silent.handle_timeout(deadline);
+    assert!(matches!(silent.poll_event(), Some(ModemEvent::Ended(End::ByUs(Status::TIMED_OUT, _)))));
+    assert_eq!((silent.poll_transmit(), silent.is_over()), (None, true));
 }
 
 #[test]

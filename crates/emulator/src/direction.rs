@@ -2,7 +2,7 @@
 
 use crate::apart::Apart;
 use crate::arrival_log::{LoggedOutcome, Record};
-use crate::frame::{Arrival, Frame, Pool};
+use crate::frame::{Arrival, Frame, Memory, Pool};
 use crate::headers;
 use crate::path::{Path, PathModel};
 use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport, Transit};
@@ -29,6 +29,7 @@ pub(crate) struct Direction {
     path: Path<Frame>,
     /// Senders that the log distinguishes though they share a link.
     apart: Option<Apart>,
+    memory: Memory,
     memory_limit: Bytes,
     /// Frames that leave with the next call, and when each should have left (exempt frames: never mind).
     outgoing: Vec<Frame>,
@@ -86,6 +87,7 @@ impl Direction {
         Ok(Self {
             path: Path::new(start, config)?,
             apart: None,
+            memory: Memory::default(),
             memory_limit,
             outgoing: Vec::with_capacity(BATCH),
             due: Vec::with_capacity(BATCH),
@@ -146,12 +148,13 @@ impl Direction {
         let ecn = if self.records.is_some() { frame.ecn() } else { Ecn::NotCapable };
         frame.arrival = Arrival { number: self.arrivals, at: self.now, terminal, ecn };
         self.arrivals += 1;
-        if self.path.counters().in_transit().bytes >= self.memory_limit.as_u64() {
+        if self.memory.bytes() >= self.memory_limit.as_u64() {
             self.facts.memory_limit += frame.size();
             self.record(&frame, LoggedOutcome::MemoryLimit, self.now);
             pool.give(frame.bytes);
             return;
         }
+        self.memory.hold(&mut frame);
         self.path.enqueue(self.now, link, frame);
     }
 
@@ -251,6 +254,11 @@ impl Direction {
     /// The longest packets that the sending interface takes from now on.
     pub(crate) fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
+    }
+
+    /// The longest packets that the sending interface takes.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
     }
 
     /// Sends the outgoing frames; one that the host refuses is dropped, and the rest go on.
@@ -373,6 +381,8 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::packet::OffloadHeader;
+    use link::{LinkConfig, QueueLimit};
 
     #[test]
     fn a_system_clock_that_is_set_does_not_move_arrivals_far() {
@@ -385,5 +395,26 @@ mod tests {
             "the clock was set forward by an hour"
         );
         assert_eq!(emptied.arrival(at(150), Duration::ZERO), at(150), "it was set back");
+    }
+
+    /// Their headers state no length, so that the queue counts them as nothing.
+    #[test]
+    fn the_memory_of_frames_is_bounded_whatever_size_they_state() {
+        let rate = Rate::from_bps(1_000_000);
+        let link = LinkConfig { queue: QueueLimit::Unlimited, ..LinkConfig::new(rate, Duration::from_secs(1)) };
+        let limit = 1_000_000;
+        let mut direction = Direction::new(Instant::ZERO, &link.into(), Bytes::new(limit)).expect("a link");
+        let mut bytes = [0; 1514];
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        let mut pool = Pool::default();
+        for _ in 0..10_000 {
+            let received = Received { offload: &OffloadHeader::default(), frame: &bytes, waited: Duration::ZERO };
+            direction.accept(Instant::ZERO, Some(received), &mut pool);
+        }
+        let kept = 10_000 - direction.facts().memory_limit.packets;
+        assert!((500..=limit / 1514 + 1).contains(&kept), "{kept}");
+        assert!(direction.memory.bytes() < limit + 2_000);
+        direction.record_in_transit();
+        assert_eq!(direction.memory.bytes(), 0, "what has left counts no more");
     }
 }

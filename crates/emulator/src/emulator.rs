@@ -30,7 +30,8 @@ pub struct Config {
     /// processor time. Zero never spins; 80 µs covers most late wake-ups. At high rates it takes four fifths of a processor:
     /// if it did not sleep for the rest, the kernel would stop it for longer.
     pub spin: Duration,
-    /// How many bytes of packets each direction may hold, in its queue and on the way; what comes on top is dropped.
+    /// How many bytes of memory the packets of each direction may take up, in its queue and on the way; what comes on top is
+    /// dropped.
     pub memory: Bytes,
 }
 
@@ -127,11 +128,13 @@ impl Emulator {
         let direction = |path: &PathModel, direction| {
             Direction::new(start, path, config.memory).map_err(|error| Error::Config { direction, error })
         };
-        let directions = [direction(&config.up, "up")?, direction(&config.down, "down")?];
+        let mut directions = [direction(&config.up, "up")?, direction(&config.down, "down")?];
         let names = [first.interface().to_owned(), second.interface().to_owned()];
+        let ports = [first, second];
+        follow_mtus(&ports, &mut directions);
         let snapshot = Snapshot::take(&directions, false, Duration::ZERO, Duration::ZERO);
         Ok(Self {
-            ports: [first, second],
+            ports,
             directions,
             paths: [config.up, config.down],
             log: None,
@@ -311,9 +314,7 @@ impl Emulator {
                 return Err(failed(io::Error::other("it was removed")));
             }
         }
-        for (port, direction) in self.ports.iter().rev().zip(&mut self.directions) {
-            direction.set_mtu(port.mtu().unwrap_or(0));
-        }
+        follow_mtus(&self.ports, &mut self.directions);
         Ok(())
     }
 
@@ -331,6 +332,13 @@ impl Emulator {
             }
         }
         *self.monitor.lock() = Snapshot::take(&self.directions, has_priority, wall, cpu);
+    }
+}
+
+/// Has both directions know the MTU of the interface that they send to.
+fn follow_mtus(ports: &[PacketSocket; 2], directions: &mut [Direction; 2]) {
+    for (port, direction) in ports.iter().rev().zip(directions) {
+        direction.set_mtu(port.mtu().unwrap_or(0));
     }
 }
 
@@ -365,8 +373,8 @@ impl Monitor {
         }
     }
 
-    /// The rates of the links up and down, as a modem knows them; `None` where packets take no time, or leave at recorded
-    /// opportunities.
+    /// The rates of the links (or carriers) up and down, as a modem knows them; `None` where packets take no time, or leave at
+    /// recorded opportunities, or where each terminal has a link of its own.
     pub fn rates(&self) -> [Option<Rate>; 2] {
         self.lock().rates
     }
@@ -374,6 +382,11 @@ impl Monitor {
     /// How long the paths of the links up and down are: one each, or one for each terminal if they are distinguished.
     pub fn delays(&self) -> [Vec<Duration>; 2] {
         self.lock().delays.clone()
+    }
+
+    /// The smaller of both interfaces' MTUs; zero if the kernel does not say.
+    pub fn mtu(&self) -> usize {
+        self.lock().mtu
     }
 
     /// What the latest plan gives terminal number `terminal` of the carrier that goes up; `None` if there is none.
@@ -406,6 +419,7 @@ struct Snapshot {
     directions: [Facts; 2],
     rates: [Option<Rate>; 2],
     delays: [Vec<Duration>; 2],
+    mtu: usize,
 }
 
 impl Snapshot {
@@ -413,6 +427,8 @@ impl Snapshot {
         let now = clock::now();
         let rates = directions.each_ref().map(|direction| direction.rate(now).map(|(rate, _)| rate));
         let delays = directions.each_ref().map(|direction| direction.delays(now));
-        Self { has_priority, wall, cpu, directions: directions.each_ref().map(Direction::facts), rates, delays }
+        let [up, down] = directions.each_ref().map(Direction::mtu);
+        let directions = directions.each_ref().map(Direction::facts);
+        Self { has_priority, wall, cpu, directions, rates, delays, mtu: up.min(down) }
     }
 }

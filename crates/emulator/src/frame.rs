@@ -2,6 +2,8 @@
 
 use crate::headers;
 use kernel::packet::OffloadHeader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Bytes, Ecn, Instant};
 
 /// A frame of wire size.
@@ -11,6 +13,50 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) packet_size: Bytes,
     pub(crate) arrival: Arrival,
+    /// The memory that it takes up on its way.
+    pub(crate) held: Option<Held>,
+}
+
+/// How many bytes of memory the frames of a direction take up, copies included.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory(Arc<AtomicU64>);
+
+impl Memory {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts `frame` from now on. Its headers may state any size, so what counts is its buffer.
+    pub(crate) fn hold(&self, frame: &mut Frame) {
+        let bytes = (frame.bytes.capacity() + size_of::<Frame>()) as u64;
+        frame.held = Some(Held::new(self.clone(), bytes));
+    }
+}
+
+/// Bytes that count until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    memory: Memory,
+    bytes: u64,
+}
+
+impl Held {
+    fn new(memory: Memory, bytes: u64) -> Self {
+        memory.0.fetch_add(bytes, Ordering::Relaxed);
+        Self { memory, bytes }
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        Self::new(self.memory.clone(), self.bytes)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// How a packet came.
@@ -30,7 +76,7 @@ impl Frame {
     /// A frame whose network-layer packet has the size that its headers state.
     pub(crate) fn new(offload: OffloadHeader, bytes: Vec<u8>, layer: headers::NetworkLayer) -> Self {
         let packet_size = headers::packet_size(&bytes, layer);
-        Self { offload, bytes, packet_size, arrival: Arrival::default() }
+        Self { offload, bytes, packet_size, arrival: Arrival::default(), held: None }
     }
 }
 
@@ -55,27 +101,34 @@ impl link::Packet for Frame {
 /// Buffers of frames that have left, for those that come: in the steady state no frame is allocated.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    free: Vec<Vec<u8>>,
+    /// By size, so that a small frame does not hold on to a large buffer.
+    free: [Vec<Vec<u8>>; Self::SIZES.len()],
 }
 
 impl Pool {
-    /// How many buffers are kept, and how large ones.
+    /// How many buffers of each size are kept, and how large those of one size are at most.
     const KEPT: usize = 16_384;
-    const KEPT_CAPACITY: usize = 16_384;
+    const SIZES: [usize; 3] = [256, 2048, 16_384];
 
     /// An empty buffer with room for `capacity` bytes.
     pub(crate) fn take(&mut self, capacity: usize) -> Vec<u8> {
-        let mut buffer = self.free.pop().unwrap_or_default();
-        buffer.reserve(capacity);
+        let mut buffer = self.free_of(capacity).and_then(Vec::pop).unwrap_or_default();
+        buffer.reserve_exact(capacity);
         buffer
     }
 
     /// Takes a buffer back.
     pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
-        if self.free.len() < Self::KEPT && buffer.capacity() <= Self::KEPT_CAPACITY {
+        if let Some(free) = self.free_of(buffer.capacity()).filter(|free| free.len() < Self::KEPT) {
             buffer.clear();
-            self.free.push(buffer);
+            free.push(buffer);
         }
+    }
+
+    /// The free buffers of the size that `capacity` belongs to; none of giants.
+    fn free_of(&mut self, capacity: usize) -> Option<&mut Vec<Vec<u8>>> {
+        let size = Self::SIZES.iter().position(|size| capacity <= *size)?;
+        Some(&mut self.free[size])
     }
 }
 
@@ -90,9 +143,10 @@ mod tests {
         buffer.extend([1; 1514]);
         let address = buffer.as_ptr();
         pool.give(buffer);
-        pool.give(Vec::with_capacity(Pool::KEPT_CAPACITY + 1));
+        pool.give(Vec::with_capacity(16_385));
+        assert!(pool.take(60).capacity() < 1514, "a small frame has a small buffer");
         let buffer = pool.take(1514);
         assert_eq!((buffer.as_ptr(), buffer.len()), (address, 0));
-        assert_eq!(pool.free.len(), 0);
+        assert!(pool.free.iter().all(Vec::is_empty));
     }
 }

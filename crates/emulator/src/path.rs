@@ -191,9 +191,14 @@ impl<P: Packet> Path<P> {
         sum
     }
 
-    /// The link's rate at `now`, and until when it holds; `None` if it has none, or it depends on the terminal.
+    /// The rate of the link or the carrier at `now`, and until when it holds; `None` if it has none, or it depends on the
+    /// terminal.
     pub(crate) fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
-        if self.apart.is_some() { None } else { self.links[0].rate(now) }
+        match &self.carrier {
+            Some(carrier) => Some(carrier.rate(now)),
+            None if self.apart.is_some() => None,
+            None => self.links[0].rate(now),
+        }
     }
 
     /// How long each link's way is for what is sent at `now`: one, or as many as there are terminals.

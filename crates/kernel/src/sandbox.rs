@@ -5,7 +5,9 @@ use crate::Error;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -30,6 +32,7 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
     libc::SYS_io_uring_setup,
     libc::SYS_kcmp,
+    libc::SYS_kexec_file_load,
     libc::SYS_kexec_load,
     libc::SYS_keyctl,
     libc::SYS_mount,
@@ -61,24 +64,58 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_vhangup,
 ];
 
+/// Flags with which `clone` makes namespaces. In one of its own a process has all capabilities, and with them more ways into
+/// the kernel.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWUTS,
+];
+
 /// Denies the calling thread, and the threads and programs that it starts from now on, system calls that no network daemon
 /// needs: they fail with `EPERM`. `bpf(2)` is among them unless `allows_bpf`. The thread must have `no_new_privs`.
 ///
 /// # Errors
 /// If the kernel has no seccomp filters, or this architecture is not known.
 pub fn deny_system_calls(allows_bpf: bool) -> Result<(), Error> {
-    let failed = |error: &dyn std::fmt::Display| Error::Missing(format!("seccomp: {error}"));
     let bpf = (!allows_bpf).then_some(libc::SYS_bpf);
+    let mut rules: Vec<_> = DENIED.iter().copied().chain(bpf).map(|call| (call, Vec::new())).collect();
+    rules.push((libc::SYS_clone, namespace_rules().map_err(|error| missing(&error))?));
+    deny(rules, libc::EPERM)?;
+    // Its flags are in memory, which a filter cannot read. The C library does without it where the kernel does not have it.
+    deny(vec![(libc::SYS_clone3, Vec::new())], libc::ENOSYS)
+}
+
+/// What a call of `clone` that makes a namespace looks like.
+fn namespace_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let rule = |flag: libc::c_int| {
+        let flag = u64::from(flag.cast_unsigned());
+        let has_flag = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag)?;
+        SeccompRule::new(vec![has_flag])
+    };
+    NAMESPACES.into_iter().map(rule).collect()
+}
+
+/// Has system calls fail with `errno` that one of their rules applies to, or that have none.
+fn deny(calls: Vec<(libc::c_long, Vec<SeccompRule>)>, errno: libc::c_int) -> Result<(), Error> {
     #[cfg_attr(
         target_pointer_width = "64",
         expect(clippy::useless_conversion, reason = "c_long has 32 bits elsewhere")
     )]
-    let rules: BTreeMap<_, _> = DENIED.iter().copied().chain(bpf).map(|call| (i64::from(call), Vec::new())).collect();
-    let architecture = std::env::consts::ARCH.try_into().map_err(|error: seccompiler::BackendError| failed(&error))?;
-    let denied = SeccompAction::Errno(libc::EPERM as u32);
+    let rules: BTreeMap<_, _> = calls.into_iter().map(|(call, rules)| (i64::from(call), rules)).collect();
+    let architecture = std::env::consts::ARCH.try_into().map_err(|error: seccompiler::BackendError| missing(&error))?;
+    let denied = SeccompAction::Errno(errno.cast_unsigned());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture);
-    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(|error| failed(&error))?;
-    seccompiler::apply_filter(&program).map_err(|error| failed(&error))
+    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(|error| missing(&error))?;
+    seccompiler::apply_filter(&program).map_err(|error| missing(&error))
+}
+
+fn missing(error: &dyn std::fmt::Display) -> Error {
+    Error::Missing(format!("seccomp: {error}"))
 }
 
 /// How far the kernel confines files.
@@ -139,6 +176,33 @@ mod tests {
             (unshare.success(), fs::read_to_string("/proc/self/stat").is_ok())
         });
         assert_eq!(seen.join().unwrap(), (false, true));
+    }
+
+    #[test]
+    fn namespaces_are_denied_however_they_are_made_and_threads_and_programs_start() {
+        let errno = || std::io::Error::last_os_error().raw_os_error();
+        let clone = move |flag: libc::c_int| {
+            // SAFETY: without a stack and CLONE_VM the child is a copy; were it made, it would end at once.
+            let child = unsafe { libc::syscall(libc::SYS_clone, flag | libc::SIGCHLD, 0, 0, 0, 0) };
+            if child == 0 {
+                // SAFETY: it ends the process and runs nothing else of it.
+                unsafe { libc::_exit(0) };
+            }
+            (child, errno())
+        };
+        let seen = std::thread::spawn(move || {
+            crate::privileges::forbid_more().unwrap();
+            deny_system_calls(false).unwrap();
+            let clones = NAMESPACES.map(clone);
+            // SAFETY: the kernel reads no arguments of length zero.
+            let clone3 = unsafe { libc::syscall(libc::SYS_clone3, std::ptr::null::<u8>(), 0) };
+            let clone3 = (clone3, errno());
+            let thread = std::thread::spawn(|| std::process::Command::new("true").status()).join().unwrap();
+            (clones, clone3, thread.unwrap().success())
+        });
+        let (clones, clone3, is_started) = seen.join().unwrap();
+        assert_eq!(clones, [(-1, Some(libc::EPERM)); NAMESPACES.len()]);
+        assert_eq!((clone3, is_started), ((-1, Some(libc::ENOSYS)), true));
     }
 
     #[test]

@@ -250,8 +250,9 @@ impl LinkConfig {
 
     fn validate_handover(&self, handover: &Handover) -> Result<(), ConfigError> {
         let error = |key, problem: &str| Err(ConfigError::new(key, problem));
-        if handover.period.is_zero() || handover.period > LONGEST {
-            return error("handover.period", "it is not above 0s and at most 1h");
+        // Each period is a change that the emulator wakes up for.
+        if !(Duration::from_millis(1)..=LONGEST).contains(&handover.period) {
+            return error("handover.period", "it is not from 1ms to 1h");
         }
         if handover.outage > handover.period {
             return error("handover.outage", "it is longer than the period");

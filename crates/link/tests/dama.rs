@@ -296,6 +296,26 @@ fn rain_makes_superframes_smaller() {
     assert!((world.carrier.allocated(0).as_bps() as f64 / 1e6 - 1.0).abs() < 0.01);
 }
 
+/// In slots that do not divide the rate, and on a carrier that has more capacity later.
+#[test]
+fn no_terminal_is_given_more_than_its_highest_allocation() {
+    let rate_steps = Some(link::Steps::new(vec![(Duration::from_secs(2), kbps(8_000))]));
+    let config = CarrierConfig { rate_steps, slot: Bytes::new(999), ..CarrierConfig::new(kbps(1_000)) };
+    let terminals = vec![TerminalConfig { cra: kbps(101), ..rbdc(703) }, cra(55), vbdc()];
+    let most: Vec<_> = terminals.iter().map(|terminal| terminal.highest_allocation(&config)).collect();
+    assert!(most[2] > kbps(7_000), "what it asks for by volume may be the whole carrier: {most:?}");
+    let mut world = World::new(config, terminals);
+    let mut highest = [Rate::ZERO; 3];
+    for round in 1..=60 {
+        (0..3).for_each(|terminal| world.stream(terminal, kbps(6_000), at_ms(round * 100)));
+        for (terminal, highest) in highest.iter_mut().enumerate() {
+            *highest = (*highest).max(world.carrier.allocated(terminal));
+            assert!(*highest <= most[terminal], "{terminal}: {highest} of {}", most[terminal]);
+        }
+    }
+    assert!(highest[0] > kbps(101 + 703) && highest[1] == most[1], "slots are whole: {highest:?}");
+}
+
 #[test]
 fn what_makes_no_carrier_is_refused_by_name() {
     let refused = |config, terminals: Vec<TerminalConfig>| {

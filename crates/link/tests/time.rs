@@ -178,6 +178,7 @@ fn schedules_that_make_no_link_are_refused_by_name() {
     let steps = |text: &str| Some(Steps::<Rate>::parse(text).expect("valid"));
     let handover =
         |period, outage| Some(Handover { period: ms(period), delay: [ms(1), ms(2)], rate: None, outage: ms(outage) });
+    let hasty = handover(1, 0).map(|handover| Handover { period: Duration::from_micros(999), ..handover });
     let opportunities = Some(Opportunities { millis: vec![1], file: None });
     for (key, config) in [
         ("rate_steps", LinkConfig { rate_steps: steps("1s 0bit/s"), ..fast() }),
@@ -186,6 +187,7 @@ fn schedules_that_make_no_link_are_refused_by_name() {
         ("opportunities", LinkConfig { opportunities, ..fast() }),
         ("delay_steps", LinkConfig { delay_steps: Some(Steps::new(vec![(ms(1), Duration::MAX)])), ..fast() }),
         ("handover.period", LinkConfig { handover: handover(0, 0), ..fast() }),
+        ("handover.period", LinkConfig { handover: hasty, ..fast() }),
         ("handover.outage", LinkConfig { handover: handover(10, 11), ..fast() }),
     ] {
         assert_eq!(config.validate().expect_err(key).key(), key);

@@ -43,7 +43,7 @@ pub(super) enum End {
 pub(super) struct Site {
     /// Whose modem it is.
     pub(super) end: End,
-    /// The highest rates up and down; `None` where there is none.
+    /// The highest rates up and down, of recorded opportunities their mean; `None` where there is none.
     pub(super) highest: [Option<Rate>; 2],
 }
 
@@ -149,16 +149,15 @@ fn serve(modem: Modem, monitor: &Monitor, site: Site, mut stopped: watch::Receiv
 }
 
 impl Site {
-    /// What a link without a rate is said to carry.
-    const UNLIMITED: Rate = Rate::from_bps(1_000_000_000_000);
-
-    /// The rates up and down now.
+    /// The rates up and down now, of recorded opportunities their mean; `None` where there is none.
     fn rates(&self, monitor: &Monitor) -> [Option<Rate>; 2] {
         let [up, down] = monitor.rates();
-        match self.end {
-            End::Terminal(number) => [monitor.allocated(number), down],
-            End::Near | End::Far => [up, down],
-        }
+        let [highest_up, highest_down] = self.highest;
+        let up = match self.end {
+            End::Terminal(number) => monitor.allocated(number),
+            End::Near | End::Far => up,
+        };
+        [up.or(highest_up), down.or(highest_down)]
     }
 
     /// How long what this modem transmits takes now; all its destinations are behind the same satellite.
@@ -174,20 +173,28 @@ impl Site {
 
     /// The modem's report now: for the session the highest rates, and that the link is down in an outage.
     fn report(&self, monitor: &Monitor) -> LinkReport {
-        let delay = self.delay(monitor);
-        let [session, link] = [self.highest, self.rates(monitor)].map(|rates| self.metrics(rates, delay));
-        LinkReport { session, link: Some(link).filter(|link| link.transmit > Some(Rate::ZERO)) }
+        let (rates, delay, mtu) = (self.rates(monitor), self.delay(monitor), monitor.mtu());
+        let is_down = self.of_transmitter(rates)[0] == Some(Rate::ZERO);
+        LinkReport {
+            session: self.metrics(self.highest, delay, mtu),
+            link: (!is_down).then(|| self.metrics(rates, delay, mtu)),
+        }
     }
 
-    /// A link with these rates up and down, and this delay.
-    fn metrics(&self, rates: [Option<Rate>; 2], delay: Duration) -> Metrics {
-        let own = |rates: [Option<Rate>; 2]| {
-            if self.end == End::Far { [rates[1], rates[0]] } else { rates }.map(|rate| rate.unwrap_or(Self::UNLIMITED))
-        };
+    /// Values up and down as those of what this modem transmits and receives.
+    fn of_transmitter<T>(&self, [up, down]: [T; 2]) -> [T; 2] {
+        if self.end == End::Far { [down, up] } else { [up, down] }
+    }
+
+    /// A link with these rates up and down, this delay, and this MTU unless it is zero.
+    fn metrics(&self, rates: [Option<Rate>; 2], delay: Duration, mtu: usize) -> Metrics {
+        // A session has all four rates (RFC 8175, section 12.6): zero is that of a link which has none.
+        let own = |rates| self.of_transmitter(rates).map(Option::unwrap_or_default);
         let ([transmit, receive], [max_transmit, max_receive]) = (own(rates), own(self.highest));
         Metrics {
-            max_receive: Some(max_receive),
-            max_transmit: Some(max_transmit),
+            // The current rate must not exceed the maximum (section 13.14).
+            max_receive: Some(max_receive.max(receive)),
+            max_transmit: Some(max_transmit.max(transmit)),
             receive: Some(receive),
             transmit: Some(transmit),
             latency: Some(delay),
@@ -195,7 +202,7 @@ impl Site {
             resources: Some(100),
             quality_receive: Some(100),
             quality_transmit: Some(100),
-            mtu: Some(1500),
+            mtu: (mtu > 0).then(|| u16::try_from(mtu).unwrap_or(u16::MAX)),
         }
     }
 }
@@ -208,13 +215,23 @@ mod tests {
     fn each_modem_transmits_its_own_way() {
         let rates = [2, 8].map(|mbit| Some(Rate::from_bps(mbit * 1_000_000)));
         let of = |end| {
-            let site = Site { end, highest: [None, Some(Rate::from_bps(9))] };
-            site.metrics(rates, Duration::from_millis(275))
+            let site = Site { end, highest: [None, Some(Rate::from_bps(9_000_000))] };
+            site.metrics(rates, Duration::from_millis(275), 1400)
         };
         let [terminal, hub] = [End::Near, End::Far].map(of);
         assert_eq!((terminal.transmit, terminal.receive), (rates[0], rates[1]));
         assert_eq!((hub.transmit, hub.receive), (rates[1], rates[0]));
-        assert_eq!((terminal.max_transmit, terminal.max_receive), (Some(Site::UNLIMITED), Some(Rate::from_bps(9))));
-        assert_eq!(terminal.latency, Some(Duration::from_millis(275)));
+        let highest = [2, 9].map(|mbit| Some(Rate::from_bps(mbit * 1_000_000)));
+        assert_eq!([terminal.max_transmit, terminal.max_receive], highest, "not below the current rate");
+        assert_eq!((terminal.latency, terminal.mtu), (Some(Duration::from_millis(275)), Some(1400)));
+    }
+
+    #[test]
+    fn a_link_without_a_rate_reports_zero_as_no_rate() {
+        let site = Site { end: End::Far, highest: [Some(Rate::from_bps(9)), None] };
+        let hub = site.metrics([Some(Rate::from_bps(8)), None], Duration::ZERO, 65_536);
+        assert_eq!(hub.mtu, Some(u16::MAX), "the MTU of loopback");
+        assert_eq!((hub.transmit, hub.max_transmit), (Some(Rate::ZERO), Some(Rate::ZERO)));
+        assert_eq!((hub.receive, hub.max_receive), (Some(Rate::from_bps(8)), Some(Rate::from_bps(9))));
     }
 }

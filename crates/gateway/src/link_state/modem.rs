@@ -7,6 +7,7 @@ use dlep_io::{News, RouterSettings, route};
 use status::Modem;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
+use units::Rate;
 
 /// What status shows of the session with the modem.
 #[derive(Debug, Clone, Default)]
@@ -63,13 +64,43 @@ pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, s
     .await;
 }
 
-/// The modem transmits what the gateway sends; its latency is one way.
+/// The modem transmits what the gateway sends; its latency is one way. What a modem does not know it reports as zero: that must
+/// not have the rest of its report rejected.
 fn update(metrics: &Metrics) -> LinkUpdate {
+    let receive_rate = metrics.receive.or(metrics.max_receive);
     LinkUpdate {
-        rate: metrics.transmit.or(metrics.max_transmit),
-        receive_rate: metrics.receive.or(metrics.max_receive),
-        // A modem that does not know it says zero.
+        rate: metrics.transmit.or(metrics.max_transmit).filter(|rate| {
+            // Of a modem that knows its maximum, zero is an outage, which is rejected.
+            *rate > Rate::ZERO || metrics.max_transmit > Some(Rate::ZERO)
+        }),
+        receive_rate: receive_rate.filter(|rate| *rate > Rate::ZERO),
         rtt: metrics.latency.filter(|latency| !latency.is_zero()).map(|latency| latency + latency),
         valid_for: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Duration;
+
+    #[test]
+    fn what_a_modem_does_not_know_leaves_the_rest_of_its_report() {
+        let rate = |bps| Some(Rate::from_bps(bps));
+        let metrics = Metrics {
+            max_receive: rate(0),
+            max_transmit: rate(8_000_000),
+            receive: rate(0),
+            transmit: rate(6_000_000),
+            latency: Some(Duration::ZERO),
+            ..Metrics::default()
+        };
+        let known = LinkUpdate { rate: rate(6_000_000), receive_rate: None, rtt: None, valid_for: None };
+        assert_eq!(update(&metrics), known);
+        assert_eq!(update(&Metrics { transmit: rate(0), ..metrics }).rate, rate(0), "an outage");
+        let unknown = Metrics { max_transmit: rate(0), transmit: rate(0), ..metrics };
+        let latency = Some(Duration::from_millis(275));
+        let rtt = Some(Duration::from_millis(550));
+        assert_eq!(update(&Metrics { latency, ..unknown }), LinkUpdate { rate: None, rtt, ..known });
     }
 }

@@ -5,7 +5,7 @@ use super::plan::lay_out;
 use super::request::{Request, Requester, Timing};
 use super::{Backlog, Burst, CarrierConfig, Grant, Sample, TerminalConfig, Totals};
 use crate::ConfigError;
-use crate::steps::Timeline;
+use crate::steps::{Segment, Timeline};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
@@ -171,6 +171,14 @@ impl Carrier {
         &self.config
     }
 
+    /// The rate that a superframe planned at `now` has, and until when that holds.
+    pub fn rate(&self, now: Instant) -> (Rate, Instant) {
+        let Some(rate) = &self.rate else { return (self.config.rate, Instant::FAR_FUTURE) };
+        let Segment { value, until } = rate.at(now.since(self.start).as_nanos());
+        let until = if until == u64::MAX { Instant::FAR_FUTURE } else { self.start + Duration::from_nanos(until) };
+        (Rate::from_bps(value), until)
+    }
+
     /// The rate that the latest plan which has reached `terminal` gives it, whatever for.
     pub fn allocated(&self, terminal: usize) -> Rate {
         self.terminals[terminal].allocated
@@ -252,9 +260,7 @@ impl Carrier {
 
     /// Divides a superframe, and sends the plan.
     fn plan(&mut self, at: Instant, superframe: u64) {
-        let elapsed = at.since(self.start).as_nanos();
-        let rate = self.rate.as_ref().map_or(self.config.rate, |rate| Rate::from_bps(rate.at(elapsed).value));
-        let slots = self.config.slots_at(rate);
+        let slots = self.config.slots_at(self.rate(at).0);
         let planned = self.ncc.plan(slots);
         let grants: Vec<_> = planned.iter().map(|(_, grant)| *grant).collect();
         let places: Vec<_> = lay_out(&grants).collect();

@@ -123,6 +123,12 @@ impl CarrierConfig {
         }
     }
 
+    /// The highest rate that it ever has.
+    pub fn highest_rate(&self) -> Rate {
+        let steps = self.rate_steps.iter().flat_map(|steps| &steps.steps).map(|(_, rate)| *rate);
+        steps.fold(self.rate, Rate::max)
+    }
+
     /// From the time that a plan has reached the terminals to the superframe that it is for.
     pub fn lead(&self) -> Duration {
         self.lead.unwrap_or(self.superframe)
@@ -205,6 +211,20 @@ impl TerminalConfig {
             return Err(ConfigError::new("dama.avbdc", &format!("{} is not from 10ms to 1h", self.avbdc)));
         }
         Ok(())
+    }
+
+    /// The highest rate that a superframe can give it. In a superframe what it asks for is whole slots, rounded up; the
+    /// carrier may for a time have a higher rate than at first.
+    pub fn highest_allocation(&self, carrier: &CarrierConfig) -> Rate {
+        let slots_of = |rate: Rate| {
+            let bit_nanos = u128::from(rate.as_bps()) * u128::from(carrier.superframe.as_nanos());
+            let slots = bit_nanos.div_ceil(u128::from(carrier.slot.bits()) * 1_000_000_000);
+            u64::try_from(slots).unwrap_or(u64::MAX)
+        };
+        let asked = slots_of(self.cra).saturating_add(slots_of(self.rbdc));
+        let all = carrier.slots_at(carrier.highest_rate());
+        let slots = if self.vbdc > Bytes::ZERO || carrier.fca { all } else { asked.min(all) };
+        Rate::from_transfer(carrier.slot * slots, carrier.superframe)
     }
 
     /// The most that it can have without free capacity: its constant rate and the highest that it may ask for. Of a

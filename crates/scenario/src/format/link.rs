@@ -153,7 +153,7 @@ pub(crate) struct GroundStation {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes")]
 pub(crate) struct Handover {
-    /// Time between handovers, at most 1h. Starlink's is 15s.
+    /// Time between handovers, from 1ms to 1h. Starlink's is 15s.
     period: Interval,
     /// Lowest and highest one-way delay; they replace `delay`.
     #[schemars(length(min = 2, max = 2))]

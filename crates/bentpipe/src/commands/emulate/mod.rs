@@ -180,8 +180,11 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let [first, second] = args.between.as_slice() else {
         return Err(Failure::usage("--between takes two interfaces"));
     };
-    if first == second {
-        return Err(Failure::usage(format!("--between {0} {0}: a link has two ends", first.interface)));
+    if first.is_same(second) {
+        let (first, second) = (&first.interface, &second.interface);
+        return Err(Failure::usage(format!(
+            "--between {first} {second}: a link has two ends, and these are one interface"
+        )));
     }
     let links = args.links()?;
     let paths = [link_file::path_up(&links), links.down.clone().into()];
@@ -220,8 +223,11 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     output.result(&Document { links: &links, report: &report }, |columns| tables(&report, columns)).and(end)
 }
 
-/// The highest rate that `link` ever has; `None` if it has none.
+/// The highest rate that `link` ever has, of recorded opportunities their mean; `None` if it has none.
 fn highest_rate(link: &LinkConfig) -> Option<Rate> {
+    if let Some(opportunities) = &link.opportunities {
+        return Some(opportunities.mean_rate());
+    }
     let steps = link.rate_steps.iter().flat_map(|steps| steps.steps.iter().map(|(_, rate)| *rate));
     let handover = link.handover.and_then(|handover| handover.rate).map(|[_, highest]| highest);
     steps.chain(handover).chain(link.rate).max()
@@ -237,7 +243,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
     let mut modems = Modems::new(heartbeat);
     let mut none = true;
     let mut add = |option: &str, port: &Port, site: Site| {
-        if args.between.contains(port) {
+        if args.between.iter().any(|end| end.is_same(port)) {
             let interface = &port.interface;
             return Err(Failure::usage(format!(
                 "{option} {interface}: expected an interface that is none of the link's"
@@ -255,7 +261,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
                 return Err(Failure::usage(format!("--dlep: {problem}")));
             }
             for (number, terminal) in terminal.iter().enumerate() {
-                let most = terminal.up.dama.as_ref().map(|dama| dama.most(carrier));
+                let most = terminal.up.dama.as_ref().map(|dama| dama.highest_allocation(carrier));
                 let site = Site { end: End::Terminal(number), highest: [most, down] };
                 if let Some(port) = &terminal.dlep {
                     let option = format!("terminal {}: dlep", terminal.name);
@@ -263,7 +269,7 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
                     add(&option, &port, site)?;
                 }
             }
-            Some(carrier.rate)
+            Some(carrier.highest_rate())
         }
     };
     let highest = [up, down];
@@ -461,6 +467,9 @@ mod tests {
         up.rate_steps = Some(link::Steps { steps: steps.to_vec(), file: None, repeat: None });
         assert_eq!(highest_rate(&up), Some(Rate::from_bps(5_000_000)));
         assert_eq!(highest_rate(&links("--rate unlimited").0), None);
+        up.opportunities = Some(link::Opportunities::parse("2\n").unwrap());
+        (up.rate, up.rate_steps) = (None, None);
+        assert_eq!(highest_rate(&up), Some(Rate::from_bps(6_000_000)), "1500 bytes each 2 ms");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use kernel::interfaces::Interfaces;
 use kernel::packet::PacketSocket;
 use std::io;
 use std::net::IpAddr;
+use std::os::linux::fs::MetadataExt;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::str::FromStr;
@@ -40,6 +41,23 @@ pub(super) struct Opened {
 }
 
 impl Port {
+    /// Whether both are one interface, which may have several names.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self == other || self.identity().is_some_and(|own| other.identity() == Some(own))
+    }
+
+    /// The number of its namespace and its own; `None` if there is no such interface.
+    fn identity(&self) -> Option<(u64, u32)> {
+        let here = || {
+            let namespace = std::fs::metadata("/proc/thread-self/ns/net").ok()?;
+            Some((namespace.st_ino(), kernel::gtsm::index(&self.interface).ok()?))
+        };
+        match &self.namespace {
+            None => here(),
+            Some(name) => Namespace::named(name).ok()?.run(here).ok()?,
+        }
+    }
+
     pub(super) fn open(&self) -> Result<Opened, Failure> {
         match &self.namespace {
             None => self.open_here(),
@@ -99,7 +117,8 @@ impl Port {
 
     /// Two emulators of one interface would both forward each packet.
     fn claim(&self) -> Result<UnixDatagram, Failure> {
-        let name = SocketAddr::from_abstract_name(format!("bentpipe-emulate/{}", self.interface));
+        let index = kernel::gtsm::index(&self.interface);
+        let name = index.and_then(|index| SocketAddr::from_abstract_name(format!("bentpipe-emulate/{index}")));
         name.and_then(|name| UnixDatagram::bind_addr(&name)).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => {
                 Failure::usage(format!("--between: another bentpipe emulate has {} already", self.interface))
@@ -111,4 +130,31 @@ impl Port {
 
 pub(super) fn lacking(error: kernel::Error) -> Failure {
     if error.is_missing() { Failure::missing(error) } else { Failure::failed(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::network::IpBatch;
+    use kernel::testing::namespace;
+
+    #[test]
+    fn an_interface_under_two_names_is_one() {
+        let Some(namespace) = namespace() else { return };
+        IpBatch::new(&namespace).add("link add one type veth peer name two").run().expect("a pair");
+        let alias = IpBatch::new(&namespace).add("link property add dev one altname alias").run();
+        if let Err(error) = alias {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        let [one, two, alias] = ["one", "two", "alias"].map(|name| name.parse::<Port>().expect("a port"));
+        let inside = || {
+            assert!(one.is_same(&alias) && !one.is_same(&two));
+            let _opened = one.open().expect("a port");
+            let refused = alias.open().expect_err("it is in use").to_string();
+            assert!(refused.contains("another bentpipe emulate has alias already"), "{refused}");
+            assert!(two.open().is_ok());
+        };
+        namespace.run(inside).expect("inside");
+    }
 }
