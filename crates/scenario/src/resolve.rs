@@ -269,7 +269,7 @@ impl<'a> Resolver<'a> {
             return None;
         }
         let delays = ["forward", "reverse"]
-            .map(|way| crate::link::delay(crate::link::setting(node, way, "delay")).unwrap_or_default());
+            .map(|way| crate::link::nominal_delay(&crate::link::settings(node, way), self.read));
         let stream = network.directions().len() as u64;
         let mut configs = Vec::new();
         let mut problems: Vec<(&Node, String, Option<&str>)> = Vec::new();

@@ -61,7 +61,7 @@ impl Pair {
         let [Some(up), Some(down)] = directions.map(|direction| network.highest_rate(direction)) else {
             return Err(refused("it has to know the rates of the emulated link: give the link some"));
         };
-        let delays = directions.map(|direction| network.directions()[direction.index()].config.delay);
+        let delays = directions.map(|direction| network.directions()[direction.index()].config.nominal_delay());
         let (congestion_control, target_queue) = match config.control.name {
             "cross-layer" => (CROSS_LAYER.to_owned(), config.capacity.map(|capacity| capacity.target_queue)),
             _ => (kernel_control(config, controls).map_err(named)?, None),
