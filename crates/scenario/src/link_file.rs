@@ -352,7 +352,9 @@ impl UpLink {
     pub fn delay(&self) -> Duration {
         match self {
             Self::Link(link) => link.nominal_delay(),
-            Self::Carrier { terminal, .. } => terminal.first().map_or(Duration::ZERO, |terminal| terminal.up.nominal_delay()),
+            Self::Carrier { terminal, .. } => {
+                terminal.first().map_or(Duration::ZERO, |terminal| terminal.up.nominal_delay())
+            }
         }
     }
 }

@@ -57,7 +57,10 @@ fn a_queue_of_products_follows_the_nominal_delays() {
         "[up]\nrate = \"2Mbit/s\"\nqueue = \"1BDP\"\nhandover = { period = \"15s\", delay = [\"80ms\", \"120ms\"] }\n\
         [down]\nrate = \"8Mbit/s\"\nqueue = \"1BDP\"\ndelay_steps = { steps = [[\"0s\", \"400ms\"]] }\n",
     );
-    assert_eq!((up.queue, down.queue), (QueueLimit::Bytes(Bytes::new(125_000)), QueueLimit::Bytes(Bytes::new(500_000))));
+    assert_eq!(
+        (up.queue, down.queue),
+        (QueueLimit::Bytes(Bytes::new(125_000)), QueueLimit::Bytes(Bytes::new(500_000)))
+    );
 }
 
 #[test]

@@ -113,7 +113,8 @@ fn queues_and_routes_follow_the_nominal_delay_of_a_link() {
         let leo = network.link("leo").unwrap();
         (network.directions()[leo.index()].config.queue, network.directions()[first.index()].link.clone())
     };
-    let product = |millis: u64| QueueLimit::Bytes(Rate::from_bps(50_000_000).bytes_in(Duration::from_millis(2 * millis)));
+    let product =
+        |millis: u64| QueueLimit::Bytes(Rate::from_bps(50_000_000).bytes_in(Duration::from_millis(2 * millis)));
     let handover = "handover = { period = \"15s\", delay = [\"20ms\", \"40ms\"] }";
     let steps = "delay_steps = { steps = [[\"0s\", \"30ms\"], [\"10s\", \"1ms\"]] }";
     for delays in [handover, steps] {

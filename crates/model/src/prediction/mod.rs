@@ -144,7 +144,7 @@ impl Limit {
     pub fn model(self, control: Control) -> &'static str {
         match self {
             Self::LineRate => "the line's rate",
-            Self::Window => "one window in a round trip",
+            Self::Window => "Kruse, steady state",
             Self::SlowStart => "Kruse, slow start",
             Self::Loss => control.loss_model(),
             Self::Queue => "utilisation of a short queue",
@@ -286,8 +286,9 @@ impl Bounds {
         let kept = 1.0 - link.loss.as_f64();
         let share = transfer.mss.as_u64() as f64 / (transfer.mss + transfer.header).as_u64() as f64;
         let line = link.rate.as_bps() as f64 / 8.0 * share * kept;
-        let round_trip = link.rtt.as_secs_f64();
-        let window = transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / round_trip);
+        // Kruse's steady state: of a window of few segments, their own times on the line count beside the round trip's.
+        let cycle_s = channel(link, transfer).cycle_s();
+        let window = transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / cycle_s);
         // In whole bytes as the queue: one product of queue is not short.
         let product = link.rate.bytes_in(link.rtt).as_u64() as f64;
         let queue = match (link.queue, transfer.control.beta()) {
