@@ -222,7 +222,7 @@ fn tcp_header(segment: &Segment, ends: [SynOptions; 2], from: usize, ports: [u16
     header.acknowledgment_number = if header.ack { segment.ack as u32 } else { 0 };
     let options = tcp_options(segment, ends[from]);
     header.set_options(&options).map_err(text)?;
-    if let Some(option) = accurate_ecn_option(segment) {
+    if let Some(option) = accurate_ecn_option(segment).or_else(|| nack_option(segment)) {
         let mut bytes = header.options.as_slice().to_vec();
         // The padding must not end the options.
         bytes[options.iter().map(length).sum()..].fill(NO_OPERATION);
@@ -240,6 +240,18 @@ fn accurate_ecn_option(segment: &Segment) -> Option<Vec<u8>> {
     let EcnBytes { capable, marked } = segment.accurate_ecn()?;
     let counters = [capable, marked].into_iter().flat_map(|counter| counter.to_be_bytes().into_iter().skip(1));
     Some([kind, 8].into_iter().chain(counters).collect())
+}
+
+/// SaTPEP's NACK, for which its paper has no option, as an experimental one (RFC 6994): the hole's first byte, and the one behind it.
+fn nack_option(segment: &Segment) -> Option<Vec<u8>> {
+    const KIND: u8 = 253;
+    const LENGTH: u8 = 12;
+    /// "SP", which is not registered.
+    const EXPERIMENT: [u8; 2] = *b"SP";
+    let has_room = segment.header >= tcp::BARE_HEADER + LENGTH;
+    let hole = segment.sack_blocks().next().filter(|_| segment.has(Flags::NACK) && has_room)?;
+    let ends = [hole.start, hole.end].into_iter().flat_map(|end| (end as u32).to_be_bytes());
+    Some([KIND, LENGTH].into_iter().chain(EXPERIMENT).chain(ends).collect())
 }
 
 /// The options that a segment's header has room for: ns-2's agents have none on the wire.

@@ -327,6 +327,41 @@ fn a_capture_has_the_accurate_ecn_option() {
     assert!(answers >= 2 && acknowledgements > 100 && marked > 0, "{answers} {acknowledgements} {marked}");
 }
 
+/// Two gateways over a satellite, whose TCP has segments of other sizes and other windows than that of the hosts.
+fn with_gateways(transport: &str) -> String {
+    let ground =
+        "[[link]]\nname = \"lan\"\nbetween = [\"host\", \"client\"]\ndelay = \"1ms\"\n[[link]]\nname = \"ground\"";
+    let text = LOSSY.replacen("[[link]]\nname = \"ground\"", ground, 1);
+    let text = text.replace("[\"client\", \"gateway\", \"server\"]", "[\"client\", \"gateway\", \"server\", \"host\"]");
+    let text = text.replace("from = \"client\"", "from = \"host\"").replace("to = \"client\"", "to = \"host\"");
+    let tables = format!(
+        "[[gateway]]\nname = \"pair\"\nnodes = [\"client\", \"gateway\"]\ntransport = \"{transport}\"\n\
+         [tcp.inner]\npreset = \"sack\"\nmss = \"1000B\"\nreceive_buffer = \"60kB\"\n[stop]"
+    );
+    let tables =
+        if transport == "tcp" { tables.replace("\n[tcp.inner]", "\ntcp = \"inner\"\n[tcp.inner]") } else { tables };
+    text.replace("packets = [\"client\", \"server\"]", "packets = [\"client\", \"gateway\"]").replace("[stop]", &tables)
+}
+
+/// RFC 6994: kind 253, a length of 12, an identifier and the hole. It is part of the header, so that no acknowledgement has payload.
+#[test]
+fn a_nack_in_a_capture_is_an_option_and_no_payload() {
+    let mut nacks = 0;
+    for (_, _, length, data) in packets(&run(&with_gateways("satpep-2003"), 3).1) {
+        let Some((ip, tcp)) = tcp(&data) else { continue };
+        assert_eq!(u32::from(ip.total_len), length);
+        let options = tcp.options.as_slice();
+        let Some(at) = (0..options.len()).find(|at| options[*at..].starts_with(&[253, 12, b'S', b'P'])) else {
+            continue;
+        };
+        let edge = |from: usize| u32::from_be_bytes(options[from..from + 4].try_into().unwrap());
+        assert!(edge(at + 4) >= tcp.acknowledgment_number && edge(at + 8) > edge(at + 4), "{tcp:?}");
+        assert_eq!(length as usize, data.len(), "no payload: {tcp:?}");
+        nacks += 1;
+    }
+    assert!(nacks > 0);
+}
+
 #[test]
 fn equal_runs_give_equal_bytes_and_other_seeds_others() {
     let (one, again, other) = (run(LOSSY, 4), run(LOSSY, 4), run(LOSSY, 5));
