@@ -225,8 +225,21 @@ pub struct PacketRecord {
     pub to_server: bool,
     /// IP bytes.
     pub size: Bytes,
+    /// Of which of the flow's connections it is, if it is a TCP segment.
+    pub part: Part,
     /// What it says.
     pub body: Body,
+}
+
+/// A connection of those into which gateways split a flow. One that is not split counts as the client's and the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// From the client to the gateway that faces it.
+    Client,
+    /// From one gateway to the other.
+    Between,
+    /// From the other gateway to the server.
+    Server,
 }
 
 #[cfg(test)]

@@ -677,12 +677,13 @@ impl Wire {
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
             let parcel = self.parcels.get(packet.parcel);
-            let ((flow, to_server), mut body) = (self.tap.pairs.flow(parcel), parcel.body);
+            let ((flow, to_server), part) = (self.tap.pairs.flow(parcel), self.tap.pairs.part(parcel));
+            let mut body = parcel.body;
             if packet.ecn.is_marked() {
                 body.mark();
             }
             let (at, size) = (self.now, Bytes::new(u64::from(packet.size)));
-            self.tap.records.push(PacketRecord { at, node, flow, to_server, size, body });
+            self.tap.records.push(PacketRecord { at, node, flow, to_server, size, part, body });
         }
     }
 }
