@@ -28,8 +28,8 @@ fn the_binding_limit_is_named() {
         (&["--size", "5kB"][..], "round trips", "round trips"),
         (&["--size", "500kB"], "slow start", "Kruse, slow start"),
         (&["--size", "50MB"], "line rate", "the line's rate"),
-        (&["--size", "50MB", "--window", "65535B"], "window", "one window in a round trip"),
-        (&["--size", "50MB", "--receive-buffer", "64KiB"], "window", "one window in a round trip"),
+        (&["--size", "50MB", "--window", "65535B"], "window", "Kruse, steady state"),
+        (&["--size", "50MB", "--receive-buffer", "64KiB"], "window", "Kruse, steady state"),
         (
             &["--size", "50MB", "--loss", "1e-2", "--congestion-control", "reno"],
             "loss",

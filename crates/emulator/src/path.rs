@@ -100,7 +100,7 @@ impl<P: Packet> Path<P> {
         let mut members = Vec::new();
         for Terminal { name, link, .. } in &config.terminals {
             let dama = link.dama.clone().ok_or_else(|| PathError::NoShare(name.clone()))?;
-            members.push(Member { config: dama, to_ncc: link.delay, from_ncc: config.from_ncc });
+            members.push(Member { config: dama, to_ncc: link.nominal_delay(), from_ncc: config.from_ncc });
         }
         let links = links(start, &config.terminals)?;
         let carrier = Carrier::new(start, config.config.clone(), members)?;

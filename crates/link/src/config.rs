@@ -179,6 +179,19 @@ impl LinkConfig {
         Ok(())
     }
 
+    /// The delay that stands for the link where one figure is needed before the run: `delay` if it is above zero, else the middle of
+    /// the delays of its handovers, or the delay of its steps at time 0.
+    pub fn nominal_delay(&self) -> Duration {
+        if !self.delay.is_zero() {
+            return self.delay;
+        }
+        match (&self.handover, &self.delay_steps) {
+            (Some(Handover { delay: [low, high], .. }), _) => *low + high.saturating_sub(*low) / 2,
+            (None, Some(steps)) => steps.at_start(self.delay),
+            (None, None) => self.delay,
+        }
+    }
+
     /// Whether everything that is sent arrives once and in order.
     pub(crate) fn is_faithful(&self) -> bool {
         self.loss == LossModel::None

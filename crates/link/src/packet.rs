@@ -19,6 +19,11 @@ pub trait Packet: Clone {
         None
     }
 
+    /// What an acknowledgement says of marked packets: one that says otherwise does not take its place.
+    fn acknowledged_marks(&self) -> u8 {
+        0
+    }
+
     /// Its ECN field.
     fn ecn(&self) -> Ecn {
         Ecn::NotCapable

@@ -54,6 +54,11 @@ impl<T: Copy> Steps<T> {
         }
     }
 
+    /// The value at time 0, where `plain` holds before the first step.
+    pub(crate) fn at_start(&self, plain: T) -> T {
+        self.steps.first().filter(|(at, _)| at.is_zero()).map_or(plain, |(_, value)| *value)
+    }
+
     /// The values over time, as numbers.
     pub(crate) fn timeline(&self, plain: T, number: impl Fn(T) -> u64) -> Timeline {
         Timeline::Steps {

@@ -11,6 +11,7 @@ struct Numbered {
     flow: u64,
     size: u64,
     ack: Option<u32>,
+    marks: u8,
 }
 
 impl Packet for Numbered {
@@ -23,14 +24,17 @@ impl Packet for Numbered {
     fn acknowledgement(&self) -> Option<u32> {
         self.ack
     }
+    fn acknowledged_marks(&self) -> u8 {
+        self.marks
+    }
 }
 
 fn ack(number: u64, flow: u64, ack: u32) -> Numbered {
-    Numbered { number, flow, size: 50, ack: Some(ack) }
+    Numbered { number, flow, size: 50, ack: Some(ack), marks: 0 }
 }
 
 fn data(number: u64, flow: u64) -> Numbered {
-    Numbered { number, flow, size: 500, ack: None }
+    Numbered { number, flow, size: 500, ack: None, marks: 0 }
 }
 
 /// 50 bytes each 10 ms.
@@ -123,4 +127,11 @@ fn acknowledgements_that_keep_coming_do_not_wait_for_ever() {
         .collect();
     let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max().expect("several");
     assert!(longest < Duration::from_secs(2), "{longest}");
+}
+
+#[test]
+fn an_acknowledgement_of_other_marks_takes_no_place() {
+    let marked = |number, newer, marks| Numbered { marks, ..ack(number, 1, newer) };
+    let packets = [marked(0, 10, 5), marked(1, 11, 5), marked(2, 12, 6), marked(3, 13, 6)];
+    assert_eq!(fate(config(Acks::Filter), &packets), (vec![1, 3], vec![0, 2]));
 }

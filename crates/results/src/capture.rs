@@ -10,7 +10,7 @@ use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
-use sim::{Body, FlowConfig, GatewayConfig, NodeId, PacketRecord, Simulation, Traffic};
+use sim::{Body, FlowConfig, GatewayConfig, NodeId, PacketRecord, Part, Simulation, Traffic, Transport};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -52,13 +52,15 @@ impl<W: Write> Capture<W> {
             writer.write_pcapng_block(block).map_err(failed)?;
             interfaces[node.index()] = Some(number as u32);
         }
-        // The gateways that split each flow answer hosts with options of their own.
         let mut split = BTreeMap::new();
         for (gateway, report) in gateways.iter().zip(simulation.report().gateways) {
-            split.extend(report.streams.into_iter().map(|stream| (stream.flow, SynOptions::new(&gateway.terrestrial))));
+            split.extend(report.streams.into_iter().map(|stream| (stream.flow, gateway)));
         }
         let flows = simulation.flows().iter().enumerate();
-        let flows = flows.map(|(number, flow)| Sockets::of_flow(number, flow, split.get(&flow.name).copied()));
+        let flows = flows.map(|(number, flow)| {
+            let gateway = split.get(&flow.name).and_then(|pair| Inner::new(pair, pair.splits(network, flow)?));
+            Sockets::of_flow(number, flow, gateway)
+        });
         let flows = flows.chain(gateways.iter().map(Sockets::of_gateways)).collect();
         Ok(Self { writer, interfaces, flows, buffer: Vec::new() })
     }
@@ -96,11 +98,35 @@ struct Sockets {
     /// Of the client and the server.
     addresses: [Ipv4Addr; 2],
     ports: [u16; 2],
-    nodes: [NodeId; 2],
     /// Of the TCP endpoints.
     options: [SynOptions; 2],
-    /// Of gateways that answer in the place of the other end.
-    gateway: Option<SynOptions>,
+    /// Of the gateways that split the flow.
+    gateways: Option<Inner>,
+}
+
+/// What gateways that split a flow say in the place of the other end, and to one another.
+#[derive(Debug, Clone, Copy)]
+struct Inner {
+    /// Towards hosts.
+    options: SynOptions,
+    /// Of the gateway that faces the client and of that which faces the server.
+    addresses: [Ipv4Addr; 2],
+    /// In the connection between them.
+    between: SynOptions,
+}
+
+impl Inner {
+    /// The gateways of a flow on whose way the pair's node number `first` comes first.
+    fn new(pair: &GatewayConfig, first: usize) -> Option<Self> {
+        let between = match &pair.transport {
+            Transport::Tcp(config) => SynOptions::new(config),
+            Transport::Satpep2003(protocol) => SynOptions::new(&protocol.satellite),
+            // Datagrams carry it.
+            Transport::Satpep(_) => SynOptions::default(),
+        };
+        let [near, far] = [pair.nodes.get(first)?, pair.nodes.get(1 - first)?];
+        Some(Self { options: SynOptions::new(&pair.terrestrial), addresses: [*near, *far].map(address), between })
+    }
 }
 
 /// What an endpoint offers in its SYN, and what its window field means afterwards.
@@ -127,32 +153,35 @@ fn address(node: NodeId) -> Ipv4Addr {
 
 impl Sockets {
     /// Every flow has a pair of ports of its own: ports of clients count up from 1024, those of servers from 5001.
-    fn of_flow(number: usize, flow: &FlowConfig, gateway: Option<SynOptions>) -> Self {
+    fn of_flow(number: usize, flow: &FlowConfig, gateways: Option<Inner>) -> Self {
         const CLIENTS: usize = 64_000;
         let ports = [1024 + (number % CLIENTS) as u16, 5001 + (number / CLIENTS) as u16];
         let options = match &flow.traffic {
             Traffic::Tcp { client, server, .. } => [SynOptions::new(client), SynOptions::new(server)],
             _ => Default::default(),
         };
-        let nodes = [flow.from, flow.to];
-        Self { addresses: nodes.map(address), ports, nodes, options, gateway }
+        Self { addresses: [flow.from, flow.to].map(address), ports, options, gateways }
     }
 
     /// The datagrams of a pair of gateways.
     fn of_gateways(pair: &GatewayConfig) -> Self {
-        let (nodes, options) = (pair.nodes, Default::default());
-        Self { addresses: nodes.map(address), ports: [4500; 2], nodes, options, gateway: None }
+        Self { addresses: pair.nodes.map(address), ports: [4500; 2], options: Default::default(), gateways: None }
     }
 
-    /// What the two ends of the connection that `node` sees have offered.
-    fn options_at(&self, node: NodeId) -> [SynOptions; 2] {
+    /// What the two ends of a part of the flow have offered.
+    fn options_of(&self, part: Part) -> [SynOptions; 2] {
         let [client, server] = self.options;
-        match self.gateway {
-            Some(gateway) if node == self.nodes[0] => [client, gateway],
-            Some(gateway) if node == self.nodes[1] => [gateway, server],
-            Some(gateway) => [gateway; 2],
-            None => [client, server],
+        match (self.gateways, part) {
+            (None, _) => [client, server],
+            (Some(gateway), Part::Client) => [client, gateway.options],
+            (Some(gateway), Part::Between) => [gateway.between; 2],
+            (Some(gateway), Part::Server) => [gateway.options, server],
         }
+    }
+
+    /// The addresses of the two ends of a part of the flow: towards hosts, gateways have those of the other host.
+    fn addresses_of(&self, part: Part) -> [Ipv4Addr; 2] {
+        self.gateways.filter(|_| part == Part::Between).map_or(self.addresses, |gateways| gateways.addresses)
     }
 
     /// Appends the packet's headers to `packet`.
@@ -164,7 +193,7 @@ impl Sockets {
             Body::Tcp(segment) => {
                 let ip = ip(IpNumber::TCP)?;
                 ip.write(packet).map_err(text)?;
-                let mut tcp = tcp_header(segment, self.options_at(record.node), from, ports)?;
+                let mut tcp = tcp_header(segment, self.options_of(record.part), from, ports)?;
                 let payload = &zeros(record, 20 + u64::from(tcp.header_len_u16()));
                 tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).map_err(text)?;
                 tcp.write(packet).map_err(text)
@@ -188,7 +217,8 @@ impl Sockets {
     }
 
     fn ip_header(&self, record: &PacketRecord, from: usize, protocol: IpNumber) -> Result<Ipv4Header, String> {
-        let (source, destination) = (self.addresses[from].octets(), self.addresses[1 - from].octets());
+        let addresses = self.addresses_of(record.part);
+        let (source, destination) = (addresses[from].octets(), addresses[1 - from].octets());
         let payload = u16::try_from(record.size.as_u64().saturating_sub(20))
             .map_err(|_| format!("{} is more than an IP packet holds", record.size))?;
         let mut header = Ipv4Header::new(payload, 64, protocol, source, destination).map_err(text)?;
@@ -222,7 +252,7 @@ fn tcp_header(segment: &Segment, ends: [SynOptions; 2], from: usize, ports: [u16
     header.acknowledgment_number = if header.ack { segment.ack as u32 } else { 0 };
     let options = tcp_options(segment, ends[from]);
     header.set_options(&options).map_err(text)?;
-    if let Some(option) = accurate_ecn_option(segment) {
+    if let Some(option) = accurate_ecn_option(segment).or_else(|| nack_option(segment)) {
         let mut bytes = header.options.as_slice().to_vec();
         // The padding must not end the options.
         bytes[options.iter().map(length).sum()..].fill(NO_OPERATION);
@@ -240,6 +270,18 @@ fn accurate_ecn_option(segment: &Segment) -> Option<Vec<u8>> {
     let EcnBytes { capable, marked } = segment.accurate_ecn()?;
     let counters = [capable, marked].into_iter().flat_map(|counter| counter.to_be_bytes().into_iter().skip(1));
     Some([kind, 8].into_iter().chain(counters).collect())
+}
+
+/// SaTPEP's NACK, for which its paper has no option, as an experimental one (RFC 6994): the hole's first byte, and the one behind it.
+fn nack_option(segment: &Segment) -> Option<Vec<u8>> {
+    const KIND: u8 = 253;
+    const LENGTH: u8 = 12;
+    /// "SP", which is not registered.
+    const EXPERIMENT: [u8; 2] = *b"SP";
+    let has_room = segment.header >= tcp::BARE_HEADER + LENGTH;
+    let hole = segment.sack_blocks().next().filter(|_| segment.has(Flags::NACK) && has_room)?;
+    let ends = [hole.start, hole.end].into_iter().flat_map(|end| (end as u32).to_be_bytes());
+    Some([KIND, LENGTH].into_iter().chain(EXPERIMENT).chain(ends).collect())
 }
 
 /// The options that a segment's header has room for: ns-2's agents have none on the wire.

@@ -327,6 +327,69 @@ fn a_capture_has_the_accurate_ecn_option() {
     assert!(answers >= 2 && acknowledgements > 100 && marked > 0, "{answers} {acknowledgements} {marked}");
 }
 
+/// Two gateways over a satellite, whose TCP has segments of other sizes and other windows than that of the hosts.
+fn with_gateways(transport: &str) -> String {
+    let ground =
+        "[[link]]\nname = \"lan\"\nbetween = [\"host\", \"client\"]\ndelay = \"1ms\"\n[[link]]\nname = \"ground\"";
+    let text = LOSSY.replacen("[[link]]\nname = \"ground\"", ground, 1);
+    let text = text.replace("[\"client\", \"gateway\", \"server\"]", "[\"client\", \"gateway\", \"server\", \"host\"]");
+    let text = text.replace("from = \"client\"", "from = \"host\"").replace("to = \"client\"", "to = \"host\"");
+    let tables = format!(
+        "[[gateway]]\nname = \"pair\"\nnodes = [\"client\", \"gateway\"]\ntransport = \"{transport}\"\n\
+         [tcp.inner]\npreset = \"sack\"\nmss = \"1000B\"\nreceive_buffer = \"60kB\"\n[stop]"
+    );
+    let tables =
+        if transport == "tcp" { tables.replace("\n[tcp.inner]", "\ntcp = \"inner\"\n[tcp.inner]") } else { tables };
+    text.replace("packets = [\"client\", \"server\"]", "packets = [\"client\", \"gateway\"]").replace("[stop]", &tables)
+}
+
+/// RFC 6994: kind 253, a length of 12, an identifier and the hole. It is part of the header, so that no acknowledgement has payload.
+#[test]
+fn a_nack_in_a_capture_is_an_option_and_no_payload() {
+    let mut nacks = 0;
+    for (_, _, length, data) in packets(&run(&with_gateways("satpep-2003"), 3).1) {
+        let Some((ip, tcp)) = tcp(&data) else { continue };
+        assert_eq!(u32::from(ip.total_len), length);
+        let options = tcp.options.as_slice();
+        let Some(at) = (0..options.len()).find(|at| options[*at..].starts_with(&[253, 12, b'S', b'P'])) else {
+            continue;
+        };
+        let edge = |from: usize| u32::from_be_bytes(options[from..from + 4].try_into().unwrap());
+        assert!(edge(at + 4) >= tcp.acknowledgment_number && edge(at + 8) > edge(at + 4), "{tcp:?}");
+        assert_eq!(length as usize, data.len(), "no payload: {tcp:?}");
+        nacks += 1;
+    }
+    assert!(nacks > 0);
+}
+
+/// A gateway keeps the hosts' addresses towards them, and has a connection of its own to the other gateway.
+#[test]
+fn a_capture_at_a_gateway_tells_the_connections_of_a_flow_apart() {
+    let [terminal, far] = [[198, 18, 0, 1], [198, 18, 0, 2]];
+    let (mut syns, mut inner_windows) = (BTreeMap::new(), Vec::new());
+    for (interface, _, _, data) in packets(&run(&with_gateways("tcp"), 3).1) {
+        let Some((ip, tcp)) = tcp(&data).filter(|_| interface == 0) else { continue };
+        let is_inner = ip.source == terminal || ip.source == far;
+        assert_eq!(is_inner, ip.destination == terminal || ip.destination == far);
+        let scales = tcp.options_iterator().any(|option| matches!(option, Ok(TcpOptionElement::WindowScale(_))));
+        if tcp.syn && !tcp.ack {
+            let mss = tcp.options_iterator().find_map(|option| match option {
+                Ok(TcpOptionElement::MaximumSegmentSize(mss)) => Some(mss),
+                _ => None,
+            });
+            let tuple = (ip.source, ip.destination, tcp.source_port, tcp.destination_port);
+            let (seen, scaled) = syns.entry((is_inner, tuple)).or_insert((mss, scales));
+            assert_eq!((*seen, *scaled), (mss, scales), "one connection, one SYN");
+        } else if is_inner && tcp.ack && !tcp.syn {
+            inner_windows.push(tcp.window_size);
+        }
+    }
+    let of = |inner: bool| syns.iter().filter(|(key, _)| key.0 == inner).map(|(_, syn)| syn.0).collect::<Vec<_>>();
+    assert_eq!((of(false), of(true)), (vec![Some(1460); 2], vec![Some(1012); 2]), "two flows, two connections each");
+    // A buffer of 60 kB needs no scale: the field has the window itself.
+    assert!(inner_windows.iter().max().is_some_and(|window| (50_000..=60_000).contains(window)), "{inner_windows:?}");
+}
+
 #[test]
 fn equal_runs_give_equal_bytes_and_other_seeds_others() {
     let (one, again, other) = (run(LOSSY, 4), run(LOSSY, 4), run(LOSSY, 5));

@@ -15,6 +15,9 @@ const OTHERS: [&str; 5] = ["name", "between", "up", "forward", "reverse"];
 /// Keys that make packets wait.
 const LIMITS: [&str; 4] = ["rate", "opportunities", "handover", "dama"];
 
+/// Keys from which the propagation delay follows.
+const DELAYS: [&str; 3] = ["delay", "delay_steps", "handover"];
+
 /// The value of `key` for the direction `way`: its own, or that of both.
 pub(crate) fn setting<'n>(link: &'n Node, way: &str, key: &str) -> Option<&'n Node> {
     // Keys inside a setting, such as `handover.rate`, lie within it.
@@ -22,10 +25,17 @@ pub(crate) fn setting<'n>(link: &'n Node, way: &str, key: &str) -> Option<&'n No
     link.get(way).and_then(|direction| direction.get(key)).or_else(|| link.get(key))
 }
 
-/// The propagation delay of a direction, if it makes a link.
-pub(crate) fn delay(delay: Option<&Node>) -> Option<Duration> {
-    let delay = delay.map_or(json!("0s"), Node::to_json);
-    serde_json::from_value::<LinkConfig>(json!({ "delay": delay })).ok().map(|config| config.delay)
+/// The nominal propagation delay of a direction with these settings; zero if they make no link.
+pub(crate) fn nominal_delay(settings: &Map<String, Json>, read: Reader<'_>) -> Duration {
+    let mut delays = json!({ "delay": "0s" });
+    for key in DELAYS {
+        if let Some(value) = settings.get(key) {
+            delays[key] = value.clone();
+        }
+    }
+    let config = serde_json::from_value::<LinkConfig>(delays).ok();
+    let config = config.and_then(|mut config| config.read_files(read).is_ok().then_some(config));
+    config.map_or(Duration::ZERO, |config| config.nominal_delay())
 }
 
 /// The settings of the direction `way` of `link`.
@@ -44,7 +54,7 @@ pub(crate) enum NoQueue {
     Unlimited,
 }
 
-/// The link of these settings, whose propagation delays there and back make `round_trip`.
+/// The link of these settings, whose nominal propagation delays there and back make `round_trip`.
 pub(crate) fn resolve(
     mut settings: Map<String, Json>,
     round_trip: Duration,

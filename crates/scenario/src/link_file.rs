@@ -192,7 +192,7 @@ impl Loader<'_> {
             self.document.fault(&[], "write [up] and [down], or [both]");
         }
         let [in_place_up, in_place_down] = self.in_place;
-        let delay_down = down.as_ref().map_or(Duration::ZERO, |down| in_place_down.delay(down));
+        let delay_down = down.as_ref().map_or(Duration::ZERO, |down| self.delay(down, in_place_down));
         let up = self.up(delay_down, in_place_up);
         let delay_up = up.as_ref().map_or(Duration::ZERO, |up| up.delay());
         let down = self.link(&down?, &[down_key?], delay_up + delay_down, in_place_down);
@@ -229,7 +229,7 @@ impl Loader<'_> {
                 return None;
             };
             let node = self.document.node(&[key])?.clone();
-            let round_trip = in_place.delay(&node) + delay_down;
+            let round_trip = self.delay(&node, in_place) + delay_down;
             return Some(UpLink::Link(Box::new(self.link(&node, &[key], round_trip, in_place)?)));
         };
         if self.document.root().get("up").is_some() {
@@ -272,7 +272,7 @@ impl Loader<'_> {
             let problem = format!(": there is no [carrier.{other}]{}", suggestion(other, [carrier].into_iter()));
             self.document.fault_at(named.origin.clone(), &["terminal", &name, "up", "dama", "carrier"], &problem);
         }
-        let up = self.link(up, &path, in_place.delay(up) + delay_down, in_place)?;
+        let up = self.link(up, &path, self.delay(up, in_place) + delay_down, in_place)?;
         let networks: Vec<Network> =
             self.document.typed_node(node.get("networks")?, &["terminal", &name, "networks"])?;
         let dlep = match node.get("dlep") {
@@ -283,13 +283,17 @@ impl Loader<'_> {
         Some(Terminal { name, networks, up, dlep })
     }
 
+    /// The nominal propagation delay of the link that the table `node` describes, but for what is `in_place` of that.
+    fn delay(&self, node: &Node, in_place: InPlace) -> Duration {
+        in_place.delay.unwrap_or_else(|| link::nominal_delay(&settings(node), self.read))
+    }
+
     /// The link that the table `node` at `path` describes, but for what is `in_place` of that.
     fn link(&mut self, node: &Node, path: &[&str], round_trip: Duration, in_place: InPlace) -> Option<LinkConfig> {
         if self.document.is_faulty(path) || self.is_set_otherwise(node, path, in_place) {
             return None;
         }
-        let mut settings: serde_json::Map<_, _> =
-            node.entries().iter().map(|entry| (entry.key.to_string(), entry.node.to_json())).collect();
+        let mut settings = settings(node);
         if let Some(delay) = in_place.delay {
             settings.insert("delay".into(), serde_json::json!(delay));
         }
@@ -330,11 +334,9 @@ impl Loader<'_> {
     }
 }
 
-impl InPlace {
-    /// The propagation delay of the link that the table `node` describes.
-    fn delay(&self, node: &Node) -> Duration {
-        self.delay.or_else(|| link::delay(node.get("delay"))).unwrap_or_default()
-    }
+/// The settings in the table `node`, which describes a link.
+fn settings(node: &Node) -> serde_json::Map<String, serde_json::Value> {
+    node.entries().iter().map(|entry| (entry.key.to_string(), entry.node.to_json())).collect()
 }
 
 impl UpLink {
@@ -346,11 +348,13 @@ impl UpLink {
         }
     }
 
-    /// The propagation delay, of the first terminal if there are several.
+    /// The nominal propagation delay, of the first terminal if there are several.
     pub fn delay(&self) -> Duration {
         match self {
-            Self::Link(link) => link.delay,
-            Self::Carrier { terminal, .. } => terminal.first().map_or(Duration::ZERO, |terminal| terminal.up.delay),
+            Self::Link(link) => link.nominal_delay(),
+            Self::Carrier { terminal, .. } => {
+                terminal.first().map_or(Duration::ZERO, |terminal| terminal.up.nominal_delay())
+            }
         }
     }
 }

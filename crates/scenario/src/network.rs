@@ -248,7 +248,7 @@ impl Network {
         for (at, direction) in self.directions.iter().enumerate() {
             let id = DirectionId(at as u32);
             if let Some(terminal) = direction.config.dama.as_ref().filter(|dama| dama.carrier == *name) {
-                let [there, back] = [id, id.reverse()].map(|way| self.directions[way.index()].config.delay);
+                let [there, back] = [id, id.reverse()].map(|way| self.directions[way.index()].config.nominal_delay());
                 members.push(Member { config: terminal.clone(), to_ncc: there, from_ncc: back });
                 directions.push(id);
             }
@@ -319,7 +319,7 @@ impl Network {
         &self.directions
     }
 
-    /// The way that packets take from one node to another: the one with the least propagation delay, among those the one
+    /// The way that packets take from one node to another: the one with the least nominal propagation delay, among those the one
     /// with the fewest links, among those at each node the one over the link added first. `None` if there is none.
     pub fn path(&self, from: NodeId, to: NodeId) -> Option<Vec<DirectionId>> {
         let next = self.next_directions(to);
@@ -346,7 +346,7 @@ impl Network {
             }
             for &direction in &self.incoming[node.index()] {
                 let Direction { from, config, .. } = &self.directions[direction.index()];
-                let cost = (far + config.delay, links + 1, direction.index() as u32);
+                let cost = (far + config.nominal_delay(), links + 1, direction.index() as u32);
                 if cost < best[from.index()] {
                     best[from.index()] = cost;
                     next[from.index()] = Some(direction);

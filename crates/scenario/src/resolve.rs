@@ -268,8 +268,8 @@ impl<'a> Resolver<'a> {
         if self.faults.iter().any(|fault| fault.lies_within(&["link", name])) {
             return None;
         }
-        let delays = ["forward", "reverse"]
-            .map(|way| crate::link::delay(crate::link::setting(node, way, "delay")).unwrap_or_default());
+        let delays =
+            ["forward", "reverse"].map(|way| crate::link::nominal_delay(&crate::link::settings(node, way), self.read));
         let stream = network.directions().len() as u64;
         let mut configs = Vec::new();
         let mut problems: Vec<(&Node, String, Option<&str>)> = Vec::new();

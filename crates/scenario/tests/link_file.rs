@@ -52,6 +52,18 @@ fn settings_are_written_as_in_scenarios() {
 }
 
 #[test]
+fn a_queue_of_products_follows_the_nominal_delays() {
+    let (up, down) = links(
+        "[up]\nrate = \"2Mbit/s\"\nqueue = \"1BDP\"\nhandover = { period = \"15s\", delay = [\"80ms\", \"120ms\"] }\n\
+        [down]\nrate = \"8Mbit/s\"\nqueue = \"1BDP\"\ndelay_steps = { steps = [[\"0s\", \"400ms\"]] }\n",
+    );
+    assert_eq!(
+        (up.queue, down.queue),
+        (QueueLimit::Bytes(Bytes::new(125_000)), QueueLimit::Bytes(Bytes::new(500_000)))
+    );
+}
+
+#[test]
 fn terminals_share_a_carrier() {
     let file = read(&format!("{CARRIER}{TERMINAL}{}dlep = \"ns:mgmt0\"\n", TERMINAL.replace("one", "two"))).unwrap();
     let UpLink::Carrier { carrier, terminal } = &file.up else { panic!("{file:?}") };

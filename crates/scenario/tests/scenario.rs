@@ -97,6 +97,35 @@ fn a_scenario_becomes_a_network_and_flows() {
     assert_eq!(scenario.seeds, 1..=1);
 }
 
+/// The delay that a handover or steps give counts wherever one figure stands for the link.
+#[test]
+fn queues_and_routes_follow_the_nominal_delay_of_a_link() {
+    let of = |delays: &str| {
+        let text = format!(
+            "version = 1\nnodes = [\"c\", \"s\"]\n\
+            [[link]]\nname = \"leo\"\nbetween = [\"c\", \"s\"]\nrate = \"50Mbit/s\"\nqueue = \"1BDP\"\n{delays}\n\
+            [[link]]\nname = \"fibre\"\nbetween = [\"c\", \"s\"]\ndelay = \"15ms\"\n\
+            [[flow]]\nname = \"f\"\nfrom = \"c\"\nto = \"s\"\nbulk = {{ size = \"1MB\" }}\n[stop]\ntime = \"10s\"\n"
+        );
+        let network = accepted(&text, &[]).network;
+        let [client, server] = ["c", "s"].map(|name| network.node(name).unwrap());
+        let first = network.path(client, server).unwrap()[0];
+        let leo = network.link("leo").unwrap();
+        (network.directions()[leo.index()].config.queue, network.directions()[first.index()].link.clone())
+    };
+    let product =
+        |millis: u64| QueueLimit::Bytes(Rate::from_bps(50_000_000).bytes_in(Duration::from_millis(2 * millis)));
+    let handover = "handover = { period = \"15s\", delay = [\"20ms\", \"40ms\"] }";
+    let steps = "delay_steps = { steps = [[\"0s\", \"30ms\"], [\"10s\", \"1ms\"]] }";
+    for delays in [handover, steps] {
+        assert_eq!(of(delays), (product(30), "fibre".to_owned()), "{delays}");
+        assert_eq!(of(&format!("delay = \"10ms\"\n{delays}")), (product(10), "leo".to_owned()), "{delays}");
+    }
+    let later = "delay_steps = { steps = [[\"1s\", \"30ms\"]] }";
+    assert_eq!(of(later).1, "leo", "without a delay until the first step");
+    assert_eq!(of(&format!("delay = \"20ms\"\n{later}")), (product(20), "fibre".to_owned()));
+}
+
 #[test]
 fn every_fault_is_reported_at_once_with_place_key_and_what_would_fit() {
     let text = r#"

@@ -23,7 +23,7 @@ mod wire;
 
 pub use gateway_report::{GatewayReport, SessionReport, StreamReport, TransitionReport, TransportReport};
 pub use heads::DatagramId;
-pub use packet::{Body, PacketRecord};
+pub use packet::{Body, PacketRecord, Part};
 pub use quic_packets::QuicPacketId;
 pub use report::{
     CapacitySample, CarrierReport, FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped,

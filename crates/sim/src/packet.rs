@@ -17,9 +17,12 @@ pub(crate) struct Packet {
     pub(crate) ecn: Ecn,
     /// What [`link::Packet::acknowledgement`] says, less one; zero where it says nothing, or no link asks.
     pub(crate) acknowledgement: u8,
-    /// What packets of one flow in one direction have in common.
+    /// What packets of one flow in one direction have in common, and above that what [`link::Packet::acknowledged_marks`] says.
     pub(crate) flow: u32,
 }
+
+/// Bits of [`Packet::flow`] that are the flow's.
+pub(crate) const FLOW_BITS: u32 = 29;
 
 impl link::Packet for Packet {
     #[inline]
@@ -28,11 +31,15 @@ impl link::Packet for Packet {
     }
 
     fn flow_hash(&self) -> u64 {
-        units::mix(u64::from(self.flow))
+        units::mix(u64::from(self.flow & ((1 << FLOW_BITS) - 1)))
     }
 
     fn acknowledgement(&self) -> Option<u32> {
         self.acknowledgement.checked_sub(1).map(u32::from)
+    }
+
+    fn acknowledged_marks(&self) -> u8 {
+        (self.flow >> FLOW_BITS) as u8
     }
 
     fn ecn(&self) -> Ecn {
@@ -185,13 +192,25 @@ impl Body {
     pub(crate) fn acknowledgement(&self) -> u8 {
         let Body::Tcp(segment) = self else { return 0 };
         let is_plain = segment.len == 0 && segment.sack.is_empty();
-        let control = Flags(segment.flags.0 & ALL_CONTROL.0);
-        if is_plain && control == Flags::ACK { (units::mix(segment.ack) % 255) as u8 + 1 } else { 0 }
+        let control = segment.flags.0 & ALL_CONTROL.0 & !ACE.0;
+        // RFC 3168 has neither CWR nor AE in acknowledgements, so that one of them tells AccECN's counter (RFC 9768). ECE alone may be
+        // the echo of a mark, which no acknowledgement takes the place of.
+        let is_echo = segment.flags.0 & ACE.0 == Flags::ECE.0;
+        if is_plain && control == Flags::ACK.0 && !is_echo { (units::mix(segment.ack) % 255) as u8 + 1 } else { 0 }
+    }
+
+    /// What [`Packet::acknowledged_marks`] is of a packet that says this: AccECN's counter of three bits.
+    #[cold]
+    pub(crate) fn acknowledged_marks(&self) -> u8 {
+        let Body::Tcp(segment) = self else { return 0 };
+        ((segment.flags.0 & ACE.0) >> Flags::ECE.0.trailing_zeros()) as u8
     }
 }
 
 /// The bits of the header's field.
 const ALL_CONTROL: Flags = Flags(0x1ff);
+/// Those of AccECN's counter (RFC 9768, section 3.2.2).
+const ACE: Flags = Flags(Flags::AE.0 | Flags::CWR.0 | Flags::ECE.0);
 
 /// A packet as a node saw it: when it left an endpoint there, or came in over a link.
 #[derive(Debug, Clone, Copy)]
@@ -206,8 +225,21 @@ pub struct PacketRecord {
     pub to_server: bool,
     /// IP bytes.
     pub size: Bytes,
+    /// Of which of the flow's connections it is, if it is a TCP segment.
+    pub part: Part,
     /// What it says.
     pub body: Body,
+}
+
+/// A connection of those into which gateways split a flow. One that is not split counts as the client's and the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// From the client to the gateway that faces it.
+    Client,
+    /// From one gateway to the other.
+    Between,
+    /// From the other gateway to the server.
+    Server,
 }
 
 #[cfg(test)]

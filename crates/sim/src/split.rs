@@ -1,6 +1,6 @@
 //! Which pair of gateways splits which flows, and how the halves of a split flow are numbered.
 
-use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
+use crate::packet::{Address, Body, CLIENT, Parcel, Part, SERVER};
 use crate::{FlowConfig, GatewayConfig, GatewayError, Network, NodeId};
 use std::collections::BTreeMap;
 
@@ -80,6 +80,20 @@ impl SplitFlows {
                 (self.pairs[pair as usize][split].flow, half == 0)
             }
             _ => (parcel.agent, parcel.port == SERVER),
+        }
+    }
+
+    /// Of which connection of its flow a packet is.
+    pub(crate) fn part(&self, parcel: &Parcel) -> Part {
+        let (Some(pair), Body::Tcp(_)) = (parcel.agent.checked_sub(self.first_pair), &parcel.body) else {
+            return if parcel.port == SERVER { Part::Server } else { Part::Client };
+        };
+        let (split, side, half) = split_of(parcel.port);
+        let faces_client = side == self.pairs[pair as usize][split].first;
+        match half {
+            0 if faces_client => Part::Client,
+            1 if !faces_client => Part::Server,
+            _ => Part::Between,
         }
     }
 }

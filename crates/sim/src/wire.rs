@@ -5,7 +5,7 @@ use crate::event_queue::{EventQueue, NEVER};
 use crate::fused_links::{FusedLinks, Then};
 use crate::heads::Heads;
 use crate::ns2_times::{EventTime, Ns2Times};
-use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
+use crate::packet::{Body, FLOW_BITS, Packet, Parcel, ParcelId, Parcels};
 use crate::quic_packets::QuicPackets;
 use crate::routes::{Routes, Step};
 use crate::satpep2003::{Allocator, Division};
@@ -553,10 +553,15 @@ impl Wire {
     /// Sends a packet of `size` bytes from `node`, where `path` starts.
     #[inline(always)]
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
-        let flow = parcel.agent << 1 | parcel.port & 1;
+        let mut flow = parcel.agent << 1 | parcel.port & 1;
+        debug_assert!(flow >> FLOW_BITS == 0, "so many flows");
         debug_assert!(size <= u32::from(u16::MAX), "an IP packet of {size} bytes");
         let ecn = parcel.body.ecn();
-        let acknowledgement = if self.asks_for_acks { parcel.body.acknowledgement() } else { 0 };
+        let mut acknowledgement = 0;
+        if self.asks_for_acks {
+            acknowledgement = parcel.body.acknowledgement();
+            flow |= u32::from(parcel.body.acknowledged_marks()) << FLOW_BITS;
+        }
         let parcel = self.parcels.keep(parcel);
         let packet = Packet { parcel, hop: path.0 + 1, size: size as u16, ecn, acknowledgement, flow };
         if let Some(times) = &mut self.ns2_times {
@@ -672,12 +677,13 @@ impl Wire {
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
             let parcel = self.parcels.get(packet.parcel);
-            let ((flow, to_server), mut body) = (self.tap.pairs.flow(parcel), parcel.body);
+            let ((flow, to_server), part) = (self.tap.pairs.flow(parcel), self.tap.pairs.part(parcel));
+            let mut body = parcel.body;
             if packet.ecn.is_marked() {
                 body.mark();
             }
             let (at, size) = (self.now, Bytes::new(u64::from(packet.size)));
-            self.tap.records.push(PacketRecord { at, node, flow, to_server, size, body });
+            self.tap.records.push(PacketRecord { at, node, flow, to_server, size, part, body });
         }
     }
 }

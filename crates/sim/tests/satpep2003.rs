@@ -406,6 +406,29 @@ fn a_scenario_file_says_all_of_it() {
     assert_eq!(printed.gateways[0].transport.expect("SaTPEP").retransmissions, 0);
 }
 
+/// Windows follow the round-trip time: with none, they would be of one segment.
+#[test]
+fn windows_follow_a_delay_that_steps_or_handovers_give() {
+    let took = |delays: &str| {
+        let text = format!(
+            "version = 1\nnodes = [\"c\", \"t\", \"h\", \"s\"]\nstop = {{ time = \"100s\" }}\n\
+            [[link]]\nname = \"lan\"\nbetween = [\"c\", \"t\"]\ndelay = \"1ms\"\n\
+            [[link]]\nname = \"sat\"\nbetween = [\"t\", \"h\"]\nrate = \"50Mbit/s\"\nqueue = \"200packets\"\n{delays}\n\
+            [[link]]\nname = \"inet\"\nbetween = [\"h\", \"s\"]\ndelay = \"5ms\"\n\
+            [[flow]]\nname = \"f\"\nfrom = \"c\"\nto = \"s\"\nbulk = {{ size = \"5MB\" }}\n\
+            [[gateway]]\nname = \"p\"\nnodes = [\"t\", \"h\"]\ntransport = \"satpep-2003\"\n"
+        );
+        let experiment = scenario::load(&text, "delays.toml", &[], &|_| Err(String::new())).expect("valid");
+        let mut simulation = Simulation::of(&experiment.scenarios[0], 1, false).expect("valid");
+        simulation.run();
+        simulation.report().flows[0].end_s.expect("complete")
+    };
+    let constant = took("delay = \"30ms\"");
+    assert_eq!(took("delay_steps = { steps = [[\"0s\", \"30ms\"]] }"), constant);
+    let drawn = took("handover = { period = \"15s\", delay = [\"29ms\", \"31ms\"] }");
+    assert!((drawn / constant - 1.0).abs() < 0.05, "{drawn}, not {constant}");
+}
+
 #[test]
 fn faults_of_a_scenario_file_name_their_key() {
     for (change, parts) in [

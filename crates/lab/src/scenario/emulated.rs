@@ -55,7 +55,7 @@ impl Emulated {
                 names.len()
             )));
         }
-        let back = |direction: DirectionId| get(network, direction.reverse()).config.delay;
+        let back = |direction: DirectionId| get(network, direction.reverse()).config.nominal_delay();
         if let Some(at) = (1..names.len()).find(|at| back(to_hub[*at]) != back(to_hub[0])) {
             return Err(Error::Input(format!(
                 "links `{}` and `{}` have different delays from the hub: for real, plans take the same time to all terminals",
@@ -118,7 +118,7 @@ impl Emulated {
     }
 
     fn delay_from_hub(&self, network: &Network) -> Duration {
-        get(network, self.to_hub[0].reverse()).config.delay
+        get(network, self.to_hub[0].reverse()).config.nominal_delay()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Emulated;
 use super::flow::kernel_control;
-use super::settings::refuse_unapplied;
+use super::settings::refuse_unapplied_of_gateways;
 use crate::controls::Controls;
 use crate::{CapacityMode, Error, Family, GatewayOptions, Gateways, Topology, Transport};
 use ::scenario::Scenario;
@@ -48,7 +48,8 @@ impl Pair {
         let sim::Transport::Tcp(config) = &gateway.transport else {
             return Err(refused("only gateways that speak TCP (`transport = \"tcp\"`) run in a scenario for real"));
         };
-        refuse_unapplied(config).map_err(|problem| refused(&problem))?;
+        let untouched = GatewayConfig::new(&gateway.name, gateway.nodes, gateway.transport.clone()).terrestrial;
+        refuse_unapplied_of_gateways(&gateway.terrestrial, config, &untouched).map_err(|problem| refused(&problem))?;
         let at_ends = |ends: [_; 2]| ends == gateway.nodes || ends == [gateway.nodes[1], gateway.nodes[0]];
         if !emulated.ends(network).is_some_and(at_ends) {
             return Err(refused("for real, gateways are at the two ends of the only emulated link"));
@@ -61,7 +62,7 @@ impl Pair {
         let [Some(up), Some(down)] = directions.map(|direction| network.highest_rate(direction)) else {
             return Err(refused("it has to know the rates of the emulated link: give the link some"));
         };
-        let delays = directions.map(|direction| network.directions()[direction.index()].config.delay);
+        let delays = directions.map(|direction| network.directions()[direction.index()].config.nominal_delay());
         let (congestion_control, target_queue) = match config.control.name {
             "cross-layer" => (CROSS_LAYER.to_owned(), config.capacity.map(|capacity| capacity.target_queue)),
             _ => (kernel_control(config, controls).map_err(named)?, None),

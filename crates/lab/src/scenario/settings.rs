@@ -19,6 +19,41 @@ pub(super) fn refuse_unapplied(config: &Config) -> Result<(), String> {
     }
 }
 
+/// Refuses a pair of gateways with a setting that real gateways are not given: of TCP between them, all but the control; of TCP towards
+/// hosts, all. `untouched` is TCP towards hosts by default, whose buffers are the kernel's, and which TCP between them may have, too.
+///
+/// # Errors
+/// Names the key and its value.
+pub(super) fn refuse_unapplied_of_gateways(hosts: &Config, between: &Config, untouched: &Config) -> Result<(), String> {
+    let hosts_have = |config: &Config| {
+        let chosen = vec![("recovery", config.recovery.name.to_owned()), ("control", config.control.name.to_owned())];
+        [chosen, sizes(config), unapplied(config)].concat()
+    };
+    let mut changed = hosts_have(hosts).into_iter().zip(hosts_have(untouched));
+    if let Some(((key, value), _)) = changed.find(|(ours, default)| ours.1 != default.1) {
+        return Err(problem(&format!("hosts_tcp: {key}"), &value));
+    }
+    refuse_unapplied(between)?;
+    let kernels = sizes(&defaults(between)).into_iter().zip(sizes(untouched));
+    let mut changed = sizes(between).into_iter().zip(kernels);
+    match changed.find(|(ours, (plain, gateways))| ours.1 != plain.1 && ours.1 != gateways.1) {
+        Some(((key, value), _)) => Err(problem(key, &value)),
+        None => Ok(()),
+    }
+}
+
+/// Keys that flows give to the kernel, and gateways do not, with their values.
+fn sizes(config: &Config) -> Vec<(&'static str, String)> {
+    vec![
+        ("initial_window", format!("{}segments", config.initial_window)),
+        ("mss", format!("{}B", config.mss)),
+        ("send_buffer", config.send_buffer.to_string()),
+        ("receive_buffer", config.receive_buffer.size.to_string()),
+        ("receive_buffer_max", config.receive_buffer.most.to_string()),
+        ("timestamps", config.options.timestamps.to_string()),
+    ]
+}
+
 /// What is wrong with a key that would have no effect.
 pub(super) fn problem(key: &str, value: &str) -> String {
     format!(

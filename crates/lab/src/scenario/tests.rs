@@ -100,3 +100,41 @@ fn the_send_buffer_is_the_scenarios() {
     assert_eq!(buffer("tcp.host.send_buffer=30kB"), Some(Bytes::new(15_000)));
     assert_eq!(buffer("tcp.host.timestamps=true"), None, "the kernel's own grows");
 }
+
+/// Real gateways are given their control, and nothing else of TCP.
+#[test]
+fn what_gateways_are_not_given_is_refused_by_its_key_and_value() {
+    let real = |settings: &[&str]| {
+        let link = |[a, b]: [&str; 2]| format!("[[link]]\nname = \"{a}-{b}\"\nbetween = [\"{a}\", \"{b}\"]\n");
+        let text =
+            SCENARIO.replace("[\"client\", \"server\"]\n[[link]]", "[\"client\", \"t\", \"h\", \"server\"]\n[[link]]");
+        let text = text.replace("between = [\"client\", \"server\"]", "between = [\"t\", \"h\"]");
+        let links = [["client", "t"], ["h", "server"]].map(link).concat();
+        let pair = "[[gateway]]\nname = \"pep\"\nnodes = [\"t\", \"h\"]\ntransport = \"tcp\"\ntcp = \"hop\"\n";
+        let text = format!("{text}{links}{pair}[tcp.hop]\nprofile = \"linux\"\ncontrol = \"cubic\"\n");
+        let settings: Vec<_> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let no_files = |_: &str| Err(String::new());
+        RealScenario::new(&scenario::load(&text, "lab.toml", &settings, &no_files).unwrap().scenarios.remove(0))
+    };
+    real(&["tcp.hop.control=reno"]).unwrap();
+    real(&["tcp.hop.send_buffer=4MiB", "tcp.hop.mss=1448B"]).unwrap();
+    for (settings, expected) in [
+        (["tcp.hop.initial_window=20segments", "stop.time=60s"], "initial_window = 20segments"),
+        (["tcp.hop.mss=1000B", "stop.time=60s"], "mss = 1000B"),
+        (["tcp.hop.send_buffer=30kB", "stop.time=60s"], "send_buffer = 30kB"),
+        (["tcp.hop.receive_buffer=30kB", "stop.time=60s"], "receive_buffer = 30kB"),
+        (["tcp.hop.timestamps=false", "stop.time=60s"], "timestamps = false"),
+        (["gateway.pep.hosts_tcp=\"host\"", "tcp.host.control=reno"], "hosts_tcp: control = reno"),
+        (
+            ["gateway.pep.hosts_tcp=\"host\"", "tcp.host={ profile = \"linux\", control = \"cubic\", mss = \"900B\" }"],
+            "hosts_tcp: mss = 900B",
+        ),
+    ] {
+        match real(&settings) {
+            Err(Error::Input(problem)) => {
+                assert!(problem.starts_with(&format!("gateway `pep`: {expected}")), "{settings:?}: {problem}");
+            }
+            other => panic!("{settings:?}: {other:?}"),
+        }
+    }
+}

@@ -53,7 +53,11 @@ impl<P> Fifo<P> {
     {
         let hash = newer.packet.flow_hash();
         let latest = self.packets.iter_mut().rev().find(|waiting| waiting.packet.flow_hash() == hash);
-        let Some(older) = latest.filter(|latest| latest.is_replaceable) else { return Err(newer) };
+        let marks = newer.packet.acknowledged_marks();
+        let says_the_same = |older: &P| older.acknowledged_marks() == marks;
+        let Some(older) = latest.filter(|latest| latest.is_replaceable && says_the_same(&latest.packet)) else {
+            return Err(newer);
+        };
         self.bytes = self.bytes + newer.size - older.size;
         self.largest = self.largest.max(newer.size);
         let arrived = older.arrived;

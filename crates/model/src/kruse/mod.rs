@@ -82,7 +82,13 @@ impl Channel {
 
     /// The window from which on nothing is waited for, in bytes: where `t_w = 0`.
     pub fn window_without_wait(&self) -> f64 {
-        (1.0 + self.skipped + self.ack_s() / self.segment_s()) * self.payload.as_u64() as f64
+        self.cycle_s() / self.segment_s() * self.payload.as_u64() as f64
+    }
+
+    /// From a window's first bit to the next window's, in seconds, where the sender waits: `M t_i + t_w` of (3.4) and (3.5), in which
+    /// the window cancels out.
+    pub(crate) fn cycle_s(&self) -> f64 {
+        self.ack_s() + (1.0 + self.skipped) * self.segment_s()
     }
 
     fn check(&self, window: Bytes) -> Result<(), Invalid> {

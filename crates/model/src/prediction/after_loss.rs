@@ -36,6 +36,7 @@ pub(super) struct Lossy {
     pub(super) most: f64,
     /// What link and queue hold: a window of that size loses a segment.
     pub(super) room: f64,
+    /// A round, with the times of the segments that are acknowledged together.
     pub(super) rtt_s: f64,
     /// What a retransmission that is lost again costs.
     pub(super) timeout_s: f64,
@@ -159,10 +160,10 @@ impl Lossy {
         sent
     }
 
-    /// A window carries whole segments only: half a segment less in the mean.
+    /// A window that grows carries whole segments only: half a segment less in the mean.
     fn send(&self, window: f64, segments: f64, cause: Cause, spent: &mut Spent) -> f64 {
         let whole = (window - 0.5).max(1.0);
-        if whole < self.full {
+        if window < self.full {
             spent.below(cause, segments / whole * self.rtt_s);
         } else {
             spent.full_s += segments / self.full * self.rtt_s;

@@ -46,7 +46,7 @@ fn endless(link: &Link, transfer: &Transfer) -> Option<Lossy> {
         full: f64::INFINITY,
         most: f64::INFINITY,
         room: f64::INFINITY,
-        rtt_s: link.rtt.as_secs_f64(),
+        rtt_s: channel(link, transfer).cycle_s(),
         timeout_s: match growth {
             Growth::Linear(_) => transfer.rto.as_secs_f64(),
             // Losses are found by time, those of retransmissions too.
@@ -124,12 +124,11 @@ impl Course<'_> {
 
     /// What follows the first loss, where `sending` bytes a second, retransmissions included, fill line or window.
     fn lossy(&self, sending: f64) -> Option<Lossy> {
-        Some(Lossy {
-            full: sending * self.link.rtt.as_secs_f64() / self.transfer.mss.as_u64() as f64,
-            most: self.window(),
-            room: room(self.link, self.transfer).unwrap_or(f64::INFINITY),
-            ..endless(self.link, self.transfer)?
-        })
+        let endless = endless(self.link, self.transfer)?;
+        // However it is rounded, the receiver's window is full where it binds.
+        let full = (sending * endless.rtt_s / self.transfer.mss.as_u64() as f64).min(self.window());
+        let room = room(self.link, self.transfer).unwrap_or(f64::INFINITY);
+        Some(Lossy { full, most: self.window(), room, ..endless })
     }
 
     /// The receiver's window in segments.

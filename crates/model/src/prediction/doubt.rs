@@ -13,6 +13,9 @@ const RARELY: f64 = 0.05;
 /// Segments of a window below which those that it has no room for, or that wait for their acknowledgement, count.
 const SMALL_WINDOW: u64 = 20;
 
+/// Acknowledgements of later segments from which a segment counts as lost.
+const DUPLICATES: u64 = 3;
+
 /// How long a receiver may wait for a second segment before it acknowledges one, as Linux and most others do; RFC 9293, 3.8.6.3 allows 0.5 s.
 const DELAYED_ACK: Duration = Duration::from_millis(200);
 
@@ -34,6 +37,7 @@ pub(super) fn of(link: &Link, transfer: &Transfer, data: f64, time: Duration) ->
     }
     doubts.extend(overflow(link, transfer, data).map(str::to_owned));
     doubts.extend(small_window(transfer, data, time));
+    doubts.extend(losses_without_duplicates(link, transfer));
     if transfer.control == Control::Bbr {
         doubts.push("BBR has no closed form: it is taken to fill window and line, whatever is lost".to_owned());
     }
@@ -56,6 +60,18 @@ fn small_window(transfer: &Transfer, data: f64, time: Duration) -> Option<String
     let waits = transfer.direction == Direction::Down && first < f64::from(transfer.ack_every) && data > first;
     (waits && time < DELAYED_ACK * 20).then(|| {
         "an initial window of fewer segments than one acknowledgement covers is acknowledged late, and that delay is not modelled".to_owned()
+    })
+}
+
+/// A loss is repaired fast after three acknowledgements of what was sent behind it (RFC 5681, section 3.2): a window of three segments has two at most.
+fn losses_without_duplicates(link: &Link, transfer: &Transfer) -> Option<String> {
+    let segments = transfer.window?.as_u64() / transfer.mss.as_u64();
+    let is_lossy = transfer.control != Control::Bbr && link.loss > Probability::ZERO;
+    (is_lossy && segments < DUPLICATES + 1).then(|| {
+        format!(
+            "a window of fewer than {} segments has too few behind a lost one for duplicates: each loss waits for a timer, which is not modelled",
+            DUPLICATES + 1
+        )
     })
 }
 

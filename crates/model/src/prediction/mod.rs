@@ -144,7 +144,7 @@ impl Limit {
     pub fn model(self, control: Control) -> &'static str {
         match self {
             Self::LineRate => "the line's rate",
-            Self::Window => "one window in a round trip",
+            Self::Window => "Kruse, steady state",
             Self::SlowStart => "Kruse, slow start",
             Self::Loss => control.loss_model(),
             Self::Queue => "utilisation of a short queue",
@@ -212,12 +212,13 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
     let mut parts: Vec<(Limit, f64)> = vec![(Limit::Loss, course.ends_s())];
     for (run, first) in firsts.into_iter().enumerate() {
         for (limit, time_s) in course.parts(first, run as u64)? {
-            match parts.iter_mut().find(|part| part.0 == limit) {
-                Some(part) => part.1 += share * time_s,
-                None => parts.push((limit, share * time_s)),
-            }
+            add(&mut parts, limit, share * time_s);
         }
     }
+    // Slow start sends nothing twice, though losses leave a part of what it sends to be sent again.
+    let least_s = table::physical_limit(link, transfer).as_secs_f64();
+    let missing_s = least_s - parts.iter().map(|part| part.1).sum::<f64>();
+    add(&mut parts, Limit::LineRate, missing_s.max(0.0));
     parts.retain(|part| part.1 > 0.0);
     let time_s: f64 = parts.iter().map(|part| part.1).sum();
     let longest = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -230,6 +231,14 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
         parts,
         steady: (crate::estimate::rate_of(steady * 8.0), limit),
     })
+}
+
+/// Has `limit` answer for `time_s` more.
+fn add(parts: &mut Vec<(Limit, f64)>, limit: Limit, time_s: f64) {
+    match parts.iter_mut().find(|part| part.0 == limit) {
+        Some(part) => part.1 += time_s,
+        None => parts.push((limit, time_s)),
+    }
 }
 
 fn check(link: &Link, transfer: &Transfer) -> Result<(), Invalid> {
@@ -286,8 +295,9 @@ impl Bounds {
         let kept = 1.0 - link.loss.as_f64();
         let share = transfer.mss.as_u64() as f64 / (transfer.mss + transfer.header).as_u64() as f64;
         let line = link.rate.as_bps() as f64 / 8.0 * share * kept;
-        let round_trip = link.rtt.as_secs_f64();
-        let window = transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / round_trip);
+        // Kruse's steady state: of a window of few segments, their own times on the line count beside the round trip's.
+        let cycle_s = channel(link, transfer).cycle_s();
+        let window = transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / cycle_s);
         // In whole bytes as the queue: one product of queue is not short.
         let product = link.rate.bytes_in(link.rtt).as_u64() as f64;
         let queue = match (link.queue, transfer.control.beta()) {

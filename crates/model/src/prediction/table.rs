@@ -69,7 +69,7 @@ pub fn table(link: &Link, transfer: &Transfer, flows: u32) -> Result<Vec<Row>, I
     let prediction = predict(link, transfer)?.shared_by(flows);
     let path = lossy_path(link, transfer);
     let line = payload_rate(link, transfer);
-    let least = limit::time_at(transfer.direction.rounds(), transfer.size, payload_bps(link, transfer), link.rtt);
+    let least = physical_limit(link, transfer);
     let mut rows = vec![
         Row::time("prediction", transfer.size, prediction.time),
         Row::time("physical limit", transfer.size, Estimate::sound(least)),
@@ -92,6 +92,11 @@ pub fn table(link: &Link, transfer: &Transfer, flows: u32) -> Result<Vec<Row>, I
     }
     rows.extend(assigned(link, transfer, flows));
     Ok(rows.into_iter().map(Row::told).collect())
+}
+
+/// The least time of any protocol, in packets of the transfer's sizes.
+pub(super) fn physical_limit(link: &Link, transfer: &Transfer) -> Duration {
+    limit::time_at(transfer.direction.rounds(), transfer.size, payload_bps(link, transfer), link.rtt)
 }
 
 /// Bits of payload per second that the line carries, in packets of the transfer's sizes.

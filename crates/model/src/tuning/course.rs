@@ -66,6 +66,20 @@ impl Course {
         )
     }
 
+    /// With `share` of what has been spent since `before` once more.
+    fn and_again(self, before: Self, share: f64) -> Self {
+        let later = |now: f64, before: f64| now + share * (now - before);
+        Self {
+            round_trips: self.round_trips,
+            line: later(self.line, before.line),
+            slow_start: later(self.slow_start, before.slow_start),
+            receive_window: later(self.receive_window, before.receive_window),
+            send_buffer: later(self.send_buffer, before.send_buffer),
+            loss: later(self.loss, before.loss),
+            overflowed: later(self.overflowed, before.overflowed),
+        }
+    }
+
     /// What costs most beyond the line itself, if it costs a twentieth of the whole; else the line.
     pub fn binding(&self) -> Binding {
         let causes = [
@@ -82,16 +96,22 @@ impl Course {
 /// The course of each of the transfers of `workload`, all alike, over `link` between hosts that are set up as `host`.
 pub fn of(link: &Link, workload: &Workload, host: &Host) -> Course {
     let mut walk = Walk::new(link, workload, host);
-    // Each flight moves a segment at least; a transfer of more flights than this is slower than anybody waits for.
-    for _ in 0..MAX_FLIGHTS {
+    let mut half = (walk.course, walk.left);
+    for number in 0..MAX_FLIGHTS {
+        if number == MAX_FLIGHTS / 2 {
+            half = (walk.course, walk.left);
+        }
         if walk.flight() {
-            break;
+            return walk.course;
         }
     }
-    walk.course
+    // Below this, rounding hides what a flight moves.
+    let moved = (half.1 - walk.left).max(1e-9);
+    walk.course.and_again(half.0, walk.left / moved)
 }
 
-const MAX_FLIGHTS: u32 = 5_000_000;
+/// After so many flights the rest goes as the later half of them went.
+const MAX_FLIGHTS: u32 = 50_000;
 /// Flights from which Linux's HyStart looks for the end of slow start, in segments.
 const HYSTART_MIN: f64 = 16.0;
 /// Longest gap between two acknowledgements that HyStart takes for a train, in seconds.

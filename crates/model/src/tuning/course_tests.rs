@@ -2,6 +2,7 @@
 
 use super::super::host::Buffer;
 use super::*;
+use proptest::prelude::*;
 use units::{Bytes, Probability, Rate};
 
 const GEO: Link = Link {
@@ -135,4 +136,34 @@ fn parallel_transfers_share_the_line() {
     let many = Workload { size: Bytes::new(500_000), flows: 10, direction: Direction::Up };
     let course = of(&Link { queue: Bytes::new(10_000_000), ..GEO }, &many, &Host::LINUX);
     assert_near(course.line, 5e6 * 8.0 / (6e6 * MSS / PACKET), 1e-9);
+}
+
+proptest! {
+    #[test]
+    fn no_course_is_faster_than_the_physical_limit(
+        kbps in 64u64..1_000_000, millis in 1u64..700, p in prop::option::of(1e-7f64..0.05), kilobytes in 0.0f64..9.0,
+        flows in 1u32..20, control in 0usize..4, is_down in any::<bool>(),
+    ) {
+        let control = [Control::Reno, Control::Cubic, Control::Hybla, Control::Bbr][control];
+        let (rate, rtt) = (Rate::from_bps(kbps * 1000), Duration::from_millis(millis));
+        let link = Link { rate, rtt, ..lossy(p.unwrap_or_default()) };
+        let direction = if is_down { Direction::Down } else { Direction::Up };
+        let size = Bytes::new((1000.0 * 10f64.powf(kilobytes)) as u64);
+        let time = |size| of(&link, &Workload { size, flows, direction }, &Host { control, ..Host::LINUX }).time();
+        for size in [size, Bytes::new(1_000_000_000_000)] {
+            let all = Bytes::new(size.as_u64() * u64::from(flows));
+            let least = crate::limit::time(direction.rounds(), all, rate, rtt, link.loss);
+            prop_assert!(time(size) >= least, "{} in {}, the limit is {}", all, time(size), least);
+        }
+    }
+
+    #[test]
+    fn twice_as_long_a_transfer_takes_twice_as_long(
+        kbps in 64u64..100_000, millis in 1u64..700, loss in prop::option::of(1e-6f64..0.02), control in 0usize..4,
+    ) {
+        let control = [Control::Reno, Control::Cubic, Control::Hybla, Control::Bbr][control];
+        let link = Link { rate: Rate::from_bps(kbps * 1000), rtt: Duration::from_millis(millis), ..lossy(loss.unwrap_or_default()) };
+        let [once, twice] = ["500GB", "1000GB"].map(|size| time(&link, size, Direction::Up, &Host { control, ..Host::LINUX }));
+        prop_assert!((1.95..2.05).contains(&(twice / once)), "{} after {}", twice, once);
+    }
 }

@@ -55,7 +55,9 @@ pub(crate) struct Direction {
     /// Link-layer bytes per packet, at most 10kB. They add transmission time only: queues and counters count IP packets.
     #[schemars(extend("default" = "0B"))]
     overhead: Option<AnySize>,
-    /// One-way propagation delay, at most 1h; or the positions of satellites and ground stations, from which it follows.
+    /// One-way propagation delay, at most 1h; or the positions of satellites and ground stations, from which it follows. Routes,
+    /// 1BDP and gateways take one figure for the whole run: `delay` if above 0s, else the middle of a handover's delays, or that of
+    /// `delay_steps` at time 0.
     #[schemars(extend("default" = "0s"))]
     delay: Option<Delay>,
     /// Delays that replace `delay` from given times on.
@@ -67,8 +69,8 @@ pub(crate) struct Direction {
     keep_order: Option<bool>,
     /// A policer before the queue: what exceeds its rate is dropped instead of queued.
     policer: Option<Policer>,
-    /// Queue limit of the transmitter; required if there is a rate. 1BDP is the rate times the link's own round-trip time, at
-    /// least 1500 B.
+    /// Queue limit of the transmitter; required if there is a rate. 1BDP is the rate times the link's own round-trip time (see
+    /// `delay`), at least 1500 B.
     queue: Option<QueueForm>,
     /// Queue discipline: drop-tail, CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), FQ-PIE, RED or DualPI2 (RFC 9332).
     #[schemars(extend("default" = "drop_tail"))]

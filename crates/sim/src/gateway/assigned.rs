@@ -152,7 +152,7 @@ impl Ways {
         let links = |way: &[DirectionId]| {
             let configs = way.iter().map(|direction| &network.directions()[direction.index()].config);
             (
-                configs.map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay),
+                configs.fold(Duration::ZERO, |sum, link| sum + link.nominal_delay()),
                 way.iter().filter_map(|direction| network.highest_rate(*direction)).min(),
             )
         };

@@ -24,7 +24,7 @@ pub(super) fn path_up(links: &LinkFile) -> PathModel {
                 link: terminal.up.clone(),
             });
             let (config, terminals) = (carrier.clone(), terminals.collect());
-            PathModel::Carrier(SharedCarrier { config, terminals, from_ncc: links.down.delay })
+            PathModel::Carrier(SharedCarrier { config, terminals, from_ncc: links.down.nominal_delay() })
         }
     }
 }

@@ -123,8 +123,8 @@ impl Args {
             Some(path) => link_file::read(path, [up.in_place(), down.in_place()])?,
             None => LinkFile { up: UpLink::Link(Box::new(self.preset.return_link())), down: self.preset.forward() },
         };
-        let (delay_up, delay_down) = (links.up.links_mut().next().map(|link| link.delay), links.down.delay);
-        let rtt = up.delay.or(delay_up).unwrap_or_default() + down.delay.unwrap_or(delay_down);
+        let (delay_up, delay_down) = (links.up.delay(), links.down.nominal_delay());
+        let rtt = up.delay.unwrap_or(delay_up) + down.delay.unwrap_or(delay_down);
         for link in links.up.links_mut() {
             *link = self.link_with(link.clone(), &up, rtt)?;
         }
@@ -434,6 +434,12 @@ mod tests {
         let (up, down) = links(&format!("{option} --seed 5 --delay-up 10ms --queue-down 1BDP"));
         assert_eq!((up.seed, up.delay, up.queue), (5, Duration::from_millis(10), QueueLimit::Packets(50)));
         assert_eq!(down.queue, QueueLimit::Bytes(Bytes::new(213_750)));
+
+        let handover = "handover = { period = \"15s\", delay = [\"20ms\", \"40ms\"] }\n";
+        fs::write(&path, format!("[both]\nrate = \"50Mbit/s\"\n{handover}")).unwrap();
+        let (up, down) = links(&format!("{option} --queue 1BDP"));
+        assert_eq!((&up.queue, &down.queue), (&QueueLimit::Bytes(Bytes::new(375_000)), &up.queue));
+        fs::write(&path, format!("{both}rate_steps = {{ file = \"rain\" }}\n")).unwrap();
 
         let complaint = || parse(&option).unwrap().links().expect_err("broken").to_string();
         fs::write(folder.path().join("rain"), "10s 3Mbit/s\n20s\n").unwrap();

@@ -218,7 +218,7 @@ fn connect(
 fn bottleneck(network: &Network, path: &[DirectionId], told: Rate) -> LinkConfig {
     let config = |direction: &DirectionId| &network.directions()[direction.index()].config;
     let rate = |direction: &DirectionId| mean_rate(network, *direction);
-    let delay = path.iter().fold(Duration::ZERO, |sum, direction| sum + config(direction).delay);
+    let delay = path.iter().fold(Duration::ZERO, |sum, direction| sum + config(direction).nominal_delay());
     let slowest = path.iter().filter(|direction| rate(direction).is_some()).min_by_key(|direction| rate(direction));
     let opportunities = slowest.and_then(|direction| config(direction).opportunities.clone());
     let rate = if opportunities.is_some() { None } else { slowest.and_then(rate).or(Some(told)) };
