@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
 use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes, patient, pattern};
+use gateway::doctor;
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::set_md5_key;
@@ -222,8 +223,14 @@ fn connections_that_a_firewall_keeps_from_the_gateway_are_reported() {
         let connect = move || TcpStream::connect_timeout(&server, Duration::from_millis(100)).is_ok();
         assert!(!pair.client().host.run(connect).unwrap());
     };
-    (0..4).for_each(|_| connect());
-    pair.wait_for(|pair| pair.status(End::Terminal)["undelivered"] == 4);
+    let settings = gateway::config::load(&pair.config(End::Terminal)).unwrap();
+    pair.wait_for(|pair| {
+        connect();
+        pair.status(End::Terminal)["undelivered"].as_u64() >= Some(3)
+    });
+    let checks = pair.site(End::Terminal).gateway.run(|| doctor::examine(&settings, false)).unwrap();
+    let check = checks.iter().find(|check| check.check == "delivery").unwrap();
+    assert!(!check.ok && check.remedy.as_deref().unwrap().contains("meta mark 0x62700001 accept"), "{check:?}");
     pair.nft(End::Terminal, "insert rule inet firewall input meta mark 0x62700001 accept");
     echoes(&mut pair.connect(server), b"relayed");
     pair.wait_for(|pair| pair.status(End::Terminal)["undelivered"] == 0);
