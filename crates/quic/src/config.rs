@@ -190,7 +190,7 @@ impl Config {
             control: self.control,
             recovery: RecoveryKind::by_name("rack").expect("the recovery of RFC 8985"),
             initial_window: self.initial_window,
-            slow_start_limit: f64::INFINITY,
+            slow_start_limit: Some(f64::INFINITY),
             tuning: self.tuning,
             ecn: self.ecn,
             accurate_ecn: self.ecn.is_capable(),

@@ -203,7 +203,7 @@ impl format::Tcp {
         set(&mut config.limited_transmit, self.limited_transmit);
         set(&mut config.proportional_rate_reduction, self.proportional_rate_reduction);
         set(&mut config.restart_after_idle, self.restart_after_idle);
-        set(&mut config.slow_start_limit, self.slow_start_limit);
+        config.slow_start_limit = self.slow_start_limit.or(config.slow_start_limit);
         set(&mut config.growth_counts_acks, self.growth_counts_acks);
         set(&mut config.grow_when_not_limited, self.grow_when_not_limited);
         set(&mut config.bare, self.bare);

@@ -24,8 +24,9 @@ pub struct Config {
     pub initial_ssthresh: f64,
     /// Segments that the window never exceeds, as Linux's route option `cwnd` sets them; infinite by default.
     pub max_window: f64,
-    /// Segments by which one acknowledgement may open the window in slow start: the L of RFC 3465.
-    pub slow_start_limit: f64,
+    /// Segments by which one acknowledgement may open the window in slow start: the L of RFC 3465. `None` for that of the profile: 2, for
+    /// `linux` unlimited, for `ns2` 1; with HyStart++ at least 8 (RFC 9406, section 4.2).
+    pub slow_start_limit: Option<f64>,
     /// The window grows by acknowledgements rather than by bytes acknowledged (ns-2).
     pub growth_counts_acks: bool,
     /// The window grows also while it is not what limits the sender (ns-2).
@@ -266,7 +267,7 @@ impl Config {
             initial_window: initial_window_rfc6928(mss),
             initial_ssthresh: f64::INFINITY,
             max_window: f64::INFINITY,
-            slow_start_limit: 2.0,
+            slow_start_limit: None,
             growth_counts_acks: false,
             grow_when_not_limited: false,
             limited_transmit: true,
@@ -297,7 +298,6 @@ impl Config {
         Self {
             profile: Profile::Linux,
             recovery: &kinds::RACK,
-            slow_start_limit: f64::INFINITY,
             initial_window: 10.0,
             proportional_rate_reduction: true,
             acks: AckPolicy { every: 2, delay: Duration::from_millis(40), quick: 16 },
@@ -313,7 +313,6 @@ impl Config {
             profile: Profile::Ns2,
             mss: 1460,
             initial_window: 2.0,
-            slow_start_limit: 1.0,
             growth_counts_acks: true,
             grow_when_not_limited: true,
             restart_after_idle: false,

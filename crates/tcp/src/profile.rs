@@ -106,6 +106,8 @@ pub(crate) struct ReceivingRules {
 /// Growth by acknowledgements, and what a loss leaves, of Reno's window and those derived from it.
 #[derive(Debug)]
 pub(crate) struct GrowthRules {
+    /// Segments by which one acknowledgement opens the window in slow start, unless the configuration says otherwise.
+    pub(crate) slow_start_limit: f64,
     /// Congestion avoidance opens the window by whole segments, each when a window of whole segments has been acknowledged
     /// (`tcp_cong_avoid_ai`): over short windows that is some per cent sooner.
     pub(crate) grows_by_whole_segments: bool,
@@ -176,7 +178,12 @@ impl Rules {
             compresses_sacks: false,
             acknowledges_pushed: false,
         },
-        growth: GrowthRules { grows_by_whole_segments: false, halves_window: false, lowers_again_at_timeout: true },
+        growth: GrowthRules {
+            slow_start_limit: 2.0,
+            grows_by_whole_segments: false,
+            halves_window: false,
+            lowers_again_at_timeout: true,
+        },
         rack: RackRules {
             undoes: false,
             reads_reordering: false,
@@ -216,7 +223,12 @@ impl Rules {
             compresses_sacks: true,
             acknowledges_pushed: true,
         },
-        growth: GrowthRules { grows_by_whole_segments: true, halves_window: true, lowers_again_at_timeout: false },
+        growth: GrowthRules {
+            slow_start_limit: f64::INFINITY,
+            grows_by_whole_segments: true,
+            halves_window: true,
+            lowers_again_at_timeout: false,
+        },
         rack: RackRules {
             undoes: true,
             reads_reordering: true,
@@ -235,6 +247,7 @@ impl Rules {
     /// What is no agent of ns-2 follows the standards.
     const NS2: Self = Self {
         sending: SendingRules { starts_within_window: true, has_window_limit: false, ..Self::RFC.sending },
+        growth: GrowthRules { slow_start_limit: 1.0, ..Self::RFC.growth },
         has_ns2_agents: true,
         ..Self::RFC
     };

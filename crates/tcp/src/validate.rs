@@ -192,7 +192,9 @@ impl Config {
         check(most >= 1.0, "max_window", "1 segment or more", most);
         let is_open = self.rules().sending.has_window_limit || most == f64::INFINITY;
         check(is_open, "max_window", "infinite in the profile ns2, which has no such limit", most);
-        check(self.slow_start_limit >= 1.0, "slow_start_limit", "1 segment or more", self.slow_start_limit);
+        if let Some(limit) = self.slow_start_limit {
+            check(limit >= 1.0, "slow_start_limit", "1 segment or more", limit);
+        }
         check(buffer.share > 0.0 && buffer.share <= 1.0, "receive_buffer.share", "above 0 and at most 1", buffer.share);
         let size = buffer.size.as_u64() as f64;
         check(size * buffer.share >= mss, "receive_buffer.size", "large enough to advertise one segment", size);
@@ -336,7 +338,7 @@ mod tests {
             (|config| config.initial_window = 0.5, "`initial_window` must be 1 segment or more, not 0.5"),
             (|config| config.initial_ssthresh = 1.0, "`initial_ssthresh` must be 2 segments or more, not 1"),
             (|config| config.max_window = 0.0, "`max_window` must be 1 segment or more, not 0"),
-            (|config| config.slow_start_limit = 0.0, "`slow_start_limit` must be 1 segment or more, not 0"),
+            (|config| config.slow_start_limit = Some(0.0), "`slow_start_limit` must be 1 segment or more, not 0"),
             (
                 |config| config.receive_buffer.share = 1.5,
                 "`receive_buffer.share` must be above 0 and at most 1, not 1.5",

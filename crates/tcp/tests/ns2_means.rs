@@ -28,7 +28,7 @@ fn config(recovery: &str) -> Config {
         recovery: RecoveryKind::by_name(recovery).expect("known"),
         initial_window: 2.0,
         initial_ssthresh: 500.0,
-        slow_start_limit: 1.0,
+        slow_start_limit: Some(1.0),
         growth_counts_acks: true,
         grow_when_not_limited: true,
         options: Options { timestamps: false, window_scaling: true, sack: true, dsack: false },

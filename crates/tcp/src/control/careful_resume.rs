@@ -283,7 +283,7 @@ mod tests {
         until(&mut path, "slow-start");
         let resumed_after = path.now;
         let mut config = Config { mss: MSS, initial_window: 10.0, ..Config::new(Profile::Rfc) };
-        config.slow_start_limit = 1.0;
+        config.slow_start_limit = Some(1.0);
         let mut plain = Path::new(Box::new(Reno::new(&config)), 10.0, Duration::from_millis(550), 10_000.0);
         plain.run(resumed_after.since(plain.now));
         assert!(path.una as f64 > 2.5 * plain.una as f64, "{} {}", path.una, plain.una);

@@ -33,10 +33,11 @@ impl Growth {
     /// Growth whose slow start ends by `exit` unless the configuration says otherwise.
     pub(crate) fn with_exit(config: &Config, exit: SlowStartExit) -> Self {
         let exit = Exit::new(config.tuning.slow_start_exit.unwrap_or(exit));
+        let rules = &config.rules().growth;
         Self {
-            slow_start_limit: exit.slow_start_limit(config.slow_start_limit),
+            slow_start_limit: config.slow_start_limit.unwrap_or(exit.slow_start_limit(rules.slow_start_limit)),
             counts_acks: config.growth_counts_acks,
-            rules: &config.rules().growth,
+            rules,
             credit: 0.0,
             exit,
         }

@@ -137,7 +137,8 @@ impl Vegas {
 }
 
 impl Control for Vegas {
-    fn on_ack(&mut self, ack: &Ack, _window: &mut Window) {
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        self.growth.on_ack(ack, window);
         let Some(rtt) = ack.rtt.map(Duration::as_secs_f64) else { return };
         self.base.sample(ack.now, rtt);
         if ack.state == LossState::Open {

@@ -34,6 +34,11 @@ pub trait Recovery: Debug + Send {
     /// does by RFC 6298 (5.3) for one that acknowledges new data.
     fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool;
 
+    /// An acknowledgement without data, window or SACK repeats `una`, and nothing is outstanding: something has arrived twice.
+    fn on_ack_of_nothing(&mut self, una: u64) {
+        let _ = una;
+    }
+
     /// The retransmission timer expired.
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
         out.collapse(now, self.state());

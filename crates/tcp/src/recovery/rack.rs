@@ -268,8 +268,13 @@ impl Rack {
     /// Section 7.4: an acknowledged probe that repaired a loss is a loss.
     fn judge_probe(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) {
         let Some((end, was_retransmission)) = self.probe.outstanding else { return };
-        if change.duplicate.is_some() {
+        // Both the original and the probe have arrived: that is what a duplicate of the probe says, and a plain duplicate of a receiver
+        // without D-SACK.
+        let is_repeated = change.duplicate.is_some_and(|(_, duplicate)| duplicate == end);
+        if is_repeated {
             self.probe.outstanding = None;
+        } else if ack.is_duplicate && change.sacked == 0 {
+            self.on_ack_of_nothing(ack.una);
         } else if !was_retransmission && ack.una >= end || ack.una > end {
             self.probe.outstanding = None;
             if was_retransmission && self.state == LossState::Open {
@@ -297,6 +302,10 @@ impl Rack {
 }
 
 impl Recovery for Rack {
+    fn on_ack_of_nothing(&mut self, una: u64) {
+        self.probe.outstanding.take_if(|(end, was_retransmission)| *was_retransmission && *end == una);
+    }
+
     fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
         self.update(ack, change);
         self.reordering.was_seen |= change.is_reordered;

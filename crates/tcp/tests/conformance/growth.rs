@@ -26,9 +26,40 @@ fn an_acknowledgement_opens_the_window_by_what_it_covers_up_to_the_limit() {
     for (limit, covered, gain) in
         [(1.0, 1, 1.0), (1.0, 4, 1.0), (2.0, 1, 1.0), (2.0, 2, 2.0), (2.0, 4, 2.0), (f64::INFINITY, 4, 4.0)]
     {
-        let mut end = out(10, Config { slow_start_limit: limit, ..config("sack") });
+        let mut end = out(10, Config { slow_start_limit: Some(limit), ..config("sack") });
         end.ack(seg(covered));
         assert_eq!(end.end.window().cwnd, 10.0 + gain, "{limit} {covered}");
+    }
+}
+
+/// A configured exit from slow start is every loss-based control's, and Vegas' too, beside its own.
+#[test]
+fn a_delay_that_rises_ends_slow_start_where_hystart_is_configured() {
+    for name in ["reno", "cubic", "vegas", "westwood"] {
+        let control = tcp::ControlKind::by_name(name).expect("known");
+        let base = config("sack");
+        for exit in [tcp::SlowStartExit::None, tcp::SlowStartExit::LinuxHyStart] {
+            let tuning = tcp::Tuning { slow_start_exit: Some(exit), ..base.tuning };
+            let mut end = Lone::connected(Config { control, tuning, initial_window: 32.0, ..base.clone() });
+            end.write(1_000_000);
+            end.at(200);
+            (1..=32).for_each(|number| end.ack(seg(number)));
+            end.at(330);
+            (33..=48).for_each(|number| end.ack(seg(number)));
+            let is_over = end.end.window().ssthresh.is_finite();
+            assert_eq!(is_over, exit == tcp::SlowStartExit::LinuxHyStart, "{name} {exit:?}");
+        }
+    }
+}
+
+/// RFC 9406, section 4.2: HyStart++ has a limit of its own, unless the configuration has one.
+#[test]
+fn slow_start_with_hystart_opens_the_window_by_what_is_configured() {
+    for (limit, gain) in [(None, 8.0), (Some(1.0), 1.0), (Some(2.0), 2.0), (Some(16.0), 10.0)] {
+        let control = tcp::ControlKind::by_name("cubic").expect("known");
+        let mut end = out(10, Config { slow_start_limit: limit, control, ..config("sack") });
+        end.ack(seg(10));
+        assert_eq!(end.end.window().cwnd, 10.0 + gain, "{limit:?}");
     }
 }
 

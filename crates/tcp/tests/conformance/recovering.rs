@@ -159,7 +159,7 @@ fn duplicates_after_a_recovery_or_timeout_begin_no_other() {
 
 #[test]
 fn tahoe_starts_slowly_from_the_loss() {
-    let mut end = ten_out(Config { slow_start_limit: 1.0, ..config("tahoe") });
+    let mut end = ten_out(Config { slow_start_limit: Some(1.0), ..config("tahoe") });
     for _ in 0..3 {
         end.ack(seg(0));
     }
@@ -348,6 +348,30 @@ fn a_lost_tail_is_found_after_two_round_trips() {
     assert_eq!(end.data(), [seg(8)]);
     assert_eq!(end.end.metrics().counters.timeouts, 0);
     assert_eq!(end.end.metrics().counters.recoveries, 1);
+}
+
+/// RFC 8985, section 7.4.2: a probe that nobody needed says nothing of a loss. A receiver without D-SACK acknowledges it once more, whether
+/// or not something is outstanding then; one that had lost the tail does not.
+#[test]
+fn a_needless_probe_of_the_tail_is_no_loss() {
+    for (acknowledgements, is_idle, is_loss) in [(2, true, false), (2, false, false), (1, true, true)] {
+        let rack = config("rack");
+        let mut end = Lone::connected(Config { options: tcp::Options { dsack: false, ..rack.options }, ..rack });
+        end.write(10_000);
+        end.at(410);
+        assert_eq!(end.data().last(), Some(&seg(9)), "the probe");
+        end.ack(seg(10));
+        if is_idle {
+            (1..acknowledgements).for_each(|_| end.ack(seg(10)));
+        }
+        end.write(5_000);
+        if !is_idle {
+            (1..acknowledgements).for_each(|_| end.ack(seg(10)));
+        }
+        end.at(500);
+        end.ack(seg(15));
+        assert_eq!(end.end.window().ssthresh.is_finite(), is_loss, "{acknowledgements} {is_idle}");
+    }
 }
 
 /// Linux 6.18, `tcp_rack_reo_timeout`: a recovery that time begins reduces the window at once, as if a segment had arrived,

@@ -35,7 +35,7 @@ fn a_stretch_acknowledgement_opens_the_window_by_the_limit_at_most() {
         (2.0, 10, 12.0),
         (10.0, 10, 20.0),
     ] {
-        let config = Config { slow_start_limit: limit, ..config("sack") };
+        let config = Config { slow_start_limit: Some(limit), ..config("sack") };
         assert_eq!(window_after_ten(config, every), window, "{limit} {every}");
     }
 }
@@ -88,7 +88,7 @@ fn splitting_acknowledgements_opens_the_window_no_faster() {
 #[test]
 fn one_acknowledgement_for_a_window_lets_the_next_window_leave() {
     for recovery in RECOVERIES {
-        let mut end = Lone::connected(Config { slow_start_limit: 1.0, ..config(recovery) });
+        let mut end = Lone::connected(Config { slow_start_limit: Some(1.0), ..config(recovery) });
         end.write(1_000_000);
         assert_eq!(end.data().len(), 10, "{recovery}");
         let mut una = 10;

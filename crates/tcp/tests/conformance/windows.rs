@@ -168,7 +168,7 @@ fn the_receiver_does_not_open_its_window_by_crumbs() {
 #[test]
 fn slow_start_grows_by_acknowledgements_or_by_bytes() {
     for (every, limit, growth) in [(1, 1.0, 2.0), (2, 1.0, 1.5), (2, 2.0, 2.0)] {
-        let config = Config { slow_start_limit: limit, initial_window: 16.0, ..config("sack") };
+        let config = Config { slow_start_limit: Some(limit), initial_window: 16.0, ..config("sack") };
         let mut end = Lone::connected(config);
         end.write(10_000_000);
         let mut una = 0;
@@ -242,7 +242,7 @@ fn linux_halves_the_window_for_each_timeout_of_idle_time() {
     let config = Config {
         profile: tcp::Profile::Linux,
         rtt: tcp::RttRules::linux(),
-        slow_start_limit: f64::INFINITY,
+        slow_start_limit: Some(f64::INFINITY),
         ..config("sack")
     };
     let mut end = Lone::connected(config);
