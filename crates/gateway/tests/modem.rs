@@ -77,12 +77,13 @@ fn updates_of_the_modem_count_while_it_is_there_and_they_are_plausible() {
     let modem = updates.modem().unwrap();
     assert_eq!((modem.name.as_deref(), modem.link_is_up, modem.sessions), (Some("modem"), true, 1));
 
-    // Lies: nothing at all, more than the link can be, a round trip of hours.
+    // Lies: nothing at all of a link that may have more, more than the link can be, a round trip of hours.
+    let nothing = Metrics { transmit: Some(Rate::ZERO), ..metrics(3_000_000, 300) };
     let session = metrics(4_000_000, 300);
     let of_link = |link: Option<Metrics>| {
         reports.send_replace(LinkReport { session, link });
     };
-    let lies = [metrics(0, 300), metrics(u64::MAX, 300), metrics(3_000_000, 7_200_000)];
+    let lies = [nothing, metrics(u64::MAX, 300), metrics(3_000_000, 7_200_000)];
     for lie in lies {
         of_link(Some(lie));
         wait(&link_state, 6_000_000, Source::Configured);
