@@ -55,7 +55,7 @@ use crate::routes::Routes;
 use accounts::{Accounts, Direction};
 use ipnet::IpNet;
 use slab::Slab;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
@@ -113,7 +113,7 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     holds_syns: bool,
     unaccepted: HashMap<Ends, usize>,
     /// Connections that have failed before their TCP was accepted, and how long their clients may still complete the handshake.
-    failed: HashMap<Ends, Instant>,
+    failed: BTreeMap<Ends, Instant>,
     /// How many clients wait for a stream.
     waiting: usize,
     /// Connections of peers that are to be made to servers once there is room.
@@ -162,7 +162,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             next_sweep: Instant::ZERO,
             holds_syns: false,
             unaccepted: HashMap::new(),
-            failed: HashMap::new(),
+            failed: BTreeMap::new(),
             waiting: 0,
             unconnected: VecDeque::new(),
             may_serve_waiting: false,
