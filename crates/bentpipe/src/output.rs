@@ -248,6 +248,10 @@ fn one_line(error: &clap::Error) -> String {
             line.push_str(&format!("; did you mean '{suggestion}'?"));
         }
     }
+    if let (ClapErrorKind::InvalidSubcommand, Some(command)) = (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    {
+        line.push_str(command_meant(&command.to_string()));
+    }
     if let (ClapErrorKind::UnknownArgument, Some(argument)) = (error.kind(), error.get(ContextKind::InvalidArg))
         && argument
             .to_string()
@@ -257,6 +261,19 @@ fn one_line(error: &clap::Error) -> String {
         line.push_str("; a value that begins with - is written --option=-VALUE");
     }
     line
+}
+
+/// Where the command is that was looked for as `written`.
+fn command_meant(written: &str) -> &'static str {
+    match written {
+        "status" => "; it is a command of the gateway: bentpipe gateway status",
+        "doctor" => "; it is a command of the gateway: bentpipe gateway doctor --config FILE",
+        "reload" => "; it is a command of the gateway: bentpipe gateway reload",
+        "drain" => "; it is a command of the gateway: bentpipe gateway drain",
+        "start" | "run" => "; bentpipe gateway --config FILE runs a gateway",
+        "check" => "; bentpipe gateway --config FILE --check checks a file",
+        _ => "",
+    }
 }
 
 /// Whether the user wants no colours anywhere (no-color.org).

@@ -5,6 +5,7 @@
 mod pair;
 mod published;
 
+use gateway_testkit::Runner as _;
 use lab::Family;
 use pair::{End, PATIENCE, Pair, assert_reset, echo_all, echoes, stalls_alone};
 use std::io::{ErrorKind, Read, Write};
@@ -21,7 +22,12 @@ fn a_second_gateway_of_the_same_name_leaves_the_first_alone() {
     let mut command = pair.client().gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
     let output = command.args(["gateway", "--config"]).arg(&second).stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("a running gateway uses it"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let pid = &pair.status(End::Terminal)["pid"];
+    assert!(
+        said.contains(&format!("gateway bentpipe runs already (pid {pid}): `bentpipe gateway reload` applies")),
+        "{said}"
+    );
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut client = pair.connect(server);
     echoes(&mut client, b"still accelerated");
@@ -109,4 +115,53 @@ fn a_reader_that_stalls_holds_its_own_writer_only_and_loses_nothing() {
     if let Some(pair) = Pair::up("") {
         stalls_alone(&pair);
     }
+}
+
+#[test]
+fn a_hub_whose_servers_never_answer_warns_of_the_path_of_their_replies() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.runner.logged = Some("warn");
+    let pair = pair.start_both("");
+    // Where they lead to a host that has none of these addresses.
+    let [hub, host] = [pair.server().satellite_address(Family::V4), pair.server().host_address(Family::V4)];
+    pair.output(End::Hub, "ip", &format!("route add 203.0.113.0/24 via {host}"));
+    pair.output(End::Terminal, "ip", &format!("route add 203.0.113.0/24 via {hub}"));
+    let _clients: Vec<_> = (1..=9).map(|n| pair.connect(([203, 0, 113, n], 80).into())).collect();
+    let warns = |end| {
+        let log = std::fs::read_to_string(pair.log(end)).unwrap();
+        log.contains("servers do not answer connections from clients' addresses")
+    };
+    pair.wait_for(|_| warns(End::Hub));
+    assert!(!warns(End::Terminal));
+}
+
+#[test]
+fn routes_that_a_peer_does_not_permit_are_named_only_where_connections_are_intercepted() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.runner.logged = Some("warn");
+    pair.start(End::Terminal, "allow_destinations = [\"10.0.0.0/8\"]");
+    pair.start(End::Hub, "");
+    let warns = |pair: &Pair| std::fs::read_to_string(pair.log(End::Hub)).unwrap().contains("lets nothing through");
+    pair.wait_for(warns);
+    pair.stop(End::Hub);
+    pair.edit(End::Hub, |text| text.replace("interfaces = [\"lan\"]", "interfaces = []"));
+    pair.running[End::Hub as usize] = Some(pair.at(End::Hub, |place| pair.runner.start(place).unwrap()));
+    pair.wait_for(|pair| pair.status(End::Hub)["peers"][0]["permits"]["private"] == serde_json::json!(["10.0.0.0/8"]));
+    pair.stop(End::Hub);
+    assert!(!warns(&pair));
+}
+
+#[test]
+fn a_start_beside_a_gateway_that_drains_says_how_far_that_is() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut client = pair.connect(server);
+    echoes(&mut client, b"relayed");
+    pair.control(End::Terminal, "drain").unwrap();
+    pair.wait_for(|pair| !pair.status(End::Terminal)["draining"].is_null());
+    let mut command = pair.client().gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
+    let second = command.args(["gateway", "--config"]).arg(pair.config(End::Terminal)).stdin(Stdio::null());
+    let said = String::from_utf8(second.output().unwrap().stderr).unwrap();
+    assert!(said.contains(", drains: 1 connection left): "), "{said}");
+    echoes(&mut client, b"goes on");
 }

@@ -166,6 +166,19 @@ fn a_watched_status_waits_for_the_gateway_until_its_reader_has_gone() {
 }
 
 #[test]
+fn commands_of_the_gateway_that_are_looked_for_elsewhere_are_found() {
+    for (arguments, expected) in [
+        (&["status"][..], "bentpipe gateway status"),
+        (&["doctor"], "bentpipe gateway doctor --config FILE"),
+        (&["gateway", "start"], "bentpipe gateway --config FILE runs a gateway"),
+    ] {
+        let output = bentpipe(arguments, "");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn the_status_of_no_gateway_is_a_failure_that_names_the_socket() {
     let output = bentpipe(&["gateway", "status", "--socket", "/nowhere/x.sock"], "");
     assert_eq!(output.status.code(), Some(1));

@@ -23,7 +23,9 @@ pub fn check(schema: &Schema<'_>, node: &Node, sound: Option<&Node>, path: &mut 
         return check_alternatives(schema, &alternatives, node, path, faults);
     }
     if !schema.takes(node) {
-        return faults.push(unexpected(schema, node, path, None));
+        let is_single = matches!(node.value, Value::Table(_)) && schema.holds_tables();
+        let problem = is_single.then(|| format!("expected a list of tables: write [[{}]]", path.join(".")));
+        return faults.push(unexpected(schema, node, path, problem));
     }
     match &node.value {
         Value::Table(_) => check_table(schema, node, sound, path, faults),
@@ -107,7 +109,8 @@ fn check_table(
 ) {
     for entry in node.entries() {
         let Some(property) = schema.property(&entry.key) else {
-            let text = format!("{}: unknown key{}", shown(path, &entry.key), suggestion(&entry.key, schema.keys()));
+            let hint = nearest(&entry.key, schema.keys()).unwrap_or_else(|| elsewhere(schema, &entry.key));
+            let text = format!("{}: unknown key{hint}", shown(path, &entry.key));
             faults.push(Fault::at(entry.key_origin.clone(), path, text));
             continue;
         };
@@ -123,6 +126,14 @@ fn check_table(
         if node.get(key).is_none() {
             check_missing(schema, key, node, path, faults);
         }
+    }
+}
+
+/// `; it is a key of [X]` if other sections have `key`, else the keys that there are.
+fn elsewhere(schema: &Schema<'_>, key: &str) -> String {
+    match &*schema.sections_with(key) {
+        [] => suggestion(key, schema.keys()),
+        sections => format!("; it is a key of {}", sections.join(", ")),
     }
 }
 

@@ -185,6 +185,20 @@ impl<'a> Schema<'a> {
         self.json.get("additionalProperties").filter(|schema| schema.is_object()).map(|schema| self.part(schema))
     }
 
+    /// The headings of the document's sections that have `key`.
+    pub(crate) fn sections_with(&self, key: &str) -> Vec<String> {
+        let root = self.format.schema();
+        let heading = |section: &str| {
+            let part = root.property(section)?;
+            let (table, heading) = match part.items() {
+                Some(items) => (items, format!("[[{section}]]")),
+                None => (part, format!("[{section}]")),
+            };
+            table.keys().any(|known| known == key).then_some(heading)
+        };
+        root.keys().filter_map(heading).collect()
+    }
+
     /// What fits in an array.
     pub fn items(&self) -> Option<Schema<'a>> {
         self.json.get("items").map(|items| self.part(items))

@@ -37,7 +37,7 @@ pub use debug::{DebugSettings, QlogSettings};
 pub use document::Faults;
 pub use dscp::DscpPolicy;
 pub use format::Accept;
-pub use host::{Named, missing_interfaces};
+pub use host::{Named, missing_interfaces, notes};
 pub use relay::classes::Class;
 pub use satpep::{CapacityMode, RateConfidence};
 pub(crate) use tcp::CROSS_LAYER;

@@ -11,8 +11,8 @@ mod entry;
 mod rotating_file;
 mod writer;
 
-pub(crate) use entry::Names;
 pub use entry::{BypassedEntry, ConnectionEntry, DroppedEntry, Entry, json_schema};
+pub(crate) use entry::{Names, timestamp};
 pub use rotating_file::Rotation;
 
 use crate::error::{StartError, while_doing};

@@ -215,6 +215,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         mut heir: Option<Heir>,
         start_transport: impl FnOnce(&Settings, Instant, &Watch, Option<&mut Heir>) -> Result<T, StartError>,
     ) -> Result<Self, StartError> {
+        if heir.is_none() {
+            beforehand::check_alone(&settings)?;
+        }
         let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
         sysctls::prepare(&settings);

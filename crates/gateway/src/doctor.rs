@@ -5,7 +5,10 @@ mod peers;
 mod rate;
 
 use crate::config::Settings;
+use crate::control;
 use serde::Serialize;
+use serde_json::Value;
+use std::io;
 
 pub use rate::cost;
 
@@ -44,7 +47,20 @@ impl Check {
 /// settings if it runs, or else by handshakes with its key. That takes up to about half a minute. With `measures_rate` it
 /// fills the path to each peer for a moment as well, which costs [`cost`].
 pub fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
-    let mut checks = host::examine(settings);
-    checks.extend(peers::examine(settings, measures_rate));
+    let status = control::status(&settings.control);
+    let mut checks = vec![gateway(settings, &status)];
+    checks.extend(host::examine(settings));
+    checks.extend(peers::examine(settings, measures_rate, status.ok()));
     checks
+}
+
+/// Whether the gateway runs. That it does not is no fault.
+fn gateway(settings: &Settings, status: &io::Result<Value>) -> Check {
+    let says = match status {
+        Ok(status) => format!("it runs (pid {})", status["pid"]),
+        Err(error) => {
+            format!("it does not run, or cannot be asked (control socket {}: {error})", settings.control.display())
+        }
+    };
+    Check::good("gateway", says)
 }

@@ -16,6 +16,19 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// A gateway with this control socket runs already.
+    #[error(
+        "gateway {name} runs already (pid {pid}{drain}): `bentpipe gateway reload` applies a changed file, --take-over replaces it, SIGTERM \
+         ends it"
+    )]
+    Runs {
+        /// Its name.
+        name: String,
+        /// Its process.
+        pid: u64,
+        /// How far its drain is, behind a comma; empty if it does not drain.
+        drain: String,
+    },
     /// There is no running gateway to take over from, or it hands nothing over.
     #[error("--take-over: {0}")]
     TakeOver(String),
@@ -35,7 +48,7 @@ impl StartError {
         match self {
             StartError::Kernel(error) => error.is_missing(),
             StartError::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
-            StartError::Peer { .. } | StartError::TakeOver(_) => false,
+            StartError::Peer { .. } | StartError::TakeOver(_) | StartError::Runs { .. } => false,
         }
     }
 }

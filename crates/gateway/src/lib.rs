@@ -52,6 +52,6 @@ pub use host_sockets::usable_descriptors;
 pub use relay::engine::Intercepted;
 pub use reload::ReloadError;
 pub use status::{
-    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, PeerState, Privileges,
-    Satellite, Side, Snapshot, Stall, StallCause, Stream, Survey, Trouble, UpdateCounts,
+    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, PeerState, Permits,
+    Privileges, Satellite, Side, Snapshot, Stall, StallCause, Stream, Survey, Trouble, UpdateCounts,
 };

@@ -2,6 +2,7 @@
 
 pub(crate) mod log_limit;
 mod notices;
+mod unanswered;
 
 use crate::config::{Peer, Settings};
 use crate::connection_log::ConnectionLog;
@@ -22,6 +23,7 @@ use relay::engine::{self, DEFAULT_CLASS, Engine, PeerSettings};
 use relay::routes::Routes;
 use slab::Slab;
 use std::io;
+use unanswered::Unanswered;
 use units::Instant;
 
 /// All relayed connections, and the transport that carries them.
@@ -32,6 +34,9 @@ pub(crate) struct Relays<T: SatelliteTransport> {
     /// Where connections that have ended are logged.
     pub(crate) connection_log: Option<ConnectionLog>,
     log_limits: LogLimits,
+    /// Whether the gateway intercepts connections at all.
+    intercepts: bool,
+    unanswered: Unanswered,
     /// Clients that have come.
     arrived: u64,
 }
@@ -46,7 +51,15 @@ impl<T: SatelliteTransport> Relays<T> {
             engine.report_transitions();
         }
         let peers = settings.peers.iter().cloned().enumerate().collect();
-        Self { engine, peers, connection_log: None, log_limits: LogLimits::default(), arrived: 0 }
+        Self {
+            engine,
+            peers,
+            connection_log: None,
+            log_limits: LogLimits::default(),
+            intercepts: !settings.rules.interfaces.is_empty(),
+            unanswered: Unanswered::default(),
+            arrived: 0,
+        }
     }
 
     /// How the bytes cross the satellite.

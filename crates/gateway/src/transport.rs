@@ -16,10 +16,20 @@ use crate::link_state::LinkState;
 use crate::takeover::offer::TransportOffer;
 use relay::engine::Transport;
 pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent};
-use status::Trouble;
+use relay::reach::Reach;
+use status::{Permits, Trouble};
 use std::fmt::Debug;
 use std::io;
 use units::{Duration, Instant};
+
+/// Networks that a peer permits and that are shown at most.
+const MAX_NAMED: usize = 16;
+
+/// Which servers a peer permits that has announced `reach`.
+fn permits(reach: &Reach) -> Permits {
+    let (public, private) = relay::policy::servers(reach);
+    Permits { public, private: private.iter().take(MAX_NAMED).map(ToString::to_string).collect() }
+}
 
 /// A satellite transport: what the event loop needs of it.
 pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succession + Reports + Debug {

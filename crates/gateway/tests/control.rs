@@ -108,6 +108,8 @@ fn a_second_gateway_of_a_name_and_a_file_that_is_no_socket_are_refused() {
     let first = pair.running[End::Hub as usize].take().unwrap();
     let error = pair.try_start(End::Hub, "").unwrap_err();
     assert!(!error.is_missing(), "{error}");
+    let pid = std::process::id();
+    assert!(error.to_string().starts_with(&format!("gateway bentpipe runs already (pid {pid}): ")), "{error}");
     assert_eq!(pair.status(End::Hub)["peers"][0]["name"], "other", "the first goes on");
     drop(first);
     std::fs::write(pair.socket(End::Hub), "precious").unwrap();

@@ -28,7 +28,12 @@ fn said<'a>(checks: &'a BTreeMap<String, Check>, name: &str) -> (&'a str, &'a st
 fn all_is_well_with_a_pair_that_is_up() {
     let Some(pair) = Pair::up("") else { return };
     for end in [End::Hub, End::Terminal] {
+        pair.wait_for(|pair| !pair.status(end)["peers"][0]["permits"].is_null());
         let checks = examine(&pair, end);
+        let permitted =
+            "the peer permits no public ones, and of private ones 198.18.0.0/15, 203.0.113.0/24, 2001:db8::/32";
+        assert_eq!(checks["servers other"].says, permitted);
+        assert!(checks["gateway"].says.starts_with("it runs (pid "), "{:?}", checks["gateway"]);
         let bad: Vec<_> = checks.values().filter(|check| !check.ok).collect();
         assert!(bad.is_empty(), "{bad:#?}");
         for name in [
@@ -161,6 +166,23 @@ fn a_route_that_leaves_by_another_interface_is_reported() {
     pair.output(End::Terminal, "ip", "route add unreachable 203.0.113.0/25");
     let checks = examine(&pair, End::Terminal);
     assert!(!checks["return route other 203.0.113.0/24"].ok);
+}
+
+#[test]
+fn a_hub_without_a_route_to_public_ipv6_servers_reads_what_becomes_of_clients() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(
+        End::Hub,
+        "routes = [\"198.18.0.0/15\", \"2001:db8:1::/64\"]\nallow_destinations = [\"0.0.0.0/0\", \"::/0\"]",
+    );
+    let check = |pair: &Pair| examine(pair, End::Hub)["ipv6 servers"].clone();
+    let without = check(&pair);
+    assert!(without.ok && without.says.contains("no route to public IPv6 servers"), "{without:?}");
+    assert!(without.remedy.unwrap().contains("leave the IPv6 prefixes out"));
+    pair.output(End::Hub, "ip", "-6 route add default dev lan");
+    assert_eq!(check(&pair).remedy, None);
+    pair.edit(End::Hub, |text| text.replace(", \"::/0\"]", "]"));
+    assert!(!examine(&pair, End::Hub).contains_key("ipv6 servers"), "none is permitted");
 }
 
 #[test]

@@ -134,6 +134,18 @@ impl Change {
         }
     }
 
+    /// What is there again once it is undone.
+    pub fn restored(&self) -> String {
+        match self {
+            Self::Sysctl { key, before, after } => format!("{key} is {before} again (was {after})"),
+            Self::Route { before: Some(before), after } => format!("the route is {before} again (was {after})"),
+            Self::Route { before: None, after } => format!("the route is gone again (was {after})"),
+            Self::RootQdisc { device, after } => {
+                format!("the qdisc of {device} is the kernel's own again (was {after})")
+            }
+        }
+    }
+
     /// Puts back what was there before, unless others have changed it since: then only what is still of this change is taken
     /// away. With `force`, puts it back whatever others did.
     ///

@@ -110,7 +110,7 @@ impl Journal {
         let mut remaining = Vec::new();
         for change in journal.changes.iter().rev() {
             match change.undo(force) {
-                Ok(Outcome::Undone) => undone.undone.push(change.to_string()),
+                Ok(Outcome::Undone) => undone.undone.push(change.restored()),
                 Ok(Outcome::Left(now)) => {
                     undone.left.push(Left { change: change.to_string(), now });
                     remaining.insert(0, change.clone());

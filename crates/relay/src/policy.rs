@@ -69,6 +69,17 @@ const NOT_PUBLIC: &[(&str, &str)] = &[
 /// Where translators to IPv4 listen (RFC 6052): as public as the IPv4 address within.
 const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
+/// Which servers `reach` lets through: whether public ones are among them, and the networks named that are not public.
+pub fn servers(reach: &Reach) -> (bool, Vec<IpNet>) {
+    let not_public: Vec<IpNet> = NOT_PUBLIC.iter().filter_map(|(range, _)| range.parse().ok()).collect();
+    let is_public = |prefix: &IpNet| !not_public.iter().any(|range| range.contains(prefix));
+    let translators = IpNet::V6(nat64(0, 0));
+    let allowed = reach.destinations.allowed().filter(|prefix| *prefix != translators);
+    let (public, mut others): (Vec<_>, Vec<_>) = allowed.partition(is_public);
+    others.sort_unstable();
+    (!public.is_empty(), others)
+}
+
 /// What one peer may do at this gateway.
 #[derive(Debug, Clone)]
 pub struct Policy {

@@ -69,6 +69,11 @@ impl Ranges {
         self.entries.iter().find(|(prefix, _)| prefix.contains(&address)).is_some_and(|(_, allowed)| *allowed)
     }
 
+    /// The prefixes that are allowed, the longest first.
+    pub fn allowed(&self) -> impl Iterator<Item = IpNet> + '_ {
+        self.entries.iter().filter(|(_, allowed)| *allowed).map(|(prefix, _)| *prefix)
+    }
+
     /// Disjoint prefixes, in order, that hold exactly the addresses that may be used.
     pub fn prefixes(&self) -> &[IpNet] {
         self.prefixes.get_or_init(|| most_specific(&self.entries, |allowed| *allowed).into())

@@ -22,7 +22,7 @@ mod stream;
 
 pub use capacity::Capacity;
 pub use link::{Link, Modem, UpdateCounts};
-pub use peer::{Peer, PeerState, Survey, Trouble};
+pub use peer::{Peer, PeerState, Permits, Survey, Trouble};
 pub use relay::engine::{Counters, StallCause};
 pub use relay::link_state::Source;
 pub use satellite::{CrossLayer, Memory, Satellite};

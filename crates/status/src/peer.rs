@@ -30,6 +30,8 @@ pub struct Peer {
     pub survey: Option<Survey>,
     /// Why it is not up.
     pub trouble: Option<Trouble>,
+    /// Which servers it lets this gateway reach; null until it has announced that.
+    pub permits: Option<Permits>,
     /// Streams in the session.
     pub streams: u64,
     /// Datagrams sent to it.
@@ -55,6 +57,15 @@ pub struct Peer {
     pub receive_buffered_bytes: u64,
     /// Bytes from TCP that wait for the peer's acknowledgement.
     pub send_buffered_bytes: u64,
+}
+
+/// Which servers a peer lets this gateway reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permits {
+    /// Whether public ones are among them.
+    pub public: bool,
+    /// The private networks that it names, 16 of them at most.
+    pub private: Vec<String>,
 }
 
 /// How a session with a peer stands.

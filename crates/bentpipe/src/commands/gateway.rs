@@ -4,7 +4,7 @@ mod doctor;
 mod requests;
 mod running;
 mod service;
-mod status;
+pub mod status;
 
 pub use running::Running;
 
@@ -31,7 +31,7 @@ Examples:
   bentpipe gateway status                                          # peers, and one row for each connection
   bentpipe gateway status --name terminal-1 --json
   bentpipe gateway status --watch 5s                               # the same again every 5 s
-  bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over replace the running gateway without resets
+  bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over # replace the running gateway without resets
   bentpipe gateway reload                                          # apply changes of the file
   bentpipe gateway drain --within 10min                            # take no new connections, exit after the last";
 
@@ -122,7 +122,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
                     check_interfaces(&settings)?;
                 }
                 let answer = serde_json::json!({"config": path, "valid": true});
-                return output.result(&answer, |_| format!("{}: no faults", path.display()));
+                let notes = config::notes(&settings).into_iter().map(|note| format!("\nnote: {note}"));
+                return output
+                    .result(&answer, |_| format!("{}: no faults{}", path.display(), notes.collect::<String>()));
             }
             if args.dry_run {
                 return dry_run(&settings, output);

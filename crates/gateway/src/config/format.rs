@@ -242,15 +242,16 @@ pub struct Link {
     #[schemars(extend("x-least" = "1s", "x-most" = "1h", "default" = "100s"))]
     pub keepalive: Option<Interval>,
     /// Longest outage that connections survive; then they are reset.
-    #[schemars(extend("x-least" = "2s", "x-most" = "24h", "x-example" = "60s"))]
+    #[schemars(extend("x-least" = "2s", "x-most" = "24h", "default" = "10min"))]
     pub outage_limit: Option<Interval>,
     /// Highest number of connections with each peer.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 16384))]
     pub max_streams: Option<u32>,
     /// Whether FEC repair symbols are sent, mainly while the link would idle.
+    #[schemars(extend("default" = true))]
     pub repair: Option<bool>,
     /// Repair overhead: share of a busy link for repair symbols beyond the loss rate, if that pays.
-    #[schemars(range(min = 0.0, max = 0.5))]
+    #[schemars(range(min = 0.0, max = 0.5), extend("default" = 0.02))]
     pub repair_overhead: Option<f64>,
 }
 

@@ -64,11 +64,31 @@ pub fn missing_interfaces(settings: &Settings) -> io::Result<Vec<String>> {
     Ok(missing.map(fault).collect())
 }
 
+/// What is right at some gateways, and a mistake at others.
+pub fn notes(settings: &Settings) -> Vec<String> {
+    let link = settings.link.interface.iter().filter(|link| settings.rules.interfaces.contains(link));
+    link.map(|link| {
+        format!(
+            "[intercept] interfaces names {link}, which is [link] interface, too: right if clients are on it (a gateway with one interface); \
+             otherwise name the clients' interface"
+        )
+    })
+    .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::parse;
     use super::super::tests::minimal;
     use super::*;
+
+    #[test]
+    fn clients_on_the_satellite_interface_are_noted() {
+        let text = minimal().replace("[link]", "[link]\ninterface = \"sat0\"");
+        let notes = |lan: &str| notes(&parse(&format!("{text}[intercept]\ninterfaces = [\"{lan}\"]\n"), "x").unwrap());
+        assert_eq!(notes("lan0"), [""; 0]);
+        assert!(notes("sat0")[0].starts_with("[intercept] interfaces names sat0, which is [link] interface"));
+    }
 
     #[test]
     fn interfaces_that_this_machine_has_not_are_told_with_their_places_and_the_nearest_name() {

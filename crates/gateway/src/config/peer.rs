@@ -5,12 +5,14 @@ use super::{Choice, Peer, format};
 use document::{Document, item_name};
 use ipnet::IpNet;
 use relay::routes::Routes;
-use satpep::{Mode, PublicKey};
+use satpep::{Mode, PrivateKey, PublicKey};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 /// The peers whose sections have no faults; `own` is this gateway's key.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice, own: Option<PublicKey>) -> Vec<Peer> {
     let mut peers: Vec<Peer> = Vec::new();
+    let known = known_keys(document, own);
     for (at, section) in document.items("peer").into_iter().enumerate() {
         let name = item_name(&section, at);
         let path = ["peer", name.as_str()];
@@ -18,7 +20,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice, own: Option<Publ
         let Some(written) = document.typed_node::<format::Peer>(&section, &path) else { continue };
         check(document, &path, &written, choice);
         if let Some(key) = &written.public_key {
-            check_key(document, name.as_str(), key.0, own);
+            check_key(document, name.as_str(), key.0, own, &known);
         }
         let same_key = |peer: &Peer| written.public_key.as_ref().is_some_and(|key| peer.public_key == Some(key.0));
         if peers.iter().any(|peer| peer.name == written.name.0 || same_key(peer)) {
@@ -64,14 +66,36 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
 }
 
 /// Reports a key with which no session can come up.
-fn check_key(document: &mut Document<'_>, peer: &str, key: PublicKey, own: Option<PublicKey>) {
+fn check_key(
+    document: &mut Document<'_>,
+    peer: &str,
+    key: PublicKey,
+    own: Option<PublicKey>,
+    known: &HashSet<PublicKey>,
+) {
     const EXPECTED: &str = "expected the peer's, as `bentpipe keygen --public` prints it there";
     let of_nobody = PublicKey::from_bytes([0; 32]);
     if own == Some(key) {
         document.fault(&["peer", peer, "public_key"], &format!(" is this gateway's own key: {EXPECTED}"));
     } else if key == of_nobody {
         document.fault(&["peer", peer, "public_key"], &format!(" is zero: {EXPECTED}"));
+    } else if is_private_key_of(known, key) {
+        let problem = " is a private key, which nobody else may know: make a new one (`bentpipe keygen`)";
+        document.fault(&["peer", peer, "public_key"], problem);
     }
+}
+
+/// Whether `key` is the private key to one of `known`. Of those that have the form of private keys, few are public ones.
+fn is_private_key_of(known: &HashSet<PublicKey>, key: PublicKey) -> bool {
+    let private = PrivateKey::from_random(*key.as_bytes());
+    private.as_bytes() == key.as_bytes() && known.contains(&private.public_key())
+}
+
+/// This gateway's key and those of the peers.
+fn known_keys(document: &Document<'_>, own: Option<PublicKey>) -> HashSet<PublicKey> {
+    let sections = document.items("peer");
+    let keys = sections.iter().filter_map(|section| section.get("public_key")?.text()?.parse().ok());
+    keys.chain(own).collect()
 }
 
 /// Whether packets can be sent to `address`, and arrive at no more than one host.

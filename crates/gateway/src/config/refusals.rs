@@ -140,10 +140,8 @@ fn addresses_have_a_number_and_a_port() {
         ] {
             let found = faults(&with(section, &format!("{key} = \"{value}\"")));
             assert_eq!(found.len(), 1, "{found:#?}");
-            assert!(
-                found[0].contains(&format!("{key} = \"{value}\": expected an address and port such as")),
-                "{found:?}"
-            );
+            assert!(found[0].contains(&format!("{key} = \"{value}\": ")), "{found:?}");
+            assert!(found[0].contains("expected an address and port such as"), "{found:?}");
         }
     }
 }
@@ -294,6 +292,37 @@ fn a_peer_with_the_gateway_s_own_key_or_with_none_is_refused() {
         let expected = format!("gateway.toml:12:14: peer.other.public_key is {what}: expected the peer's");
         assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
     }
+}
+
+#[test]
+fn a_private_key_in_the_place_of_a_public_one_is_refused() {
+    for private in [PrivateKey::from_random([7; 32]), PrivateKey::from_random([8; 32])] {
+        let [text, public] = [private.to_base64(), PrivateKey::from_random([8; 32]).public_key().to_string()];
+        let peer =
+            |name: &str, key: &str| format!("[[peer]]\nname = \"{name}\"\nroutes = []\npublic_key = \"{key}\"\n");
+        let found = faults(&(minimal() + &peer("b", &public) + &peer("c", &text)));
+        assert!(found.len() == 1 && found[0].contains("peer.c.public_key is a private key, which"), "{found:?}");
+        assert!(!found[0].contains(&text), "{found:?}");
+    }
+}
+
+#[test]
+fn what_is_written_in_another_form_or_place_is_told_with_the_right_one() {
+    let found = |from: &str, to: &str| {
+        let faults = faults(&minimal().replacen(from, to, 1));
+        assert_eq!(faults.len(), 1, "{faults:#?}");
+        faults[0].clone()
+    };
+    let single = found("[[peer]]", "[peer]");
+    assert!(single.ends_with("expected a list of tables: write [[peer]]"), "{single}");
+    let named = found("[[peer]]", "[[peer]]\naddress = \"hub.example.com:4500\"");
+    assert!(named.contains("names are not looked up: expected an address and port"), "{named}");
+    let malformed = found("[[peer]]", "[[peer]]\naddress = \"198.51.100.300:4500\"");
+    assert!(malformed.ends_with("expected an address and port such as \"198.51.100.1:4500\""), "{malformed}");
+    let elsewhere = found("[link]", "[link]\naccept = \"confirmed\"");
+    assert!(elsewhere.ends_with("link.accept: unknown key; it is a key of [gateway]"), "{elsewhere}");
+    let misplaced = found("[link]", "[link]\nallow_sources = []");
+    assert!(misplaced.ends_with("unknown key; it is a key of [[peer]]"), "{misplaced}");
 }
 
 #[test]

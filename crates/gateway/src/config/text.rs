@@ -49,10 +49,14 @@ text!(
     Listen(SocketAddr), "listen", "an address and port such as \"[::]:4500\"", "^.+:[0-9]{1,5}$",
     |text| text.parse().ok(), |address| address
 );
-text!(
+form!(
     /// A peer's address and port.
-    Address(SocketAddr), "address", "an address and port such as \"198.51.100.1:4500\"", "^.+:[0-9]{1,5}$",
-    |text| text.parse().ok(), |address| address
+    Address(SocketAddr), "address", ADDRESS, "^.+:[0-9]{1,5}$",
+    |text| text.parse().map_err(|_| match is_name_and_port(text) {
+        true => format!("names are not looked up: expected {ADDRESS}"),
+        false => format!("expected {ADDRESS}"),
+    }),
+    |address| address
 );
 text!(
     /// A modem's address, whose port may be left out.
@@ -106,6 +110,16 @@ text!(
     DscpPolicyText(DscpPolicy), "DSCP", "\"copy\", or a code point from 0 to 63 or its name, such as 26, \"af31\", \"cs1\"", "^[A-Za-z0-9-]+$",
     |text| text.parse().ok(), |policy| policy.to_string()
 );
+
+/// What a peer's address is, in words.
+const ADDRESS: &str = "an address and port such as \"198.51.100.1:4500\"";
+
+/// Whether `text` has the name of a host where an address belongs, with or without a port.
+fn is_name_and_port(text: &str) -> bool {
+    let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+    host.starts_with(|first: char| first.is_ascii_alphabetic())
+        && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+}
 
 fn is_name(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')

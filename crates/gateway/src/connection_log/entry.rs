@@ -154,7 +154,7 @@ fn seconds(time: units::Duration) -> f64 {
 }
 
 /// RFC 3339 in UTC, to the millisecond. A clock that nobody has set may be about to begin in 1970: nothing is older than that.
-fn timestamp(time: SystemTime) -> String {
+pub(crate) fn timestamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time.max(SystemTime::UNIX_EPOCH)).to_string()
 }
 

@@ -1,5 +1,5 @@
-//! What a new process finds out before another one lets go to it: whether this host has what its file asks for. Afterwards it could only
-//! do without.
+//! What a new process finds out before it sets anything up: whether another one runs; and before that one lets go to it, whether this host has
+//! what its file asks for. Afterwards it could only do without.
 
 use crate::config::Settings;
 use crate::connection_log::ConnectionLog;
@@ -12,6 +12,18 @@ use kernel::privileges::Account;
 use kernel::process;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+
+/// Checks that no gateway has the control socket of `settings`. One that does not answer is found by what it holds.
+pub(super) fn check_alone(settings: &Settings) -> Result<(), StartError> {
+    let Ok(running) = control::status(&settings.control) else { return Ok(()) };
+    let drain = match running["draining"]["connections"].as_u64() {
+        None => String::new(),
+        Some(1) => ", drains: 1 connection left".to_owned(),
+        Some(connections) => format!(", drains: {connections} connections left"),
+    };
+    let name = running["name"].as_str().unwrap_or(&settings.name).to_owned();
+    Err(StartError::Runs { name, pid: running["pid"].as_u64().unwrap_or_default(), drain })
+}
 
 /// Checks what can be checked while the other process goes on.
 pub(super) fn check(settings: &Settings, plan: &Plan) -> Result<(), StartError> {

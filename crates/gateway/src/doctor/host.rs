@@ -1,24 +1,33 @@
 //! The host: programs, privileges, firewall, interfaces, forwarding, routes, clock.
 
 use super::Check;
-use crate::config::{Named, Settings};
+use crate::config::{self, Named, Settings};
+use crate::connection_log::timestamp;
 use crate::filtered_bridges::{bridges, filtering_keys};
 use crate::reverse_path::{self, ReversePath};
 use crate::rules::{Hold, Rules};
 use crate::sysctls::EARLY_DEMUX;
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
 use kernel::routing_rules::RoutingRule;
 use kernel::{nftables, routing_rules, sysctl};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// No gateway was made before 2025: the clock is wrong.
 const EARLIEST: u64 = 1_735_689_600;
+
+/// Global unicast addresses, and some of them that lie far apart: a host with a default route has one to each.
+const GLOBAL: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+const IN_GLOBAL: [Ipv6Addr; 3] = [
+    Ipv6Addr::new(0x2001, 0x4860, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0x2606, 0x4700, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0x2a00, 0x1450, 0, 0, 0, 0, 0, 1),
+];
 
 pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     let mut checks = vec![program("nft", "nftables"), program("ip", "iproute2")];
@@ -31,6 +40,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     checks.extend(filtered_bridges(settings));
     checks.extend(settings.tcp.is_some().then(mtu_probing));
     checks.extend(routes(settings));
+    checks.extend(ipv6_servers(settings));
     checks.push(clock());
     checks
 }
@@ -60,7 +70,8 @@ fn interfaces(settings: &Settings) -> Vec<Check> {
     };
     let mut names = BTreeSet::new();
     let each = settings.interfaces.iter().filter(|named| names.insert(&named.name));
-    each.map(|named| interface(settings, named, &all)).collect()
+    let notes = config::notes(settings).into_iter().map(|note| Check::good("interception", note));
+    each.map(|named| interface(settings, named, &all)).chain(notes).collect()
 }
 
 fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
@@ -292,6 +303,26 @@ fn routes(settings: &Settings) -> Vec<Check> {
     checks
 }
 
+/// Whether this host has a route to the public IPv6 servers that it is to reach for clients with IPv6 addresses.
+fn ipv6_servers(settings: &Settings) -> Option<Check> {
+    let is_for_any_server =
+        |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() <= GLOBAL.prefix_len());
+    let is_of_clients = |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() > 0);
+    let peer = settings.peers.iter().find(|peer| {
+        peer.allow_sources.iter().any(is_of_clients) && peer.allow_destinations.iter().any(is_for_any_server)
+    })?;
+    let has_route = |host: &IpAddr| !matches!(Route::towards(*host), Ok(None));
+    if IN_GLOBAL.iter().map(|address| IpAddr::V6(*address)).any(|host| has_route(&host)) {
+        return Some(Check::good("ipv6 servers", "this host has a route to public IPv6 servers"));
+    }
+    let says = format!(
+        "this host has no route to public IPv6 servers: IPv6 connections of clients of {} open at once and are reset then",
+        peer.name
+    );
+    let remedy = "if that is meant to be so, leave the IPv6 prefixes out of routes and allow_sources of the peer: such connections go end to end";
+    Some(Check { remedy: Some(remedy.into()), ..Check::good("ipv6 servers", says) })
+}
+
 fn some_host(prefix: &IpNet) -> IpAddr {
     prefix.hosts().next().unwrap_or(prefix.addr())
 }
@@ -316,15 +347,15 @@ fn route(settings: &Settings, check: String, to: IpAddr, what: &str) -> Check {
 }
 
 fn clock() -> Check {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    if now < EARLIEST {
+    let now = SystemTime::now();
+    if now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() < EARLIEST {
         return Check::bad(
             "clock",
-            format!("it tells {now} s after 1970, before this program was made"),
+            format!("it shows {} (UTC): this program was made later", timestamp(now)),
             "set the clock: run an NTP client, and save the time across boots if no battery keeps it",
         );
     }
-    Check::good("clock", format!("{now} s after 1970; `date` shows whether that is right"))
+    Check::good("clock", format!("{} (UTC)", timestamp(now)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::{Check, rate};
 use crate::config::Settings;
-use crate::control;
 use crate::error::StartError;
 use crate::transport::SatelliteTransport;
 use crate::transport::satpep::Satpep;
@@ -26,9 +25,10 @@ const ROUND_TRIPS: u64 = 6;
 const LOST: f64 = 0.05;
 const ENOUGH: u64 = 200;
 
-pub(super) fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
+/// Examines the peers by the state of the gateway that runs, or else by handshakes.
+pub(super) fn examine(settings: &Settings, measures_rate: bool, status: Option<Value>) -> Vec<Check> {
     let is_left_to_kernel = measures_rate && settings.tcp.is_some();
-    let mut checks = examine_each(settings, measures_rate && !is_left_to_kernel);
+    let mut checks = examine_each(settings, measures_rate && !is_left_to_kernel, status);
     if is_left_to_kernel {
         let says =
             "not measured: with transport = \"tcp\", the kernel's congestion control finds what the path carries";
@@ -37,20 +37,23 @@ pub(super) fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
     checks
 }
 
-fn examine_each(settings: &Settings, measures_rate: bool) -> Vec<Check> {
+fn examine_each(settings: &Settings, measures_rate: bool, status: Option<Value>) -> Vec<Check> {
     let mut checks = Vec::new();
-    let (by, peers) = match control::status(&settings.control) {
-        Ok(status) => {
+    let (by, peers) = match status {
+        Some(status) => {
             checks.push(delivery(settings, &status));
             let peers = status["peers"].as_array().cloned().unwrap_or_default();
             let survey = |peer| if measures_rate { rate::by_gateway(settings, peer) } else { peer };
             ("the running gateway", peers.into_iter().map(survey).collect())
         }
-        Err(_) => match shake_hands(settings, measures_rate) {
+        None => match shake_hands(settings, measures_rate) {
             Ok(peers) => ("a handshake with the gateway's key", peers),
             Err(error) => {
-                let remedy = "start the gateway, or let this program use its address and port ([gateway] listen)";
-                return vec![Check::bad("peers", format!("no handshake can begin: {error}"), remedy)];
+                return vec![Check::bad(
+                    "peers",
+                    format!("no handshake can begin: {error}"),
+                    remedy_of(settings, &error),
+                )];
             }
         },
     };
@@ -59,6 +62,18 @@ fn examine_each(settings: &Settings, measures_rate: bool) -> Vec<Check> {
         checks.extend(peers.iter().filter(|peer| peer["state"] == "up").flat_map(rate::judged));
     }
     checks
+}
+
+/// How to let a handshake begin that `error` kept from it.
+fn remedy_of(settings: &Settings, error: &StartError) -> String {
+    let (port, list) = (settings.listen.port(), if settings.tcp.is_some() { "-tlpn" } else { "-ulpn" });
+    match error {
+        StartError::Io { source, .. } if source.kind() == io::ErrorKind::AddrInUse => format!(
+            "another program has this port (ss {list} 'sport = :{port}' names it; 4500 is also the port of IPsec): stop it, or set \
+             [gateway] listen"
+        ),
+        _ => "start the gateway, or let this program use its address and port ([gateway] listen)".into(),
+    }
 }
 
 /// Whether what is intercepted arrives at the running gateway.
@@ -88,8 +103,12 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
         let (seen, remedy) = says.split_once(": check ").unwrap_or((says, "the log of its gateway"));
         return vec![Check::bad(check, format!("not up, says {by}: {seen}"), format!("check {remedy}"))];
     }
-    let rtt = peer["rtt_s"].as_f64().unwrap_or_default();
-    let mut checks = vec![Check::good(check, format!("up, says {by}; round trip {:.0} ms", rtt * 1e3))];
+    let rtt = match peer["rtt_s"].as_f64() {
+        Some(rtt) => format!("round trip {:.0} ms", rtt * 1e3),
+        None => "round trip not measured yet".to_owned(),
+    };
+    let mut checks = vec![Check::good(check, format!("up, says {by}; {rtt}"))];
+    checks.extend(permitted(name, &peer["permits"]));
     if let (Some(mtu @ 1..), None) = (peer["mtu"].as_u64(), &settings.tcp) {
         let wanted = u64::from(settings.link.mtu);
         checks.push(if mtu < wanted {
@@ -130,6 +149,20 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
         });
     }
     checks
+}
+
+/// Which servers the peer permits, if it has announced that.
+fn permitted(name: &str, permits: &Value) -> Option<Check> {
+    let public = if permits["public"].as_bool()? { "public ones" } else { "no public ones" };
+    let private: Vec<_> = permits["private"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let check = format!("servers {name}");
+    if private.is_empty() {
+        let remedy = "nothing need be done unless clients connect to private servers there: its allow_destinations for this gateway names \
+                      them then";
+        let says = format!("the peer permits {public}, and no private ones: connections to those go end to end");
+        return Some(Check { remedy: Some(remedy.into()), ..Check::good(check, says) });
+    }
+    Some(Check::good(check, format!("the peer permits {public}, and of private ones {}", private.join(", "))))
 }
 
 /// Begins a session with each peer as the gateway would, and returns what its status would show of them.
@@ -251,6 +284,34 @@ mod tests {
         assert!(smaller.remedy.as_ref().unwrap().contains("[link] mtu = 1400 saves the search"), "{smaller:?}");
         assert_eq!(told_of_one_that_is_up(&json!({ "mtu": 1500 })), [Check::good("mtu hub", "1500 bytes pass")]);
         assert_eq!(told_of_one_that_is_up(&json!({ "mtu": 0 })), [], "it is not known yet");
+    }
+
+    #[test]
+    fn what_the_peer_permits_is_told() {
+        let permits = |public: bool, private: &[&str]| {
+            told_of_one_that_is_up(&json!({ "permits": { "public": public, "private": private } })).remove(0)
+        };
+        let public = permits(true, &[]);
+        assert!(public.ok && public.says.contains("public ones, and no private ones"), "{public:?}");
+        assert!(public.remedy.unwrap().contains("allow_destinations"));
+        let says = "the peer permits no public ones, and of private ones 10.1.0.0/16, fd00::/8";
+        assert_eq!(permits(false, &["10.1.0.0/16", "fd00::/8"]), Check::good("servers hub", says));
+        assert_eq!(told_of_one_that_is_up(&json!({ "permits": null })), [], "it has announced nothing");
+    }
+
+    #[test]
+    fn a_round_trip_that_is_not_measured_is_not_0() {
+        let peer = json!({ "name": "hub", "state": "up", "rtt_s": null });
+        assert_eq!(told(&peer), [Check::good("peer hub", "up, says the gateway; round trip not measured yet")]);
+    }
+
+    #[test]
+    fn a_port_that_another_program_has_is_told_with_how_to_find_it() {
+        let settings = parse(&minimal(), "x").unwrap();
+        let failure = |kind: io::ErrorKind| StartError::Io { doing: "listening".into(), source: kind.into() };
+        let taken = remedy_of(&settings, &failure(io::ErrorKind::AddrInUse));
+        assert!(taken.starts_with("another program has this port (ss -ulpn 'sport = :4500'"), "{taken}");
+        assert!(remedy_of(&settings, &failure(io::ErrorKind::NotFound)).starts_with("start the gateway"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::Relays;
 use super::log_limit::{LogLimit, ShortageLimit};
 use crate::connection_log::{ConnectionEntry, Entry, Names};
 use crate::transport::SatelliteTransport;
-use relay::engine::{Ended, Notice};
+use relay::engine::{EndCause, Ended, Notice};
 use std::collections::HashMap;
 use std::time::SystemTime;
 use units::Instant;
@@ -80,8 +80,11 @@ impl<T: SatelliteTransport> Relays<T> {
     /// Logs what has happened by `now`.
     pub(crate) fn log(&mut self, now: Instant) {
         while let Some(notice) = self.engine.poll_notice() {
+            self.look_for_answers(now, &notice);
             match notice {
                 Notice::BadRequest { .. } | Notice::Denied { .. } => self.log_request(now, notice),
+                // Nobody's connections go there from here.
+                Notice::RoutesClosed { .. } if !self.intercepts => {}
                 _ => match shortage(&notice) {
                     Some(shortage) => {
                         tracing::debug!(?notice, "shortage");
@@ -93,6 +96,23 @@ impl<T: SatelliteTransport> Relays<T> {
             }
         }
         self.log_limits.overdue(now).into_iter().for_each(|notice| self.log_shortage(notice));
+    }
+
+    /// Warns if no server answers connections that are made in clients' names.
+    fn look_for_answers(&mut self, now: Instant, notice: &Notice) {
+        let Notice::Closed(ended) = notice else { return };
+        let is_in_clients_name = self.peers.get(ended.peer).is_some_and(|peer| peer.connect_as_client);
+        if ended.is_near || ended.cause != EndCause::TimedOut || !is_in_clients_name {
+            return;
+        }
+        let connected = self.engine.counters.connected;
+        if let Some(connections) = self.unanswered.count(now, connected, ended.request.destination.ip()) {
+            tracing::warn!(
+                connections,
+                "servers do not answer connections from clients' addresses: return traffic must pass this gateway, or set \
+                 connect_from = \"gateway\" for the peer"
+            );
+        }
     }
 
     /// Logs a request that is refused, but not each of a peer that sends many.

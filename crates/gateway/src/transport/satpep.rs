@@ -620,6 +620,7 @@ impl Reports for Satpep {
             batches: Some(self.datagrams.udp.takes_batches() && !self.paths[at].batches.are_off()),
             survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
+            permits: self.allows(at).map(super::permits),
             streams: stats.streams,
             sent_packets: stats.sent_packets,
             lost_packets: stats.lost_packets,

@@ -654,6 +654,7 @@ impl Reports for TcpTransport {
             mtu: peer.search.found().flatten().unwrap_or_default(),
             version: self.version(at),
             trouble: self.trouble_of(now, at),
+            permits: peer.allows.reach().map(super::permits),
             streams: peer.streams,
             lost_packets: peer.retransmitted_segments,
             sent_bytes: peer.sent,

@@ -141,7 +141,9 @@ fn packets(report: &Report) -> Listing {
         let rate = Rate::from_transfer(Bytes::new(direction.delivered.bytes), wall).as_bps() as f64;
         let (late, transit) = (&direction.lateness_us, &direction.transit_us);
         let times = [late.p50, late.p99, late.p999, late.max, transit.p50, transit.p95, transit.p99, transit.max];
-        let figures = std::iter::once(rate).chain(times.map(|micros| micros / 1e6)).map(Cell::from);
+        let has_times = direction.delivered.packets > 0;
+        let times = times.map(|micros| Cell::from(has_times.then_some(micros / 1e6)));
+        let figures = std::iter::once(Cell::from(rate)).chain(times);
         let exempt = Cell::from(direction.exempt_frames);
         listing.add(std::iter::once(name).chain(counts).chain([exempt]).chain(figures));
     }

@@ -1,5 +1,6 @@
 //! What a running gateway is asked to do.
 
+use super::running;
 use crate::output::{Failure, Output};
 use gateway::Answer;
 use std::io;
@@ -25,7 +26,10 @@ pub fn drain(path: &Path, within: Option<Duration>, output: &Output) -> Result<(
 pub fn failure(path: &Path, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Failure::failed(format!("no gateway serves {}: {error}", path.display()))
+            Failure::failed(format!("no gateway serves {}: {error}{}", path.display(), running::others(path)))
+        }
+        io::ErrorKind::PermissionDenied => {
+            Failure::failed(format!("{}: {error} (run as root, or join the group of [control] group)", path.display()))
         }
         _ => Failure::failed(format!("{}: {error}", path.display())),
     }

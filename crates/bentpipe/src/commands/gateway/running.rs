@@ -42,13 +42,21 @@ fn only(mut found: Vec<PathBuf>, usual: PathBuf) -> Result<PathBuf, Failure> {
     match found.len() {
         0 => Ok(usual),
         1 => Ok(found.remove(0)),
-        _ => {
-            found.sort();
-            let names = found.iter().filter_map(|path| path.file_stem()).map(|name| name.to_string_lossy());
-            let names: Vec<_> = names.map(|name| format!("--name {name}")).collect();
-            Err(Failure::usage(format!("several gateways run on this host, choose one: {}", names.join(", "))))
-        }
+        _ => Err(Failure::usage(format!("several gateways run on this host, choose one: {}", options(found)))),
     }
+}
+
+/// The options that choose each of the gateways with these sockets.
+fn options(mut sockets: Vec<PathBuf>) -> String {
+    sockets.sort();
+    let names = sockets.iter().filter_map(|path| path.file_stem()).map(|name| name.to_string_lossy());
+    names.map(|name| format!("--name {name}")).collect::<Vec<_>>().join(", ")
+}
+
+/// `; there are --name X` of the gateways whose sockets are beside `socket`, which none serves.
+pub fn others(socket: &Path) -> String {
+    let found = socket.parent().map(served).unwrap_or_default();
+    if found.is_empty() { String::new() } else { format!("; gateways that run: {}", options(found)) }
 }
 
 /// The control sockets in `directory` that a process serves. One that this user may not use counts: "permission denied" helps
@@ -81,6 +89,7 @@ mod tests {
         let _updates = UnixListener::bind(path("hub.updates")).unwrap();
         let _hub = UnixListener::bind(path("hub.sock")).unwrap();
         assert_eq!(only(served(directory.path()), usual.clone()).unwrap(), path("hub.sock"));
+        assert_eq!(others(&path("hbu.sock")), "; gateways that run: --name hub");
         let _terminal = UnixListener::bind(path("terminal.sock")).unwrap();
         let failure = only(served(directory.path()), usual).unwrap_err();
         assert!(failure.to_string().ends_with("choose one: --name hub, --name terminal"), "{failure}");

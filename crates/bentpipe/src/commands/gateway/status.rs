@@ -135,12 +135,20 @@ fn capacity(believed: &Capacity, source: Source) -> String {
         other => other,
     };
     let state = match &*believed.state {
-        "guess" => format!(", not measured yet, trusted to {:.0} %", believed.confidence * 100.0),
+        "guess" => unmeasured(believed),
         "silent" => ", no reports from the peers".to_owned(),
         _ if believed.policed => ", beyond which a policer drops".to_owned(),
         _ => String::new(),
     };
     format!("capacity {} {basis}{state}", Rate::from_bps(believed.rate_bps))
+}
+
+/// What is said of a capacity that has not been measured.
+pub fn unmeasured(believed: &Capacity) -> String {
+    match (believed.confidence * 100.0).round() {
+        100.0.. => ", not measured yet".to_owned(),
+        percent => format!(", not measured yet, trusted to {percent} %"),
+    }
 }
 
 /// Why a peer is not up.
@@ -191,7 +199,7 @@ fn connections(open: usize, counters: &Counters) -> String {
     let failures: String =
         failures.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!(", {count} {name}")).collect();
     format!(
-        "connections: {open} open, {} accepted, {} connected, {} finished{failures}",
+        "connections: {open} open; {} from clients, {} to servers, {} finished{failures}",
         counters.accepted, counters.connected, counters.finished
     )
 }
@@ -239,7 +247,10 @@ fn counted(what: &str, counts: &BTreeMap<impl Display, u64>) -> Option<String> {
 
 /// What the data of all sessions take, and may take.
 fn memory(memory: &Memory) -> String {
-    let limit = memory.limit_bytes.map_or_else(|| ", no limit".into(), |limit| format!(", {} each", Bytes::new(limit)));
+    let limit = match memory.limit_bytes {
+        None => ", no limit".to_owned(),
+        Some(limit) => format!("; limit {} for each direction", Bytes::new(limit)),
+    };
     format!(
         "memory: {} granted to peers, {} held until acknowledged{limit}",
         Bytes::new(memory.granted_bytes),
@@ -292,17 +303,32 @@ mod tests {
     fn loss_denials_drops_repair_and_memory_are_shown() {
         let text = render(&serde_json::from_value(state()).unwrap(), None).to_string();
         for expected in [
-            "connections: 1 open, 0 accepted, 9 connected, 2 finished, 4 denied, 1 refused\n",
+            "connections: 1 open; 0 from clients, 9 to servers, 2 finished, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
             "capacity 8Mbit/s by trains of packets\n",
             "1000 packets sent (1.5MB), 10 received (4kB); 2 not sent by the system; dropped: 5 replayed\n",
-            "memory: 1MB granted to peers, 2kB held until acknowledged, 64MB each\n",
+            "memory: 1MB granted to peers, 2kB held until acknowledged; limit 64MB for each direction\n",
             "of sent, %",
             " 1.20 ",
             " 16.0 ",
             " 31.0 ",
             "satellite 12s",
         ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_capacity_that_is_not_measured_says_so_and_how_far_it_is_trusted() {
+        for (confidence, expected) in [
+            (1.0, "capacity 8Mbit/s as configured, not measured yet\n"),
+            (0.5, "capacity 8Mbit/s as configured, not measured yet, trusted to 50 %\n"),
+        ] {
+            let mut state = state();
+            let capacity = &mut state["capacity"];
+            (capacity["basis"], capacity["state"]) = ("prior".into(), "guess".into());
+            capacity["confidence"] = confidence.into();
+            let text = render(&serde_json::from_value(state).unwrap(), None).to_string();
             assert!(text.contains(expected), "{expected}\n{text}");
         }
     }

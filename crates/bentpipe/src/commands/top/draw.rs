@@ -4,6 +4,7 @@ use super::figures::{age, bars, bytes, delay, percent, rate};
 use super::history::{History, LinkPoint};
 use super::lists::{self, Shown};
 use super::view::{List, View};
+use crate::commands::gateway::status::unmeasured;
 use gateway::link_state::Source;
 use gateway::{PeerState, Snapshot};
 use ratatui::Frame;
@@ -158,7 +159,7 @@ fn capacity(latest: &Snapshot) -> String {
     };
     let mut text = format!("link {} {basis}", rate(latest.rate_bps as f64));
     match &*believed.state {
-        "guess" => text += &format!(", a guess ({:.0} % sure)", believed.confidence * 100.0),
+        "guess" => text += &unmeasured(believed),
         "silent" => text += ", no reports",
         _ if believed.policed => text += ", policed",
         _ => {}

@@ -381,6 +381,6 @@ pub fn undone(undone: &Undone, columns: Option<usize>) -> Text {
     text.each(undone.left.iter().map(|left| {
         format!("Left, since others have changed it: {}; {} (--undo --force restores it)", left.change, left.now)
     }));
-    text.each(undone.undone.iter().map(|change| format!("Undone: {change}")));
+    text.each(&undone.undone);
     text
 }
