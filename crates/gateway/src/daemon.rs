@@ -475,6 +475,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
+            self.relays.transport_mut().trim_memory();
             if self.rest.begins() {
                 self.relays.transport_mut().give_back_memory();
                 kernel::memory::give_back();
@@ -638,7 +639,10 @@ impl<T: SatelliteTransport> Daemon<T> {
                 Request::News(News::Bypassed(counts)) => {
                     let mut counts: BTreeMap<_, _> = counts.into_iter().collect();
                     let intercepted = counts.remove(INTERCEPTED).unwrap_or_default();
-                    self.undelivered.take(intercepted, self.relays.arrived(), self.settings.rules.deliver());
+                    if self.joining.is_some() || self.clients_wait {
+                        self.undelivered.restart(now);
+                    }
+                    self.undelivered.take(now, intercepted, self.relays.arrived(), self.settings.rules.deliver());
                     let waiting = self.bypassed.take(counts);
                     if let Some(log) = &mut self.relays.connection_log {
                         log.record_bypassed(SystemTime::now(), self.bypassed.counts());

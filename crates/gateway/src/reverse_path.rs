@@ -76,7 +76,11 @@ pub(crate) fn concerned(settings: &Settings, present: &[Interface]) -> Vec<Strin
         settings.rules.satellite.as_deref() == Some(name) || settings.rules.towards.iter().any(|one| one == name)
     };
     let is_concerned = |one: &&Interface| {
-        if configured.is_empty() { !one.is_loopback && !is_link(&one.name) } else { configured.contains(&one.name) }
+        if configured.is_empty() {
+            !one.is_loopback && !one.is_port && !is_link(&one.name)
+        } else {
+            configured.contains(&one.name)
+        }
     };
     present.iter().filter(is_concerned).map(|one| one.name.clone()).collect()
 }

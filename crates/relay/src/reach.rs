@@ -213,7 +213,9 @@ impl Announced {
     /// # Errors
     /// As for [`Announced::hear`].
     pub fn apply(&mut self, now: Instant) -> Result<bool, ReachError> {
-        if self.next_change.is_some_and(|next| now < next) {
+        // That it takes nothing now costs nothing to work out, and must not wait.
+        let is_nothing = self.waiting.as_ref().is_some_and(|reach| *reach == Reach::default());
+        if !is_nothing && self.next_change.is_some_and(|next| now < next) {
             return Ok(false);
         }
         let Some(reach) = self.waiting.take().filter(|reach| self.reach.as_ref() != Some(reach)) else {
@@ -230,7 +232,7 @@ impl Announced {
 
     /// The peer is another process, which has announced nothing.
     pub fn forget(&mut self) {
-        (self.reach, self.waiting) = (None, None);
+        (self.reach, self.waiting, self.next_change) = (None, None, None);
     }
 }
 
@@ -391,19 +393,35 @@ mod tests {
     #[test]
     fn of_announcements_within_a_second_the_last_counts() {
         let at = |milliseconds| Instant::ZERO + Duration::from_millis(milliseconds);
-        let (one, none) = (example(), Reach::default());
+        let one = example();
+        let other = Reach { sources: one.destinations.clone(), destinations: one.sources.clone() };
         let mut announced = Announced::default();
         assert_eq!(announced.hear(at(0), one.clone()), Ok(true), "the first one counts at once");
         for milliseconds in 1..500 {
-            let next = if milliseconds % 2 == 0 { &one } else { &none };
+            let next = if milliseconds % 2 == 0 { &one } else { &other };
             assert_eq!(announced.hear(at(milliseconds), next.clone()), Ok(false));
         }
         assert!(announced.waits());
         assert_eq!((announced.apply(at(999)), announced.apply(at(1000))), (Ok(false), Ok(true)));
-        assert_eq!(announced.reach(), Some(&none));
+        assert_eq!(announced.reach(), Some(&other));
         assert_eq!((announced.waits(), announced.apply(at(5000))), (false, Ok(false)));
         announced.forget();
         assert_eq!(announced.reach(), None);
+    }
+
+    #[test]
+    fn that_a_peer_takes_nothing_now_counts_at_once() {
+        let at = |milliseconds| Instant::ZERO + Duration::from_millis(milliseconds);
+        let (one, none) = (example(), Reach::default());
+        let mut announced = Announced::default();
+        assert_eq!(announced.hear(at(0), one.clone()), Ok(true));
+        assert_eq!(announced.hear(at(1), none.clone()), Ok(true));
+        assert_eq!(announced.hear(at(2), one.clone()), Ok(false), "there is time to take connections again");
+        assert_eq!(announced.hear(at(3), none.clone()), Ok(false), "it is what counts");
+        assert_eq!((announced.waits(), announced.reach()), (false, Some(&none)));
+        // Another process of the peer's is heard at once.
+        announced.forget();
+        assert_eq!(announced.hear(at(4), one), Ok(true));
     }
 
     proptest! {

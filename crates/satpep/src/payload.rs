@@ -44,6 +44,10 @@ pub trait Payload: Default + private::Sealed {
     #[doc(hidden)]
     fn release(&mut self, pool: &mut Self::Pool, offset: StreamOffset, end: StreamOffset);
 
+    /// Gives back memory that was not needed since the last call, but for some.
+    #[doc(hidden)]
+    fn trim(pool: &Self::Pool);
+
     /// Gives back memory that holds nothing.
     #[doc(hidden)]
     fn clear(pool: &Self::Pool);
@@ -77,6 +81,10 @@ impl Payload for Stored {
 
     fn release(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
         self.release(pool, offset, end);
+    }
+
+    fn trim(pool: &PagePool) {
+        pool.trim();
     }
 
     fn clear(pool: &PagePool) {
@@ -128,6 +136,8 @@ impl Payload for Elided {
     }
 
     fn release(&mut self, _pool: &mut (), _offset: StreamOffset, _end: StreamOffset) {}
+
+    fn trim((): &()) {}
 
     fn clear((): &()) {}
 }

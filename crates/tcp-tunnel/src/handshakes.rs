@@ -29,9 +29,9 @@ impl Bucket {
 }
 
 /// Of each prefix.
-const EACH: Bucket = Bucket::per_second(20, 64);
+const EACH: Bucket = Bucket::per_second(50, 256);
 /// Of all strangers.
-const ALL: Bucket = Bucket::per_second(200, 400);
+const ALL: Bucket = Bucket::per_second(500, 2000);
 /// More prefixes than this are looked through for buckets that are full again; of those that are not, there are no more.
 const PREFIXES: usize = 2048;
 
@@ -70,12 +70,14 @@ mod tests {
     #[test]
     fn a_prefix_has_a_burst_and_a_rate_and_leaves_the_others_theirs() {
         let mut handshakes = Handshakes::default();
-        let mut admitted =
-            |now, net: u8| (0..200u8).filter(|host| handshakes.admit(now, [192, 0, net, *host].into())).count();
-        assert_eq!(admitted(start(), 2), 64);
-        assert_eq!(admitted(start() + SECOND, 2), 20);
-        assert_eq!(admitted(start() + SECOND, 3), 64);
-        assert_eq!(admitted(start() + SECOND * 60, 2), 64, "no more is saved up");
+        let mut admitted = |now, net: u8| {
+            let hosts = (0..=255u8).chain(0..=255);
+            hosts.filter(|host| handshakes.admit(now, [192, 0, net, *host].into())).count()
+        };
+        assert_eq!(admitted(start(), 2), 256);
+        assert_eq!(admitted(start() + SECOND, 2), 50);
+        assert_eq!(admitted(start() + SECOND, 3), 256);
+        assert_eq!(admitted(start() + SECOND * 60, 2), 256, "no more is saved up");
     }
 
     #[test]
@@ -89,6 +91,6 @@ mod tests {
                 hosts.into_iter().filter(|host| handshakes.admit(start() + SECOND * u64::from(second), *host)).count();
             assert!(handshakes.by_prefix.len() <= PREFIXES);
         }
-        assert_eq!(count, 400 + 99 * 200);
+        assert_eq!(count, 2000 + 99 * 500);
     }
 }

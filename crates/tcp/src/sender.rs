@@ -254,7 +254,7 @@ impl Sender {
         }
         if segment.ack > una || is_duplicate || !segment.sack.is_empty() || self.config().satpep {
             self.digest(now, segment, is_duplicate, opens_window);
-        } else if una == nxt && self.is_answer_to_data(segment) {
+        } else if una == nxt && segment.window > 0 && self.is_answer_to_data(segment) {
             self.recovery.on_ack_of_nothing(una);
         }
     }

@@ -424,6 +424,10 @@ impl SatelliteTransport for Satpep {
         self.datagrams.next_timeout(now, self.streams.endpoint.next_timeout())
     }
 
+    fn trim_memory(&mut self) {
+        self.streams.endpoint.trim_memory();
+    }
+
     fn give_back_memory(&mut self) {
         self.streams.endpoint.give_back_memory();
     }

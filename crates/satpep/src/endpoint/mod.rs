@@ -297,6 +297,11 @@ impl<P: Payload> Endpoint<P> {
         endpoint
     }
 
+    /// Gives memory that streams have not needed since the last call back to the allocator, but for some; called once a second or so.
+    pub fn trim_memory(&mut self) {
+        P::trim(&self.pool);
+    }
+
     /// Gives memory that is kept for what streams may bring back to the allocator: for when there is little to do.
     pub fn give_back_memory(&mut self) {
         P::clear(&self.pool);

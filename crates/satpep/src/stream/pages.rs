@@ -33,12 +33,8 @@ pub struct PagePool(Arc<Mutex<Spare>>);
 #[derive(Default)]
 struct Spare {
     free: Vec<Box<[u8]>>,
-    /// The fewest free pages since the period began: so many were not needed in it.
+    /// The fewest free pages since the last look: so many were not needed.
     fewest: usize,
-    /// Pages that came back since then.
-    returned: usize,
-    /// Pages to give back to the system, which the period before did not need.
-    surplus: usize,
 }
 
 impl PagePool {
@@ -53,9 +49,17 @@ impl PagePool {
         }
     }
 
+    /// Gives back to the system pages that were not needed since the last call, but for some.
+    pub(crate) fn trim(&self) {
+        let surplus = self.spare().surplus();
+        // Without the lock: it takes the system a while.
+        drop(surplus);
+    }
+
     /// Gives back to the system every page that holds nothing.
     pub(crate) fn clear(&self) {
-        *self.spare() = Spare::default();
+        let all = std::mem::take(&mut *self.spare());
+        drop(all);
     }
 
     fn spare(&self) -> MutexGuard<'_, Spare> {
@@ -65,29 +69,26 @@ impl PagePool {
 }
 
 impl Spare {
-    /// Free pages that are kept though no period needs them.
+    /// Free pages that are kept though nobody needs them.
     const KEEP: usize = 64;
-    /// Pages that come back in a period: 32 MiB.
-    const PERIOD: usize = 1024;
+    /// Pages that are given back at once at most: 8 MiB.
+    const MOST: usize = 256;
 
     fn take(&mut self) -> Option<Box<[u8]>> {
         let page = self.free.pop();
         self.fewest = self.fewest.min(self.free.len());
-        self.surplus = self.surplus.min(self.free.len().saturating_sub(Self::KEEP));
         page
     }
 
     fn give(&mut self, page: Box<[u8]>) {
         self.free.push(page);
-        self.returned += 1;
-        if self.returned == Self::PERIOD {
-            self.surplus = self.fewest.min(self.free.len().saturating_sub(Self::KEEP));
-            (self.fewest, self.returned) = (self.free.len(), 0);
-        }
-        // Of two pages at most, so that no one call gives much back.
-        let now = self.surplus.min(2);
-        self.surplus -= now;
-        self.free.truncate(self.free.len() - now);
+    }
+
+    fn surplus(&mut self) -> Vec<Box<[u8]>> {
+        let surplus = self.fewest.min(self.free.len().saturating_sub(Self::KEEP)).min(Self::MOST);
+        let surplus = self.free.split_off(self.free.len() - surplus);
+        self.fewest = self.free.len();
+        surplus
     }
 }
 
@@ -377,10 +378,16 @@ mod tests {
             stored.release(pool, at((turn + 1) * window), at((turn + 1) * window));
             free(pool)
         };
-        assert!((0..20).all(|number| turn(pool, number, window) == 300));
-        let kept: Vec<_> = (20..220).map(|number| turn(pool, number, 10 * PAGE as u64)).collect();
-        assert!(kept.is_sorted_by(|one, next| one >= next), "{kept:?}");
-        assert_eq!(kept.last(), Some(&(Spare::KEEP + 10)), "as many as are needed, and those kept");
+        assert!((0..20).all(|number| {
+            pool.trim();
+            turn(pool, number, window) == 300
+        }));
+        // Nobody needs more than ten, until the next look and in later ones.
+        let kept = [20, 21, 22, 23].map(|number| {
+            pool.trim();
+            turn(pool, number, 10 * PAGE as u64)
+        });
+        assert_eq!(kept, [300, 64, 64, 64]);
         pool.clear();
         assert_eq!(free(pool), 0);
     }

@@ -273,7 +273,7 @@ impl Rack {
         let is_repeated = change.duplicate.is_some_and(|(_, duplicate)| duplicate == end);
         if is_repeated {
             self.probe.outstanding = None;
-        } else if ack.is_duplicate && change.sacked == 0 {
+        } else if ack.is_duplicate && change.sacked == 0 && change.duplicate.is_none() {
             self.on_ack_of_nothing(ack.una);
         } else if !was_retransmission && ack.una >= end || ack.una > end {
             self.probe.outstanding = None;

@@ -161,7 +161,9 @@ impl TcpTransport {
             Ok(_) => {}
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         }
-        let is_given = self.may_agree(now, from);
+        // Those that wait come first.
+        let may_pass = before == Leave::Awaited || self.without_leave.is_empty() || self.addresses.contains_key(&from);
+        let is_given = may_pass && self.may_agree(now, from);
         let leave = if is_given { Leave::Given } else { Leave::Awaited };
         self.tunnels[at].leave = leave;
         if before == Leave::NotAsked && !is_given {
@@ -375,7 +377,7 @@ impl TcpTransport {
     }
 
     /// A peer has proved that it is at `address`.
-    fn know_address(&mut self, peer: usize, address: IpAddr) {
+    pub(super) fn know_address(&mut self, peer: usize, address: IpAddr) {
         let known_addresses = &mut self.peers[peer].known_addresses;
         if known_addresses.contains(&address) {
             return;

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use slab::Slab;
 use socket2::Socket;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use tcp_tunnel::control::{Message, Reader};
 use tcp_tunnel::notices::Notices;
@@ -79,6 +80,9 @@ struct Session {
     /// The number above those of all tunnel requests, and those below that have not been seen.
     next: u64,
     unused: Vec<u64>,
+    /// Where its peer has been, which is no stranger there.
+    #[serde(default)]
+    addresses: Vec<IpAddr>,
 }
 
 impl TcpTransport {
@@ -129,12 +133,26 @@ impl TcpTransport {
         ))
     }
 
+    fn to_leave(&self, accepted: &Accepted) -> Session {
+        let (next, unused) = accepted.window.state();
+        let Accepted { peer, hello, challenge, .. } = accepted;
+        let addresses = self.peers.get(*peer).map(|peer| peer.known_addresses.iter().copied().collect());
+        Session {
+            hello: hello.encode().to_vec(),
+            challenge: challenge.encode().to_vec(),
+            next,
+            unused,
+            addresses: addresses.unwrap_or_default(),
+        }
+    }
+
     /// What another process goes on with, in `longest` bytes: where all sessions are too many, the newest of each peer.
     fn estate_within(&self, longest: u64) -> Option<Vec<u8>> {
         let of_each = |count: usize| {
             let newest = |peer: &TcpPeer| peer.sessions.len().saturating_sub(count);
             let names = self.peers.iter().flat_map(|peer| peer.sessions.iter().skip(newest(peer)));
-            let sessions = names.filter_map(|name| self.sessions.get(name)).map(Session::of).collect();
+            let sessions =
+                names.filter_map(|name| self.sessions.get(name)).map(|session| self.to_leave(session)).collect();
             serde_json::to_vec(&Estate { epoch: self.epoch, sessions }).ok()
         };
         SESSIONS_LEFT.into_iter().filter_map(of_each).find(|estate| estate.len() as u64 <= longest)
@@ -150,6 +168,7 @@ impl TcpTransport {
         self.epoch = estate.epoch;
         for session in estate.sessions {
             let Some((name, accepted)) = session.open(self) else { continue };
+            session.addresses.iter().for_each(|address| self.know_address(accepted.peer, *address));
             self.peers[accepted.peer].sessions.push_back(name);
             self.sessions.insert(name, accepted);
         }
@@ -338,12 +357,6 @@ fn is_leaving(tunnels: &Slab<Tunnel>, at: usize) -> bool {
 }
 
 impl Session {
-    fn of(accepted: &Accepted) -> Self {
-        let (next, unused) = accepted.window.state();
-        let Accepted { hello, challenge, .. } = accepted;
-        Self { hello: hello.encode().to_vec(), challenge: challenge.encode().to_vec(), next, unused }
-    }
-
     /// The session's name, and the session; `None` if it is none of a peer's.
     fn open(&self, transport: &TcpTransport) -> Option<(u64, Accepted)> {
         let Ok(Some(Greeting::Session(hello))) = Parser::new().push(&self.hello) else { return None };
@@ -379,6 +392,8 @@ mod tests {
         let mut next = Hub::new();
         next.transport.go_on_with(&hub.transport.estate_within(length / 3).unwrap()).unwrap();
         assert!(next.transport.sessions.contains_key(&newest));
+        let known = &hub.transport.peers[0].known_addresses;
+        assert!(!known.is_empty() && next.transport.peers[0].known_addresses == *known, "{known:?}");
         assert_eq!(hub.transport.check_estate(super::LONGEST), Ok(()));
         let reason = hub.transport.check_estate(100).unwrap_err();
         assert!(reason.ends_with("restart the gateway, or drain it first"), "{reason}");
