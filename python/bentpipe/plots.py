@@ -172,7 +172,7 @@ def box(samples: Mapping[str, Sequence[float]], ax: Axes | None = None, *, ylabe
 
 def fairness(result: Result, ax: Axes | None = None, *, flows: Sequence[str] | None = None) -> Axes:
     """Jain's index over the goodputs of the flows of a group (a `[[flow]]` with a `count`) in each run: the mean of the runs, a bar for
-    each variant and group. With `flows`, or where no group has several flows, the index is that of these flows, or of all, together.
+    each variant and group. With `flows`, or where no group has several flows, the index is that of these flows, or of all transfers, together.
     """
     ax = _axes(ax)
     table = result.flows
@@ -198,7 +198,8 @@ def _competing(table: Table, run: int, flows: Sequence[str] | None) -> list[tupl
         return [("", goodputs[np.isin(groups, flows) | np.isin(table["name"][here], flows)])]
     several = [group for group in dict.fromkeys(groups) if (groups == group).sum() > 1]
     if not several:
-        return [("", goodputs)]
+        # Pings and UDP are counted at their receiver, and transfers are not.
+        return [("", goodputs[table["received_packets"][here] == 0])]
     return [(group if len(several) > 1 else "", goodputs[groups == group]) for group in several]
 
 

@@ -97,6 +97,10 @@ def test_fairness_is_that_of_flows_that_compete(ax):
     bp.plots.fairness(result, ax)
     assert [bar.get_height() for bar in ax.patches] == [jain(goodputs[:2])], "a ping competes with nobody"
     ax.clear()
+    apart = bp.simulate(bp.Scenario.from_toml(FAIR.replace("count = 2\n", "")), seeds=1)
+    bp.plots.fairness(apart, ax)
+    assert [bar.get_height() for bar in ax.patches] == [pytest.approx(1.0)], "one transfer, and a ping"
+    ax.clear()
     bp.plots.fairness(result, ax, flows=["file-1", "probe"])
     assert [bar.get_height() for bar in ax.patches] == [jain(goodputs[[0, 2]])]
     with pytest.raises(bp.QuantityError, match="there is no flow and no group 'files'; there are file, file-1, file-2, probe"):

@@ -36,9 +36,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// `up` and `down` (links, or carriers that terminals share) without spinning, and 256 MB for each (4 s at 500 Mbit/s).
+    /// `up` and `down` (links, or carriers that terminals share) without spinning, and 512 MB for each.
     pub fn new(up: impl Into<PathModel>, down: impl Into<PathModel>) -> Self {
-        Self { up: up.into(), down: down.into(), spin: Duration::ZERO, memory: Bytes::new(256_000_000) }
+        Self { up: up.into(), down: down.into(), spin: Duration::ZERO, memory: Bytes::new(512_000_000) }
     }
 }
 

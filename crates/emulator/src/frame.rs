@@ -108,7 +108,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// How many buffers of each size are kept, and how large those of one size are at most.
     const KEPT: usize = 16_384;
-    const SIZES: [usize; 3] = [256, 2048, 16_384];
+    const SIZES: [usize; 5] = [256, 512, 1024, 2048, 16_384];
 
     /// An empty buffer with room for `capacity` bytes.
     pub(crate) fn take(&mut self, capacity: usize) -> Vec<u8> {

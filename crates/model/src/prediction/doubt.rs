@@ -65,7 +65,8 @@ fn small_window(transfer: &Transfer, data: f64, time: Duration) -> Option<String
 
 /// A loss is repaired fast after three acknowledgements of what was sent behind it (RFC 5681, section 3.2): a window of three segments has two at most.
 fn losses_without_duplicates(link: &Link, transfer: &Transfer) -> Option<String> {
-    let segments = transfer.window?.as_u64() / transfer.mss.as_u64();
+    let window = transfer.window.filter(|window| *window < transfer.size)?;
+    let segments = window.as_u64() / transfer.mss.as_u64();
     let is_lossy = transfer.control != Control::Bbr && link.loss > Probability::ZERO;
     (is_lossy && segments < DUPLICATES + 1).then(|| {
         format!(

@@ -7,7 +7,7 @@ use super::succession::{Former, FormerInitiator, Opener};
 use super::talk::Told;
 use super::tunnel::Tunnel;
 use crate::config::Peer;
-use crate::relays::log_limit::ShortageLimit;
+use crate::relays::log_limit::{LogLimit, ShortageLimit};
 use ::satpep::ResetReason;
 use relay::reach::Announced;
 use status::Trouble;
@@ -49,6 +49,8 @@ pub(super) struct TcpPeer {
     pub(super) its_ends: Notices,
     /// Addresses from which it has begun sessions or, as TLS has proved, opened connections, the latest last.
     pub(super) known_addresses: VecDeque<IpAddr>,
+    /// Announcements of what it allows that were not understood.
+    pub(super) bad_announcements: LogLimit,
     /// Connections of sessions with processes that are being replaced, the newest last: those made here, and those that it
     /// has made.
     pub(super) former_initiators: VecDeque<FormerInitiator>,
@@ -144,6 +146,7 @@ impl TcpPeer {
             own_ends: Notices::new(),
             its_ends: Notices::new(),
             known_addresses: VecDeque::new(),
+            bad_announcements: LogLimit::default(),
             former_initiators: VecDeque::new(),
             former_responders: VecDeque::new(),
             rivals: Rivals::default(),

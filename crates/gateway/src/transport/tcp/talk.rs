@@ -207,7 +207,7 @@ impl TcpTransport {
             Message::Room(is_there) => self.on_room(now, peer, at, is_there),
             Message::Reach(reach) if is_own => {
                 let outcome = Reach::decode(&reach).and_then(|reach| known.allows.hear(now, reach));
-                self.on_announced(peer, outcome);
+                self.on_announced(now, peer, outcome);
             }
             Message::Reach(_) => {}
             Message::Leaving { has_successor } if is_own => self.on_peer_leaves(now, peer, at, has_successor),
@@ -224,18 +224,24 @@ impl TcpTransport {
     pub(super) fn apply_announced(&mut self, now: Instant) {
         for peer in 0..self.peers.len() {
             let outcome = self.peers[peer].allows.apply(now);
-            self.on_announced(peer, outcome);
+            self.on_announced(now, peer, outcome);
         }
     }
 
     /// What `peer` allows has been announced, with this outcome.
-    fn on_announced(&mut self, peer: usize, outcome: Result<bool, ReachError>) {
+    fn on_announced(&mut self, now: Instant, peer: usize, outcome: Result<bool, ReachError>) {
         match outcome {
             Ok(true) => self.peers_changed(),
             Ok(false) => {}
             Err(error) => {
-                let peer = &self.peers[peer].settings.name;
-                tracing::debug!(peer, %error, "what the peer allows is not understood");
+                if let Some(not_logged) = self.peers[peer].bad_announcements.admit(now) {
+                    tracing::warn!(
+                        peer = self.peers[peer].settings.name,
+                        %error,
+                        not_logged,
+                        "the peer's announcement of the addresses that it allows is not understood"
+                    );
+                }
             }
         }
     }
