@@ -29,7 +29,7 @@ impl Bucket {
 }
 
 /// Of each prefix.
-const EACH: Bucket = Bucket::per_second(50, 256);
+const EACH: Bucket = Bucket::per_second(50, 128);
 /// Of all strangers.
 const ALL: Bucket = Bucket::per_second(500, 2000);
 /// More prefixes than this are looked through for buckets that are full again; of those that are not, there are no more.
@@ -74,10 +74,10 @@ mod tests {
             let hosts = (0..=255u8).chain(0..=255);
             hosts.filter(|host| handshakes.admit(now, [192, 0, net, *host].into())).count()
         };
-        assert_eq!(admitted(start(), 2), 256);
+        assert_eq!(admitted(start(), 2), 128);
         assert_eq!(admitted(start() + SECOND, 2), 50);
-        assert_eq!(admitted(start() + SECOND, 3), 256);
-        assert_eq!(admitted(start() + SECOND * 60, 2), 256, "no more is saved up");
+        assert_eq!(admitted(start() + SECOND, 3), 128);
+        assert_eq!(admitted(start() + SECOND * 60, 2), 128, "no more is saved up");
     }
 
     #[test]
