@@ -19,7 +19,7 @@ pub(super) fn refuse_unapplied(config: &Config) -> Result<(), String> {
     }
 }
 
-/// Refuses a pair of gateways with a setting that real gateways are not given: of TCP between them, all but the control, and the recovery by SACK or time that the kernel has; of TCP towards
+/// Refuses a pair of gateways with a setting that real gateways are not given: of TCP between them, all but the control; of TCP towards
 /// hosts, all. `untouched` is TCP towards hosts by default, whose buffers are the kernel's, and which TCP between them may have, too.
 ///
 /// # Errors
@@ -34,9 +34,6 @@ pub(super) fn refuse_unapplied_of_gateways(hosts: &Config, between: &Config, unt
         return Err(problem(&format!("hosts_tcp: {key}"), &value));
     }
     refuse_unapplied(between)?;
-    if !matches!(between.recovery.name, "sack" | "rack") {
-        return Err(problem("recovery", between.recovery.name));
-    }
     let kernels = sizes(&defaults(between)).into_iter().zip(sizes(untouched));
     let mut changed = sizes(between).into_iter().zip(kernels);
     match changed.find(|(ours, (plain, gateways))| ours.1 != plain.1 && ours.1 != gateways.1) {
