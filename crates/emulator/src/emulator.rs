@@ -78,6 +78,8 @@ const GATHER_SPINNING: Duration = Duration::from_micros(20);
 
 /// A thread that wakes up so late receives the frames that have come meanwhile before it sends what is due.
 const LATE: Duration = Duration::from_micros(200);
+/// So does one that takes so long from then until it sends: it was held up.
+const HELD_UP: Duration = Duration::from_millis(1);
 
 /// How often the loop looks at its stop flag, and brings the monitor up to date, at least.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
@@ -197,8 +199,8 @@ impl Emulator {
         let has_priority = priority::run_first().is_ok();
         let (start, cpu_start) = (clock::now(), clock::thread_cpu_time());
         let (mut next_housekeeping, mut is_readable) = (start, [true; 2]);
+        let (mut now, mut looks_again) = (start, false);
         loop {
-            let now = clock::now();
             if now >= next_housekeeping {
                 // A modem must report a change when it happens.
                 next_housekeeping = self.next_change(now).min(now + HOUSEKEEPING);
@@ -214,9 +216,16 @@ impl Emulator {
                     self.receive(index);
                 }
             }
-            depart(&mut self.directions, &self.ports, &mut self.pool);
+            let looked = std::mem::replace(&mut now, clock::now());
+            // Of frames that came while the process was held up, the links have to know before time gets on.
+            looks_again = !looks_again && now.since(looked) > HELD_UP;
+            if looks_again {
+                is_readable = [true; 2];
+                continue;
+            }
+            depart(now, &mut self.directions, &self.ports, &mut self.pool);
             self.write_log();
-            is_readable = self.wait(next_housekeeping)?;
+            (now, is_readable) = self.wait(next_housekeeping)?;
         }
     }
 
@@ -235,14 +244,15 @@ impl Emulator {
         if received.err().or(left).is_some_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
             directions[index].count_unsupported();
         }
-        let now = clock::now();
+        // Not the time now: the process may have been held up since, and frames have come meanwhile.
+        let now = batch.received_at();
         for received in batch.iter() {
             let is_long =
                 received.as_ref().is_some_and(|received| received.offload.gso_type != OffloadHeader::GSO_NONE);
             directions[index].accept(now, received, pool);
             // Cutting a batch of super-packets takes milliseconds: what becomes due meanwhile does not wait for it.
             if is_long {
-                depart(directions, ports, pool);
+                depart(clock::now(), directions, ports, pool);
             }
         }
         if is_empty_after {
@@ -250,8 +260,8 @@ impl Emulator {
         }
     }
 
-    /// Waits for the next frame or departure, or until `at_latest`; says which ports may have frames.
-    fn wait(&mut self, at_latest: Instant) -> Result<[bool; 2], Error> {
+    /// Waits for the next frame or departure, or until `at_latest`; says when that was, and which ports may have frames.
+    fn wait(&mut self, at_latest: Instant) -> Result<(Instant, [bool; 2]), Error> {
         let gather = if self.spin.is_zero() { GATHER } else { GATHER_SPINNING };
         let wake = self.next_departures(gather).map_or(at_latest, |at| at.min(at_latest));
         let start = clock::now();
@@ -269,14 +279,16 @@ impl Emulator {
         self.rest.slept(start, woken);
         if woken.since(wake) > LATE {
             // Frames may have come since they were asked for.
-            return Ok([true; 2]);
+            return Ok((woken, [true; 2]));
         }
-        while !spin.is_zero() && clock::now() < wake && !(listens && is_readable.contains(&true)) {
+        let mut now = woken;
+        while !spin.is_zero() && now < wake && !(listens && is_readable.contains(&true)) {
             if listens {
                 is_readable = self.poll(Duration::ZERO)?;
             }
+            now = clock::now();
         }
-        Ok(is_readable)
+        Ok((now, is_readable))
     }
 
     /// When the last packet is due of those that are within `gather` of the first, in both directions.
@@ -343,8 +355,7 @@ fn follow_mtus(ports: &[PacketSocket; 2], directions: &mut [Direction; 2]) {
 }
 
 /// Sends what is due in both directions.
-fn depart(directions: &mut [Direction; 2], ports: &[PacketSocket; 2], pool: &mut Pool) {
-    let now = clock::now();
+fn depart(now: Instant, directions: &mut [Direction; 2], ports: &[PacketSocket; 2], pool: &mut Pool) {
     for (direction, to) in directions.iter_mut().zip(ports.iter().rev()) {
         direction.depart(now, to, pool);
     }

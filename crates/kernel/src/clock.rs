@@ -13,6 +13,22 @@ pub fn unix_time() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// The same time by both clocks, [`now`] and [`unix_time`], to within some tens of microseconds, also where the process is stopped in between.
+pub fn now_by_both() -> (Instant, u64) {
+    const CLOSE: Duration = Duration::from_micros(20);
+    const TRIES: usize = 8;
+    let mut before = now();
+    for _ in 1..TRIES {
+        let unix_time = unix_time();
+        let after = now();
+        if after.since(before) <= CLOSE {
+            return (after, unix_time);
+        }
+        before = after;
+    }
+    (now(), unix_time())
+}
+
 /// The processor time that the calling thread has used, in the kernel and outside it.
 pub fn thread_cpu_time() -> Duration {
     Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of, size_of_val};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Instant};
 
 /// How many frames one call receives or sends at most.
 pub const BATCH: usize = 64;
@@ -218,7 +218,9 @@ impl PacketSocket {
         }
         batch.received = received as usize;
         // The kernel's stamps are by the system clock. If that is set in between, frames seem to have waited for long, or not.
-        let now = Duration::from_nanos(clock::unix_time());
+        let (at, unix_time) = clock::now_by_both();
+        let now = Duration::from_nanos(unix_time);
+        batch.received_at = at;
         for (index, message) in messages.iter().enumerate().take(batch.received) {
             // SAFETY: initialised above.
             let message = unsafe { message.assume_init_ref() };
@@ -367,6 +369,7 @@ pub struct ReceiveBatch {
     /// Where in its slot each frame is; `None` if it did not fit.
     ranges: [Option<Range<usize>>; BATCH],
     waited: [Duration; BATCH],
+    received_at: Instant,
     received: usize,
 }
 
@@ -384,6 +387,7 @@ impl ReceiveBatch {
             controls: vec![Control::default(); BATCH].into(),
             ranges: [const { None }; BATCH],
             waited: [Duration::ZERO; BATCH],
+            received_at: Instant::ZERO,
             received: 0,
         }
     }
@@ -397,6 +401,11 @@ impl ReceiveBatch {
         slot[VLAN_TAG_OFFSET..VLAN_TAG_OFFSET + VLAN_TAG].copy_from_slice(&tag);
         self.headers[index] = self.headers[index].behind_tag();
         0..end
+    }
+
+    /// When the frames were received: what [`Received::waited`] ends at.
+    pub fn received_at(&self) -> Instant {
+        self.received_at
     }
 
     /// Each frame in order of arrival; `None` for a frame that was too long.
