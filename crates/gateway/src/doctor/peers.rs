@@ -249,21 +249,21 @@ mod tests {
     use crate::config::tests::minimal;
     use serde_json::json;
 
-    fn told(peer: &Value) -> Vec<Check> {
+    fn reported(peer: &Value) -> Vec<Check> {
         examined(&parse(&minimal(), "x").unwrap(), peer, "the gateway")
     }
 
-    /// A peer that is up, with `more` in its report; what is told of it beside that it is up.
-    fn told_of_one_that_is_up(more: &Value) -> Vec<Check> {
+    /// A peer that is up, with `more` in its report; what is reported of it beside that it is up.
+    fn reported_of_one_that_is_up(more: &Value) -> Vec<Check> {
         let mut peer = json!({ "name": "hub", "state": "up", "rtt_s": 0.5804 });
         peer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let mut checks = told(&peer);
+        let mut checks = reported(&peer);
         assert_eq!(checks.remove(0), Check::good("peer hub", "up, says the gateway; round trip 580 ms"));
         checks
     }
 
     #[test]
-    fn a_peer_that_is_not_up_is_told_with_its_trouble_and_what_to_check() {
+    fn a_peer_that_is_not_up_is_reported_with_its_trouble_and_what_to_check() {
         for (trouble, says, remedy) in [
             (json!({ "says": "no answer: check its address" }), "no answer", "check its address"),
             (json!({ "says": "its clock is off" }), "its clock is off", "check the log of its gateway"),
@@ -271,42 +271,45 @@ mod tests {
         ] {
             for state in ["connecting", "unresponsive", "down"] {
                 let peer = json!({ "name": "hub", "state": state, "trouble": trouble, "mtu": 576, "lost_packets": 9 });
-                assert_eq!(told(&peer), [Check::bad("peer hub", format!("not up, says the gateway: {says}"), remedy)]);
+                assert_eq!(
+                    reported(&peer),
+                    [Check::bad("peer hub", format!("not up, says the gateway: {says}"), remedy)]
+                );
             }
         }
-        assert!(!told(&json!({}))[0].ok, "a report that says nothing is no good news");
+        assert!(!reported(&json!({}))[0].ok, "a report that says nothing is no good news");
     }
 
     #[test]
-    fn a_smaller_path_mtu_is_told_but_nothing_is_wrong_with_it() {
-        let smaller = &told_of_one_that_is_up(&json!({ "mtu": 1400 }))[0];
+    fn a_smaller_path_mtu_is_reported_but_nothing_is_wrong_with_it() {
+        let smaller = &reported_of_one_that_is_up(&json!({ "mtu": 1400 }))[0];
         assert_eq!((smaller.ok, smaller.says.as_str()), (true, "1400 bytes pass, of 1500 allowed"));
         assert!(smaller.remedy.as_ref().unwrap().contains("[link] mtu = 1400 saves the search"), "{smaller:?}");
-        assert_eq!(told_of_one_that_is_up(&json!({ "mtu": 1500 })), [Check::good("mtu hub", "1500 bytes pass")]);
-        assert_eq!(told_of_one_that_is_up(&json!({ "mtu": 0 })), [], "it is not known yet");
+        assert_eq!(reported_of_one_that_is_up(&json!({ "mtu": 1500 })), [Check::good("mtu hub", "1500 bytes pass")]);
+        assert_eq!(reported_of_one_that_is_up(&json!({ "mtu": 0 })), [], "it is not known yet");
     }
 
     #[test]
-    fn what_the_peer_permits_is_told() {
+    fn what_the_peer_permits_is_reported() {
         let permits = |public: bool, private: &[&str]| {
-            told_of_one_that_is_up(&json!({ "permits": { "public": public, "private": private } })).remove(0)
+            reported_of_one_that_is_up(&json!({ "permits": { "public": public, "private": private } })).remove(0)
         };
         let public = permits(true, &[]);
         assert!(public.ok && public.says.contains("public ones, and no private ones"), "{public:?}");
         assert!(public.remedy.unwrap().contains("allow_destinations"));
         let says = "the peer permits no public ones, and of private ones 10.1.0.0/16, fd00::/8";
         assert_eq!(permits(false, &["10.1.0.0/16", "fd00::/8"]), Check::good("servers hub", says));
-        assert_eq!(told_of_one_that_is_up(&json!({ "permits": null })), [], "it has announced nothing");
+        assert_eq!(reported_of_one_that_is_up(&json!({ "permits": null })), [], "it has announced nothing");
     }
 
     #[test]
     fn a_round_trip_that_is_not_measured_is_not_0() {
         let peer = json!({ "name": "hub", "state": "up", "rtt_s": null });
-        assert_eq!(told(&peer), [Check::good("peer hub", "up, says the gateway; round trip not measured yet")]);
+        assert_eq!(reported(&peer), [Check::good("peer hub", "up, says the gateway; round trip not measured yet")]);
     }
 
     #[test]
-    fn a_port_that_another_program_has_is_told_with_how_to_find_it() {
+    fn a_port_that_another_program_has_is_reported_with_how_to_find_it() {
         let settings = parse(&minimal(), "x").unwrap();
         let failure = |kind: io::ErrorKind| StartError::Io { doing: "listening".into(), source: kind.into() };
         let taken = remedy_of(&settings, &failure(io::ErrorKind::AddrInUse));
@@ -319,19 +322,19 @@ mod tests {
         for (sent, lost, ok) in
             [(200, 10, true), (200, 11, false), (1_000_000, 50_000, true), (1_000_000, 50_001, false)]
         {
-            let check = &told_of_one_that_is_up(&json!({ "sent_packets": sent, "lost_packets": lost }))[0];
+            let check = &reported_of_one_that_is_up(&json!({ "sent_packets": sent, "lost_packets": lost }))[0];
             assert_eq!((check.check.as_str(), check.ok), ("losses hub", ok), "{check:?}");
             assert!(check.says.starts_with(&format!("{lost} of {sent} datagrams lost (5.")), "{check:?}");
             assert_eq!(check.remedy.is_some(), !ok);
         }
-        assert_eq!(told_of_one_that_is_up(&json!({ "sent_packets": 199, "lost_packets": 199 })), []);
+        assert_eq!(reported_of_one_that_is_up(&json!({ "sent_packets": 199, "lost_packets": 199 })), []);
     }
 
     #[test]
-    fn batches_that_get_lost_are_told() {
-        let lost = &told_of_one_that_is_up(&json!({ "batches": false }))[0];
+    fn batches_that_get_lost_are_reported() {
+        let lost = &reported_of_one_that_is_up(&json!({ "batches": false }))[0];
         assert!(!lost.ok && lost.remedy.as_ref().unwrap().contains("ethtool -k"), "{lost:?}");
-        assert!(told_of_one_that_is_up(&json!({ "batches": true }))[0].ok);
-        assert_eq!(told_of_one_that_is_up(&json!({ "batches": null })), [], "the tcp transport has none");
+        assert!(reported_of_one_that_is_up(&json!({ "batches": true }))[0].ok);
+        assert_eq!(reported_of_one_that_is_up(&json!({ "batches": null })), [], "the tcp transport has none");
     }
 }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What is told of a path for which 10 Mbit/s are set and that carries so much.
+    /// What is reported of a path for which 10 Mbit/s are set and that carries so much.
     fn judged_at(carried_bps: Option<u64>, has_more: bool) -> Check {
         let survey = Survey {
             done: true,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_carries_less_than_is_set_is_told_with_the_rate_to_set() {
+    fn a_path_that_carries_less_than_is_set_is_reported_with_the_rate_to_set() {
         for (carried, ok) in [(9_300_000, true), (9_299_000, false), (500_000, false)] {
             let check = judged_at(Some(carried), false);
             assert_eq!(check.ok, ok, "{check:?}");
@@ -163,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_carries_far_more_is_no_fault_but_is_told() {
-        for (carried, is_told) in [(12_000_000, false), (12_001_000, true), (50_000_000, true)] {
+    fn a_path_that_carries_far_more_is_no_fault_but_is_reported() {
+        for (carried, is_reported) in [(12_000_000, false), (12_001_000, true), (50_000_000, true)] {
             let check = judged_at(Some(carried), true);
-            assert_eq!((check.ok, check.remedy.is_some()), (true, is_told), "{check:?}");
+            assert_eq!((check.ok, check.remedy.is_some()), (true, is_reported), "{check:?}");
         }
         assert!(judged_at(Some(50_000_000), false).remedy.unwrap().contains("it can be set to 50Mbit/s"));
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn policers_and_lost_batches_are_told_beside_the_rate() {
+    fn policers_and_lost_batches_are_reported_beside_the_rate() {
         let survey = json!({
             "done": true, "offered_bps": 10_000_000, "carried_bps": 10_000_000, "has_more": false, "policed": true,
             "batches_lost": true, "sent_bytes": 1,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_that_was_refused_or_never_ended_is_told_as_such() {
+    fn a_measurement_that_was_refused_or_never_ended_is_reported_as_such() {
         let mut peer = json!({ "name": "hub", "survey": null });
         note_refusal(&mut peer, None);
         let unfinished = json!({ "name": "hub", "survey": { "done": false, "offered_bps": 1, "carried_bps": 1,
