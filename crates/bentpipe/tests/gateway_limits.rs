@@ -57,6 +57,8 @@ fn where_the_ports_are_used_up_every_client_is_served_all_the_same() {
     for settings in [CLEAR, TLS] {
         let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
         set_sysctls(&pair.client().gateway, &[("ipv4/ip_local_port_range", "40000 40099")]).unwrap();
+        // Each of the client's has a partner for the connection to the server.
+        set_sysctls(&pair.client().host, &[("ipv4/ip_local_port_range", "32768 33791")]).unwrap();
         pair.sections = "[tcp]\nwarm_connections = 4";
         let pair = pair.start_both("");
         let server = serve_many(&pair);

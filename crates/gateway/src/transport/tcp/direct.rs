@@ -46,12 +46,19 @@ impl Tunnel {
 
 /// The client's address with another port. The connection that the client has made to this host already has both of its
 /// ends, and the firewall would take a second one between them for the same.
+///
+/// Each unprivileged port has a partner half of their number away. The kernel could choose one instead, but for that it needs ports of
+/// this host's, which may be used up.
 fn other_port(client: SocketAddr) -> SocketAddr {
-    const HALF: u16 = 1 << 15;
-    const PRIVILEGED: u16 = 1 << 10;
-    let port = client.port() ^ HALF;
-    // The kernel chooses where the other half has no port to spare.
-    SocketAddr::new(client.ip(), if port < PRIVILEGED { 0 } else { port })
+    const LEAST: u16 = 1 << 10;
+    const HALF: u16 = (u16::MAX - LEAST) / 2 + 1;
+    let port = match client.port() {
+        // The kernel chooses for the few of privileged programs.
+        ..LEAST => 0,
+        port if port < LEAST + HALF => port + HALF,
+        port => port - HALF,
+    };
+    SocketAddr::new(client.ip(), port)
 }
 
 #[cfg(test)]
@@ -62,9 +69,10 @@ mod tests {
     #[test]
     fn ports_of_one_client_stay_apart_and_none_is_privileged() {
         let mut seen = BTreeSet::new();
-        for port in 1..=u16::MAX {
+        for port in 1024..=u16::MAX {
             let other = other_port(SocketAddr::from(([10, 0, 0, 1], port))).port();
-            assert!(other != port && (other == 0 || (other >= 1024 && seen.insert(other))), "{port} {other}");
+            assert!(other != port && other >= 1024 && seen.insert(other), "{port} {other}");
         }
+        assert_eq!(other_port(SocketAddr::from(([10, 0, 0, 1], 1023))).port(), 0);
     }
 }
