@@ -39,6 +39,7 @@ use crate::trouble;
 use crate::watch::{Owner, Watch};
 use bypassed::Bypassed;
 use kernel::interfaces::Changes;
+use kernel::removals::Removals;
 use kernel::timer::Timer;
 use kernel::transparent::Accepted;
 use kernel::{clock, process, routes, transparent};
@@ -65,8 +66,9 @@ const WAKER: Token = Token(1);
 const LISTENERS: Token = Token(2);
 const HELD_SYNS: Token = Token(3);
 const INTERFACES: Token = Token(4);
+const REMOVALS: Token = Token(5);
 /// The first token of the relays' and the transport's descriptors.
-const FIRST: usize = 5;
+const FIRST: usize = 6;
 
 /// What one wake does at most: connections accepted, turns given.
 const ACCEPTS: usize = 256;
@@ -116,6 +118,8 @@ struct Daemon<T: SatelliteTransport> {
     steering: Option<Steering>,
     /// News of the host's interfaces and addresses.
     changes: Changes,
+    /// News of rules that others remove.
+    removals: Removals,
     trouble: trouble::Watch,
     next_look: Instant,
     /// Samples of the peers' delays.
@@ -232,7 +236,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let watch = Watch::new(poll.registry(), FIRST, Arc::clone(&waker)).map_err(while_doing("creating a poll"))?;
         let transport = start_transport(&settings, now, &watch, heir.as_mut())?;
         // Before the addresses are read, so that no change is missed.
-        let changes = Changes::new()?;
+        let (changes, removals) = (Changes::new()?, Removals::new()?);
         let own = routes::own_addresses()?;
         let mut relays = Relays::new(transport, &settings, &own, watch, descriptors);
         let listeners = match &mut heir {
@@ -310,6 +314,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             relays,
             steering,
             changes,
+            removals,
             trouble: trouble::Watch::new(settings.peers.len()),
             next_look: now,
             delays: Delays::default(),
@@ -343,6 +348,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let watch = |fd: RawFd, token, interest| registry.register(&mut SourceFd(&fd), token, interest);
         watch(self.timer.as_raw_fd(), TIMER, Interest::READABLE)?;
         watch(self.changes.as_raw_fd(), INTERFACES, Interest::READABLE)?;
+        self.removals.descriptors().into_iter().try_for_each(|fd| watch(fd, REMOVALS, Interest::READABLE))?;
         if let Some(syns) = &self.relays.engine.hosts.held_syns {
             watch(syns.as_raw_fd(), HELD_SYNS, Interest::READABLE)?;
         }
@@ -425,6 +431,11 @@ impl<T: SatelliteTransport> Daemon<T> {
             WAKER => {}
             INTERFACES => {
                 if let (true, Some(steering)) = (self.changes.take(), &self.steering) {
+                    steering.look();
+                }
+            }
+            REMOVALS => {
+                if let (true, Some(steering)) = (self.removals.take(), &self.steering) {
                     steering.look();
                 }
             }

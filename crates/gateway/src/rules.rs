@@ -27,8 +27,9 @@
 //! The host sends no redirects (ICMP): where clients, gateway and the router to the satellite share a network, one for any packet would
 //! lead a client's or server's connections past the gateway's sockets.
 //!
-//! Packets to be delivered are dropped where they would be forwarded: while the routing rule or the route is missing, those of intercepted
-//! connections would reach the other end past the gateways.
+//! Packets of intercepted connections, and of those made by us, are dropped where they would be forwarded: while the routing rule or the
+//! route is missing, and when the other gateway's rules are, they would reach the other end past the gateways. There, the numbers of the
+//! other connection with the same addresses and ports count, and a few of them would be taken for its data.
 //!
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
 //! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
@@ -223,6 +224,8 @@ table inet {table} {{
   chain forward {{
     type filter hook forward priority mangle; policy accept;
     meta mark {deliver:#x} drop
+    {is_near} meta l4proto tcp drop
+    {is_far} meta l4proto tcp drop
 {forward_rules}  }}
 }}
 "

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How long to wait after `nft` has failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How often it is looked whether others have removed rules, and at the host's interfaces and addresses, should no news of them
+/// How often it is looked whether others have removed rules, and at the host's interfaces and addresses, should no news of that
 /// arrive.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
@@ -111,7 +111,7 @@ impl Steering {
         self.send(Wish { count: true, ..Wish::default() });
     }
 
-    /// Looks at the host's interfaces and addresses without waiting for the next period.
+    /// Looks at the rules, and at the host's interfaces and addresses, without waiting for the next period.
     pub(crate) fn look(&self) {
         self.send(Wish::default());
     }

@@ -174,14 +174,7 @@ impl Changes {
 
     /// Takes in all news; returns whether there were any. News that were lost for want of room count, too.
     pub fn take(&mut self) -> bool {
-        let mut changed = false;
-        loop {
-            match self.0.receive(None, &mut |_| changed = true) {
-                Ok(_) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
-                Err(_) => return changed,
-            }
-        }
+        self.0.receive_all(|_| true)
     }
 }
 

@@ -23,6 +23,7 @@ pub mod process;
 pub mod processor;
 pub mod program;
 pub mod qdisc;
+pub mod removals;
 pub mod reuseport;
 pub mod route;
 mod route_text;

@@ -36,9 +36,9 @@ impl NetlinkSocket {
         Self::open(NETLINK_ROUTE, groups)
     }
 
-    /// To the firewall.
-    pub(crate) fn netfilter() -> io::Result<Self> {
-        Self::open(NETLINK_NETFILTER, &[])
+    /// To the firewall. With `groups`, it receives changes instead of answering.
+    pub(crate) fn of_firewall(groups: &[u32]) -> io::Result<Self> {
+        Self::open(NETLINK_NETFILTER, groups)
     }
 
     fn open(protocol: isize, groups: &[u32]) -> io::Result<Self> {
@@ -98,6 +98,19 @@ impl NetlinkSocket {
         self.socket.send_to(&request, &SocketAddr::new(0, 0), 0)?;
         while !self.receive(Some(is_dump), &mut take)? {}
         Ok(())
+    }
+
+    /// Takes in all changes of the socket's groups; returns whether there were any that are `looked_for`, or that were lost for want of
+    /// room.
+    pub(crate) fn receive_all(&mut self, looked_for: impl Fn(Message<'_>) -> bool) -> bool {
+        let mut found = false;
+        loop {
+            match self.receive(None, &mut |message| found |= looked_for(message)) {
+                Ok(_) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => found = true,
+                Err(_) => return found,
+            }
+        }
     }
 
     /// Takes in one datagram; `is_dump` says what was asked, if anything. Returns whether the answer is complete.

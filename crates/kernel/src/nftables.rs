@@ -54,7 +54,7 @@ const NAME: u16 = 1;
 pub fn has_table(table: &str) -> Result<bool, Error> {
     let name = netlink::attribute(NAME, &[table.as_bytes(), &[0]].concat());
     let request = [&OF_INET[..], &name].concat();
-    match NetlinkSocket::netfilter().and_then(|mut socket| socket.ask(GET_TABLE, false, &request, |_| {})) {
+    match NetlinkSocket::of_firewall(&[]).and_then(|mut socket| socket.ask(GET_TABLE, false, &request, |_| {})) {
         Ok(()) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
         Err(error) => Err(Error::while_doing("asking for the firewall's table")(error)),
