@@ -732,9 +732,9 @@ local stream_number = Field.new("tcp.stream")
 
 -- By TCP stream: who began it, of which kind it is, and what each direction carries next. By frame, buffer and place: what a
 -- part was taken for in the first pass.
-local streams, parts
+local streams, parts, is_clear
 
-function tunnel.init() streams, parts = {}, {} end
+function tunnel.init() streams, parts, is_clear = {}, {}, {} end
 
 -- A part of a direction: `length` gives that of the whole part, or nil and how many bytes tell more; `add` shows the part and
 -- returns what follows it, and its name.
@@ -870,8 +870,9 @@ end
 local either = Proto("bentpipe-tcp-port", "bentpipe TCP tunnel or TLS")
 function either.dissector(buffer, info, root)
     if buffer:len() == 0 then return 0 end
-    local known = streams[stream_number().value]
-    if known or buffer(0, 1):uint() == 3 then return tunnel.dissector(buffer, info, root) end
+    local number = stream_number().value
+    if is_clear[number] == nil then is_clear[number] = buffer(0, 1):uint() == 3 end
+    if is_clear[number] then return tunnel.dissector(buffer, info, root) end
     return Dissector.get("tls"):call(buffer, info, root)
 end
 

@@ -58,8 +58,8 @@ __all__ = [
     "tune",
 ]
 
-# They need NumPy, matplotlib and Gymnasium, which take longer to import than all of the rest.
-_LAZY = {"gym": "bentpipe.gym", "model": "bentpipe.model", "plots": "bentpipe.plots"}
+# They need NumPy, matplotlib, Gymnasium and Ray, which take longer to import than all of the rest.
+_LAZY = {"gym": "bentpipe.gym", "model": "bentpipe.model", "plots": "bentpipe.plots", "ray": "bentpipe.ray"}
 
 
 def __getattr__(name: str) -> Any:

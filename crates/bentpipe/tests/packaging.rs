@@ -217,10 +217,8 @@ fn procd(settings: &[&str], function: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     settings.iter().for_each(|name| std::fs::write(path(name), "").unwrap());
-    for (name, text) in [("bentpipe", "#!/bin/sh\n[ \"${3##*/}\" != bad.toml ]\n"), ("sysctl", "#!/bin/sh\n")] {
-        std::fs::write(path(name), text).unwrap();
-        std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    std::fs::write(path("bentpipe"), "#!/bin/sh\n[ \"${3##*/}\" != bad.toml ]\n").unwrap();
+    std::fs::set_permissions(path("bentpipe"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let init =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/openwrt/bentpipe.init")).unwrap();
     let init = init

@@ -120,9 +120,13 @@ impl CrossLayer {
 impl Source {
     fn new(number: u32) -> Result<Self, Error> {
         let control = Control::by_name(NAME).ok_or_else(|| Error::Missing(format!("there is no control {NAME}")))?;
-        // A process that may not look may not load either; that failure is reported.
-        if congestion::is_pinned(control).unwrap_or(false) {
-            return Ok(Self::Pinned(LinkTable::find(control)?));
+        match congestion::is_pinned(control) {
+            Ok(true) => return Ok(Self::Pinned(LinkTable::find(control)?)),
+            Ok(false) => {}
+            // If it may not load either, that failure is reported.
+            Err(error) => {
+                tracing::info!(%error, "{NAME} may be pinned, but this process may not look: it loads its own")
+            }
         }
         Ok(Self::Own(LoadedControl::load_as(control, &format!("bp_x{number:08x}"))?))
     }
