@@ -18,6 +18,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, which says of what it is.
+    #[must_use]
+    pub(crate) fn within(self, what: &str) -> Self {
+        match self {
+            Self::Input(problem) => Self::Input(format!("{what}: {problem}")),
+            Self::Missing(problem) => Self::Missing(format!("{what}: {problem}")),
+            Self::Failed(problem) => Self::Failed(format!("{what}: {problem}")),
+            Self::Interrupted => Self::Interrupted,
+        }
+    }
+
     /// Something went wrong.
     pub fn failed(problem: impl std::fmt::Display) -> Self {
         Self::Failed(problem.to_string())

@@ -99,7 +99,7 @@ pub use results::Estimate;
 pub use study::{Found, Readings, Reproduction, Study, Verdict};
 
 use printed::{Item, Printed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Every study, in the order of reports.
 pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese, &satpep::Satpep, &palermo::Palermo, &kruse::Kruse, &kim::Kim];
@@ -117,7 +117,10 @@ pub fn printed(study: &dyn Study) -> Result<Printed, Error> {
 /// # Errors
 /// If an item cannot be run, or there is none of such a name.
 pub fn run(study: &dyn Study, names: &[String], options: &Options) -> Result<PaperReport, Error> {
-    let reproduced = run_all(&[(study, names.to_vec())], options)?;
+    let mut reproduced = run_all(&[(study, names.to_vec())], options)?;
+    if !reproduced.failures.is_empty() {
+        return Err(reproduced.failures.swap_remove(0));
+    }
     if reproduced.items < reproduced.wanted {
         return Err(Error::Interrupted);
     }
@@ -131,14 +134,17 @@ pub struct Reproduced {
     pub reports: Vec<PaperReport>,
     /// How many items that are.
     pub items: usize,
-    /// How many were wanted: more after an interrupt.
+    /// How many were wanted: more after an interrupt or a failure.
     pub wanted: usize,
+    /// Why others were not reproduced.
+    pub failures: Vec<Error>,
 }
 
-/// Reproduces the items of each study that are named beside it; all of them if none is. After an interrupt, what was reproduced before.
+/// Reproduces the items of each study that are named beside it; all of them if none is. After an interrupt, what was reproduced before; an
+/// item that fails leaves the others.
 ///
 /// # Errors
-/// If an item cannot be run, or there is none of such a name.
+/// If no item can be run, or there is none of such a name.
 pub fn run_all(wanted: &[(&dyn Study, Vec<String>)], options: &Options) -> Result<Reproduced, Error> {
     let printed = wanted.iter().map(|(study, names)| wanted_of(*study, names)).collect::<Result<Vec<_>, _>>()?;
     let tasks: Vec<_> = wanted
@@ -147,32 +153,40 @@ pub fn run_all(wanted: &[(&dyn Study, Vec<String>)], options: &Options) -> Resul
         .flat_map(|((study, _), printed)| printed.items.iter().map(move |item| (*study, item)))
         .collect();
     let wanted_items = tasks.len();
-    let mut items = reproduce(&tasks, options)?.into_iter();
+    let outcomes = reproduce(&tasks, options)?;
+    let mut failures = Vec::new();
+    let mut of_item = |(outcome, (study, item)): (_, &(&dyn Study, &Item))| match outcome {
+        Ok(report) => Some(report),
+        Err(Error::Interrupted) => None,
+        Err(error) => {
+            failures.push(Error::within(error, &format!("{} {}", study.name(), item.name)));
+            None
+        }
+    };
+    let mut items: VecDeque<Option<ItemReport>> = outcomes.into_iter().zip(&tasks).map(&mut of_item).collect();
     let report = |((study, _), printed): (&(&dyn Study, Vec<String>), Printed)| PaperReport {
         name: study.name().to_owned(),
-        items: items.by_ref().take(printed.items.len()).flatten().collect(),
+        items: items.drain(..printed.items.len()).flatten().collect(),
         paper: printed.paper,
     };
     let mut reports: Vec<PaperReport> = wanted.iter().zip(printed).map(report).collect();
     reports.retain(|report| !report.items.is_empty());
     let items = reports.iter().map(|report| report.items.len()).sum();
-    Ok(Reproduced { reports, items, wanted: wanted_items })
+    if items == 0 && !failures.is_empty() {
+        return Err(failures.swap_remove(0));
+    }
+    Ok(Reproduced { reports, items, wanted: wanted_items, failures })
 }
 
-/// Reproduces items of studies, side by side unless there are real runs: each of those needs the machine for itself. Nothing for those that
-/// an interrupt has ended.
-fn reproduce(tasks: &[(&dyn Study, &Item)], options: &Options) -> Result<Vec<Option<ItemReport>>, Error> {
-    let unless_interrupted = |outcome| match outcome {
-        Err(Error::Interrupted) => Ok(None),
-        outcome => outcome.map(Some),
-    };
+/// Reproduces items of studies, side by side unless there are real runs: each of those needs the machine for itself.
+fn reproduce(tasks: &[(&dyn Study, &Item)], options: &Options) -> Result<Vec<Result<ItemReport, Error>>, Error> {
     if options.lab.is_some() || tasks.len() == 1 {
-        return tasks.iter().map(|(study, item)| unless_interrupted(run_item(*study, item, options))).collect();
+        return Ok(tasks.iter().map(|(study, item)| run_item(*study, item, options)).collect());
     }
     let (seeds, full) = (options.seeds, options.full);
     options.pool.tasks("papers, items", tasks.len(), |number, pool| {
         let (study, item) = tasks[number];
-        unless_interrupted(run_item(study, item, &Options { pool, seeds, full, lab: None }))
+        Ok(run_item(study, item, &Options { pool, seeds, full, lab: None }))
     })
 }
 

@@ -61,6 +61,47 @@ fn small() -> PaperReport {
     papers::run(&Small, &[], &options()).expect("it runs")
 }
 
+/// Of its two items one cannot be run, as when a transfer of the laboratory fails.
+struct HalfBroken;
+
+impl Study for HalfBroken {
+    fn name(&self) -> &'static str {
+        "half-broken"
+    }
+
+    fn printed(&self) -> &'static str {
+        r#"
+        paper = "C, Title"
+        [[item]]
+        name = "figure-2"
+        title = "Figure 2"
+        unit = "s"
+        entries = [{ key = "one", printed = 1.0 }]
+        [[item]]
+        name = "figure-1"
+        title = "Figure 1"
+        unit = "s"
+        entries = [{ key = "near", printed = 2.0 }, { key = "far", printed = 4.0 }, { key = "sentence", claim = "it grows" }]
+        "#
+    }
+
+    fn reproduce(&self, item: &Item, context: &Context<'_>) -> Result<Reproduction, Error> {
+        Small.reproduce(item, context)
+    }
+}
+
+#[test]
+fn an_item_that_fails_leaves_the_others() {
+    let of = |names: &[&str]| (&HalfBroken as &dyn Study, names.iter().map(ToString::to_string).collect());
+    let reproduced = papers::run_all(&[of(&[])], &options()).expect("an item is reproduced");
+    let items: Vec<_> = reproduced.reports[0].items.iter().map(|item| item.name.as_str()).collect();
+    assert_eq!((items, reproduced.items, reproduced.wanted), (vec!["figure-1"], 1, 2));
+    let failures: Vec<_> = reproduced.failures.iter().map(ToString::to_string).collect();
+    assert_eq!(failures, ["half-broken figure-2: no item figure-2"]);
+    let error = papers::run_all(&[of(&["figure-2"])], &options()).unwrap_err();
+    assert!(matches!(error, Error::Input(_)), "{error}");
+}
+
 #[test]
 fn the_data_of_every_study_are_sound() {
     for study in STUDIES.iter().copied() {

@@ -88,7 +88,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let jobs = crate::jobs::or_processors(args.jobs);
     let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
-    let Reproduced { reports, items, wanted } = ::papers::run_all(&wanted, &options)?;
+    let Reproduced { reports, items, wanted, failures } = ::papers::run_all(&wanted, &options)?;
     if items == 0 && wanted > 0 {
         return Err(Error::Interrupted.into());
     }
@@ -99,6 +99,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     // Though the disk is full.
     output.result(&Document::new(&reports), |columns| text(&reports, columns))?;
     written.transpose()?;
+    if !failures.is_empty() {
+        let failures: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        return Err(Failure::failed(format!("{} items failed:\n{}", failures.len(), failures.join("\n"))));
+    }
     if items < wanted {
         return Err(Failure::failed(format!("interrupted: {items} of {wanted} items were reproduced")));
     }

@@ -21,9 +21,10 @@ struct Line<'a> {
     runs: Option<usize>,
     measured: Option<f64>,
     deviation: Option<f64>,
-    verdict: &'a str,
+    verdict: Option<crate::Verdict>,
     readings_holds: Option<usize>,
     readings_of: Option<usize>,
+    as_documented: bool,
     note: Option<String>,
 }
 
@@ -56,9 +57,10 @@ fn line<'a>(report: &'a PaperReport, item: &'a ItemReport, row: &Row) -> Line<'a
         runs: entry.runs,
         measured: entry.measured,
         deviation: entry.deviation,
-        verdict: entry.verdict.map_or("", crate::Verdict::text),
+        verdict: entry.verdict,
         readings_holds: entry.readings.map(|readings| readings.holds),
         readings_of: entry.readings.map(|readings| readings.of),
+        as_documented: entry.as_documented,
         note: entry.note,
     }
 }

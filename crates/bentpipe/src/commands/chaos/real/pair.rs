@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
@@ -108,7 +109,8 @@ impl<'a> Pair<'a> {
         let log = File::options().create(true).append(true).open(self.file(side, "log")).map_err(Failure::failed)?;
         let mut command = self.site(side).gateway.command(&self.program);
         command.args(["gateway", "--config"]).arg(self.file(side, "toml")).args(options);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        // Ctrl-C is for this program, which ends the gateways.
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0).spawn();
         child.map_err(Failure::failed)
     }
 
@@ -171,6 +173,10 @@ impl<'a> Pair<'a> {
         for mut child in former {
             self.signal_child(&child, "TERM");
             wait_for_end(&mut child, deadline)?;
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            // Its number may be another process's by now.
+            return Some(status);
         }
         self.signal_child(&child, "TERM");
         wait_for_end(&mut child, deadline)
