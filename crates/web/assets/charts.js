@@ -92,7 +92,7 @@ export class Charts {
   #time() {
     return {
       range: () => this.#range(), short: (value) => clock(value, false), whole: (value) => clock(value),
-      steps: [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600],
+      steps: [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400],
     };
   }
 

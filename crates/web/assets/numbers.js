@@ -49,5 +49,12 @@ export const clock = (seconds, withSeconds = true) =>
     hour: "2-digit", minute: "2-digit", ...(withSeconds && { second: "2-digit" }),
   });
 
+// When something happened, with the date if that is another day's.
+export function when(seconds) {
+  const date = new Date(seconds * 1000);
+  if (date.toDateString() === new Date().toDateString()) return clock(seconds);
+  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })} ${clock(seconds)}`;
+}
+
 // A moment of a run.
 export const moment = (seconds) => `${digits(seconds)} s`;

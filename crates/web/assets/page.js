@@ -1,15 +1,18 @@
 // The page: which view is shown, and where the numbers of each document go.
 
 import { Charts } from "./charts.js";
-import { clock, count, duration, rate, share, size, time } from "./numbers.js";
+import { count, duration, rate, share, size, time, when } from "./numbers.js";
 import { Stream } from "./stream.js";
 import { Table } from "./tables.js";
 
 const VIEWS = ["link", "peers", "streams", "events"];
 const LATEST = 8;
+const KEPT = 500;
+// A clock that drifts is not set.
+const CLOCK_STEP = 0.5;
 const SOURCES = {
   configured: "(configured)", estimated: "(estimated from arrivals)", api: "(reported by a program)",
-  dlep: "(reported by the modem, DLEP)",
+  dlep: "(reported by the modem, DLEP)", last_reported: "(last reported)",
 };
 
 const get = (id) => document.getElementById(id);
@@ -38,29 +41,35 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   shown = view;
+  if (view === "events") list(get("all"), latest());
   stream.show(tables[view]?.view ?? { table: "none" });
 }
 
-function onState(isLive) {
+function onState(isLive, refusal) {
   const badge = get("connection");
   badge.classList.toggle("trouble", !isLive);
-  say("connection", isLive ? "live" : "connection lost, trying again");
+  say("connection", isLive ? "live" : `${refusal ?? "connection lost"}, trying again`);
   document.body.classList.toggle("stale", !isLive);
 }
 
 function onDocument(document, isFirst) {
-  if (isFirst) loadHistory();
+  const isSet = Math.abs(document.clock_lead_s - (lead ?? document.clock_lead_s)) >= CLOCK_STEP;
+  [lead, now] = [document.clock_lead_s, document.time];
+  if (isFirst || isSet) loadHistory();
   // For those who measure.
   if (isFirst) performance.mark("live");
   head(document);
   link(document);
   take(document.events, !isFirst);
-  if (document.point) charts.add(document.time, document.point);
+  if (document.point && !isSet) charts.add(document.time, document.point);
   if (tables[shown] && document.table) tables[shown].fill(document.table);
   if (charts.step > 1 && document.time - loaded >= charts.step) loadHistory();
 }
 
 let loaded = 0;
+// The gateway's clock: by how much it has been set since the gateway started, and the time.
+let lead = null;
+let now = 0;
 
 async function loadHistory() {
   const span = document.querySelector("input[name=span]:checked").value;
@@ -68,9 +77,9 @@ async function loadHistory() {
     const response = await fetch(`./history?span=${span}`);
     if (!response.ok) return;
     const history = await response.json();
-    loaded = history.times.at(-1) ?? Date.now() / 1000;
-    // The gateway may have started again: its numbers begin at 1.
-    if (history.events.length < events.size || charts.span === undefined) events.clear();
+    loaded = history.times.at(-1) ?? now;
+    // The gateway may have started again, so that its numbers begin at 1, or its clock may have been set.
+    events.clear();
     take(history.events, false);
     charts.load(history);
   } catch {
@@ -107,9 +116,12 @@ function link(now) {
   get("up").classList.toggle("trouble", now.peers_up < now.peers);
   say("word", word(now));
   say("without", now.without ? rate(now.without.throughput_bps) : "–");
+  const missing = now.gateway.transport === "tcp"
+    ? "Without gateways: not estimated with the tcp transport, which counts no packets."
+    : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes.";
   say("estimate", now.without
     ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(now.without.rtt_s)} RTT that loses ${share(now.without.loss)} of its packets, as this one in the last 5 minutes.`
-    : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes.");
+    : missing);
 }
 
 // What modem, programs and configuration say of the link.
@@ -141,24 +153,29 @@ function bar(capacity, sent, cross) {
 function take(found, isNew) {
   if (found.length === 0 && events.size > 0) return;
   for (const event of found) events.set(event.number, event);
-  const all = [...events.values()].sort((one, other) => other.number - one.number);
+  const all = latest();
+  for (const event of all.splice(KEPT)) events.delete(event.number);
   charts.mark(all);
   list(get("latest"), all.slice(0, LATEST));
-  list(get("all"), all);
+  if (shown === "events") list(get("all"), all);
   const trouble = found.filter((event) => event.is_trouble).at(-1);
   if (isNew && trouble) say("announcement", trouble.text);
+}
+
+function latest() {
+  return [...events.values()].sort((one, other) => other.number - one.number);
 }
 
 function list(target, shown) {
   target.replaceChildren(...shown.map((event) => {
     const item = document.createElement("li");
-    const when = document.createElement("time");
-    when.dateTime = new Date(event.time * 1000).toISOString();
-    when.textContent = clock(event.time);
+    const moment = document.createElement("time");
+    moment.dateTime = new Date(event.time * 1000).toISOString();
+    moment.textContent = when(event.time);
     const kind = document.createElement("span");
     kind.className = event.is_trouble ? "kind trouble" : "kind";
     kind.textContent = event.kind;
-    item.append(when, " ", kind, " ", event.text);
+    item.append(moment, " ", kind, " ", event.text);
     return item;
   }));
   if (shown.length === 0) target.replaceChildren(Object.assign(document.createElement("li"), { textContent: "none yet" }));

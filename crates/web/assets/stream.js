@@ -24,7 +24,8 @@ export class Stream {
   #connect() {
     clearTimeout(this.#timer);
     this.#source?.close();
-    const source = new EventSource(`./events?${this.#query}`);
+    const address = `./events?${this.#query}`;
+    const source = new EventSource(address);
     this.#source = source;
     let isFirst = true;
     source.onmessage = (message) => {
@@ -36,8 +37,23 @@ export class Stream {
     source.onerror = () => {
       source.close();
       this.#lost(RETRY);
+      this.#ask(address, source);
     };
     this.#expect(SILENCE);
+  }
+
+  // Why the gateway refuses, which an EventSource does not say.
+  async #ask(address, source) {
+    const abort = new AbortController();
+    try {
+      const answer = await fetch(address, { signal: abort.signal });
+      const text = answer.ok ? null : (await answer.text()).trim().split("\n")[0].slice(0, 100);
+      if (text && this.#source === source) this.#onState(false, text);
+    } catch {
+      // The gateway is gone.
+    } finally {
+      abort.abort();
+    }
   }
 
   // Without a document for so long, the connection counts as lost.

@@ -1,13 +1,13 @@
 //! What pages receive: history, events and the last samples, rendered once for all pages that show the same.
 
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::history::{History, Span};
 use crate::point::{Point, capacity_kind};
 use crate::rows::{self, Moved, Table, View};
 use crate::source::Detail;
 use crate::without::{Losses, Without};
 use serde_json::{Value, json};
-use status::{Modem, PeerState, Snapshot};
+use status::{Modem, PeerState, Snapshot, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -65,17 +65,23 @@ impl Board {
             self.point = Some(point);
             self.events.compare(time, &before.state, &state);
             self.moved = Moved::of(std::mem::take(&mut before.state.streams));
+            self.losses.take(&before.state, &state);
             self.before = Some(before);
         }
-        self.losses.take(&state);
         self.last = Some(Sample { time, detail, state });
     }
 
     /// A span of the history, with all events in it.
     pub fn history(&self, span: Span) -> Value {
-        let mut columns = self.history.columns(span);
-        columns["events"] = json!(self.events.after(0).collect::<Vec<_>>());
+        let mut columns = self.history.columns(span, self.clock_lead_s.unwrap_or(0.0));
+        columns["events"] = json!(self.events_after(0));
         columns
+    }
+
+    /// The events after that of number `known`, at the times of the host's clock as it is set now.
+    fn events_after(&self, known: u64) -> Vec<Event> {
+        let lead = self.clock_lead_s.unwrap_or(0.0);
+        self.events.after(known).map(|event| Event { time: event.time + lead, ..event.clone() }).collect()
     }
 
     /// The number of the latest event.
@@ -104,9 +110,11 @@ impl Board {
         let before = self.before.as_ref().unwrap_or(last);
         let (time, now) = (last.time, &last.state);
         let seconds = if time > before.time { time - before.time } else { 1.0 };
+        let lead = self.clock_lead_s.unwrap_or(0.0);
         let without = Without::estimate(now, &self.losses);
         let mut document = json!({
-            "time": time,
+            "time": time + lead,
+            "clock_lead_s": lead,
             "gateway": {
                 "name": now.name, "transport": now.transport, "uptime_s": now.uptime_s,
                 "is_draining": now.draining.is_some(),
@@ -125,7 +133,7 @@ impl Board {
             "peers_up": now.peers.iter().filter(|peer| peer.state == PeerState::Up).count(),
             "streams": now.peers.iter().map(|peer| peer.streams).sum::<u64>(),
             "point": self.point.as_ref().map(Point::named),
-            "events": self.events.after(known).collect::<Vec<_>>(),
+            "events": self.events_after(known),
             "last_event": self.events.last(),
         });
         match view.table {
@@ -139,9 +147,13 @@ impl Board {
     }
 }
 
-/// Where the capacity in use is from: `estimated`, or the link state's source.
+/// Where the capacity in use is from: who has reported it, or has done so last.
 fn capacity_source(now: &Snapshot) -> &'static str {
-    if capacity_kind(now) == "estimated" { "estimated" } else { now.link.source.name() }
+    match (capacity_kind(now), now.link.source) {
+        ("reported", Source::Configured) => "last_reported",
+        ("reported", source) => source.name(),
+        (kind, _) => kind,
+    }
 }
 
 /// What the modem says.
@@ -164,7 +176,7 @@ mod tests {
         Snapshot {
             name: "gw".into(),
             rate_bps: 6_000_000,
-            satellite: Satellite { sent_ip_bytes: second * 2000, ..Satellite::default() },
+            satellite: Satellite { sent_ip_bytes: second * 2000, sent_packets: second * 2, ..Satellite::default() },
             peers: vec![peer],
             streams: if detail == Detail::Streams { vec![stream] } else { Vec::new() },
             ..Snapshot::default()
@@ -204,6 +216,31 @@ mod tests {
         assert_eq!(document["events"][0]["text"], "configuration reloaded");
         assert_eq!(read(board.document(&View::default(), 1))["events"], json!([]));
         assert_eq!(board.history(Span::Minutes)["times"], json!([2.0]));
+    }
+
+    #[test]
+    fn a_capacity_that_is_reported_no_more_is_the_last_one_reported() {
+        let mut now = Snapshot::default();
+        now.capacity.basis = "reported".into();
+        assert_eq!(capacity_source(&now), "last_reported");
+        now.link.source = Source::Dlep;
+        assert_eq!(capacity_source(&now), "dlep");
+        now.capacity.basis = "prior".into();
+        assert_eq!(capacity_source(&now), "configured", "an RTT alone is reported");
+    }
+
+    /// As at a host without a clock of its own, once NTP has set it.
+    #[test]
+    fn what_came_before_the_clock_was_set_is_shown_at_the_time_that_it_shows_now() {
+        let mut board = Board::default();
+        for (time, clock) in [(1.0, 1.0), (2.0, 2.0), (3.0, 1003.0)] {
+            board.see_clock(time, clock);
+            board.take(time, Detail::Peers, state(time as u64, Detail::Peers));
+        }
+        let document = read(board.document(&View::default(), 0));
+        assert_eq!((&document["time"], &document["clock_lead_s"]), (&json!(1003.0), &json!(1000.0)));
+        assert_eq!(document["events"][0]["time"], 1003.0);
+        assert_eq!(board.history(Span::Minutes)["times"], json!([1002.0, 1003.0]));
     }
 
     #[test]

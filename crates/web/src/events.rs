@@ -12,6 +12,8 @@ const NAMED: usize = 8;
 const STEP: f64 = 0.1;
 /// Clocks that are set by less drift, in seconds.
 const CLOCK_STEP: f64 = 0.5;
+/// Seconds between two events about connections that went end to end for the same reason.
+const BYPASS_PERIOD: f64 = 600.0;
 /// A peer's clock is known to within a round trip: differences below this are none.
 const PEER_CLOCK_STEP: f64 = 2.0;
 
@@ -54,6 +56,8 @@ pub(crate) struct Events {
     kept: VecDeque<Event>,
     /// So many there have been.
     count: u64,
+    /// When connections last were an event that went end to end for a reason, and how many have since.
+    bypassed: BTreeMap<String, (f64, u64)>,
 }
 
 impl Events {
@@ -63,8 +67,22 @@ impl Events {
         found.gateway(before, now);
         found.link(before, now);
         found.peers(&before.peers, &now.peers);
-        found.bypass(&before.bypassed, &now.bypassed);
+        self.bypass(time, &before.bypassed, &now.bypassed, &mut found);
         self.add(time, found);
+    }
+
+    /// Connections go end to end all the while where the configuration says so: they are an event for each reason every ten minutes.
+    fn bypass(&mut self, time: f64, before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>, found: &mut Found) {
+        self.bypassed.retain(|why, _| now.contains_key(why));
+        for (why, count) in now {
+            let (said_at, waiting) = self.bypassed.entry(why.clone()).or_insert((f64::NEG_INFINITY, 0));
+            *waiting += count.saturating_sub(before.get(why).copied().unwrap_or(0));
+            if *waiting > 0 && time - *said_at >= BYPASS_PERIOD {
+                let connections = if *waiting == 1 { "connection" } else { "connections" };
+                found.add(Kind::Bypass, false, format!("{waiting} {connections} went end to end: {why}"));
+                (*said_at, *waiting) = (time, 0);
+            }
+        }
     }
 
     /// The clock of this host has been set by so many seconds, if they are more than its drift.
@@ -134,7 +152,7 @@ impl Found {
             self.add(
                 Kind::Link,
                 lost,
-                format!("capacity source: {} instead of {}", new.source.name(), old.source.name()),
+                format!("link state source: {} instead of {}", new.source.name(), old.source.name()),
             );
         }
         if new.rate_bps.abs_diff(old.rate_bps) as f64 > STEP * old.rate_bps as f64 {
@@ -195,16 +213,6 @@ impl Found {
                 let is_trouble = peer.mtu < old.mtu;
                 let text = format!("path MTU to {}: {} B instead of {} B", peer.name, peer.mtu, old.mtu);
                 self.add(Kind::Mtu, is_trouble, text);
-            }
-        }
-    }
-
-    fn bypass(&mut self, before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) {
-        for (why, count) in now {
-            let more = count.saturating_sub(before.get(why).copied().unwrap_or(0));
-            if more > 0 {
-                let connections = if more == 1 { "connection" } else { "connections" };
-                self.add(Kind::Bypass, false, format!("{more} {connections} went end to end: {why}"));
             }
         }
     }
@@ -279,13 +287,26 @@ mod tests {
         let expected = [
             (false, "configuration reloaded"),
             (true, "interface sat0 (link.interface) is missing"),
-            (true, "capacity source: configured instead of dlep"),
+            (true, "link state source: configured instead of dlep"),
             (false, "link rate 6.00 Mbit/s instead of 10.0 Mbit/s"),
             (true, "DLEP session with the modem ended"),
             (true, "modem reports the link as down"),
             (false, "3 connections went end to end: peer_down"),
         ];
         assert_eq!(texts(&before, &now), expected.map(|(is_trouble, text)| (is_trouble, text.to_owned())));
+    }
+
+    #[test]
+    fn connections_that_go_end_to_end_all_day_leave_room_for_other_events() {
+        let bypassed = |count| Snapshot { bypassed: [("rule voice".to_owned(), count)].into(), ..Snapshot::default() };
+        let mut events = Events::default();
+        for second in 0..1500u32 {
+            events.compare(second.into(), &bypassed(second.into()), &bypassed(u64::from(second) + 1));
+        }
+        let texts: Vec<_> = events.after(0).map(|event| (event.time, event.text.as_str())).collect();
+        let [first, later] =
+            ["1 connection went", "600 connections went"].map(|text| format!("{text} end to end: rule voice"));
+        assert_eq!(texts, [(0.0, &*first), (600.0, &*later), (1200.0, &*later)]);
     }
 
     #[test]

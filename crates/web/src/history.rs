@@ -56,11 +56,11 @@ impl History {
         self.rings.iter_mut().for_each(|ring| ring.push(time, point));
     }
 
-    /// A span in columns: times, then the values in the order of [`FIELDS`].
-    pub(crate) fn columns(&self, span: Span) -> Value {
+    /// A span in columns: times, `lead` later than they were added with, then the values in the order of [`FIELDS`].
+    pub(crate) fn columns(&self, span: Span, lead: f64) -> Value {
         let ring = &self.rings[span as usize];
         let column = |at: usize| ring.points.iter().map(|(_, point)| point.0[at]).collect::<Vec<_>>();
-        let times: Vec<f64> = ring.points.iter().map(|(time, _)| *time).collect();
+        let times: Vec<f64> = ring.points.iter().map(|(time, _)| time + lead).collect();
         json!({
             "span": span,
             "step_s": span.resolution().0,
@@ -98,7 +98,7 @@ mod tests {
             history.push(second.into(), Point([second as f32; FIELDS.len()]));
         }
         for (span, length, step) in [(Span::Minutes, 300, 1.0), (Span::Hour, 360, 10.0), (Span::Day, 720, 120.0)] {
-            let columns = history.columns(span);
+            let columns = history.columns(span, 0.0);
             let times: Vec<f64> = serde_json::from_value(columns["times"].clone()).unwrap();
             assert_eq!(times.len(), length);
             assert!(times.windows(2).all(|pair| pair[1] - pair[0] == step), "{span:?}");
@@ -111,9 +111,9 @@ mod tests {
     fn what_is_not_known_is_null() {
         let mut history = History::default();
         history.push(1.0, Point::UNKNOWN);
-        let columns = history.columns(Span::Minutes);
+        let columns = history.columns(Span::Minutes, 0.0);
         assert_eq!(columns["columns"].as_array().unwrap().len(), FIELDS.len());
         assert_eq!(columns["columns"][0][0], Value::Null);
-        assert_eq!(history.columns(Span::Hour)["times"], json!([]));
+        assert_eq!(history.columns(Span::Hour, 0.0)["times"], json!([]));
     }
 }

@@ -1,7 +1,7 @@
 //! One point of the history: what happened between two samples.
 
 use status::{Peer, PeerState, Snapshot, Source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The values of one point, in the order of [`FIELDS`]. What is not known is NaN, null in JSON.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,17 +30,26 @@ impl Point {
     /// A point of which nothing is known.
     pub(crate) const UNKNOWN: Self = Self([f32::NAN; FIELDS.len()]);
 
-    /// What happened from `before` to `now`, `seconds` apart. Counters that fell belong to another process: what they say
-    /// is not known.
+    /// What happened from `before` to `now`, `seconds` apart. Counters of another process say nothing of it.
     pub(crate) fn between(before: &Snapshot, now: &Snapshot, seconds: f64) -> Self {
         let rate =
             |before: u64, now: u64| now.checked_sub(before).map_or(f64::NAN, |bytes| bytes as f64 * 8.0 / seconds);
-        let sum = |of: fn(&Peer) -> u64| {
-            let total = |sample: &Snapshot| sample.peers.iter().map(of).sum::<u64>();
-            total(now).checked_sub(total(before)).map_or(f64::NAN, |count| count as f64)
-        };
+        let sum = |of: fn(&Peer) -> u64| growth(before, now, of).map_or(f64::NAN, |count| count as f64);
+        // The `tcp` transport counts no packets, and knows neither what is sent again nor what waits.
+        let counts_packets = now.satellite.sent_packets > 0;
         // Losses are known a round trip after the packets were sent, when fewer may be.
-        let share = |part: f64, of: f64| if of > 0.0 { (part / of).min(1.0) } else { 0.0 };
+        let share = |part: f64, of: f64| match (counts_packets && part.is_finite(), of > 0.0) {
+            (false, _) => f64::NAN,
+            (true, false) => 0.0,
+            (true, true) => (part / of).min(1.0),
+        };
+        let (sent_bps, received_bps) = if counts_packets {
+            let (before, now) = (&before.satellite, &now.satellite);
+            (rate(before.sent_ip_bytes, now.sent_ip_bytes), rate(before.received_ip_bytes, now.received_ip_bytes))
+        } else {
+            [sum(|peer| peer.sent_bytes), sum(|peer| peer.received_bytes)].map(|bytes| bytes * 8.0 / seconds).into()
+        };
+        let waiting = now.peers.iter().map(|peer| peer.send_buffered_bytes).sum::<u64>() as f64;
         let sent = sum(|peer| peer.sent_bytes);
         let retransmitted = sum(|peer| peer.retransmitted_bytes);
         let repair = sum(|peer| peer.repair_bytes);
@@ -49,15 +58,15 @@ impl Point {
         Self(
             [
                 now.rate_bps as f64,
-                rate(before.satellite.sent_ip_bytes, now.satellite.sent_ip_bytes),
-                rate(before.satellite.received_ip_bytes, now.satellite.received_ip_bytes),
+                sent_bps,
+                received_bps,
                 now.cross_traffic_bps as f64,
                 median_rtt(&now.peers),
                 now.link.rtt_s,
                 share(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
                 share(retransmitted, all),
                 share(repair, all),
-                now.peers.iter().map(|peer| peer.send_buffered_bytes).sum::<u64>() as f64,
+                if counts_packets { waiting } else { f64::NAN },
                 now.peers.iter().filter(|peer| peer.state == PeerState::Up).count() as f64,
                 now.peers.iter().map(|peer| peer.streams).sum::<u64>() as f64,
                 capacity_from("configured"),
@@ -87,7 +96,14 @@ impl Point {
     }
 }
 
-/// Where the capacity in use is from: `reported` only while a source does report the link.
+/// By how much the peers' counter `of` has grown, all in all. A peer's begins again with each session. `None` if `now` is another process's.
+pub(crate) fn growth(before: &Snapshot, now: &Snapshot, of: fn(&Peer) -> u64) -> Option<u64> {
+    let counted: HashMap<&str, u64> = before.peers.iter().map(|peer| (peer.name.as_str(), of(peer))).collect();
+    let grown = |peer: &Peer| of(peer).saturating_sub(counted.get(peer.name.as_str()).copied().unwrap_or(0));
+    (now.uptime_s >= before.uptime_s).then(|| now.peers.iter().map(grown).sum())
+}
+
+/// Where the capacity in use is from. What a source has reported counts on when it reports no more, until something else is known.
 pub(crate) fn capacity_kind(now: &Snapshot) -> &'static str {
     match &*now.capacity.basis {
         "reported" => "reported",
@@ -118,17 +134,18 @@ mod tests {
     }
 
     fn peer(rtt_s: f64, sent_packets: u64, lost_packets: u64) -> Peer {
-        Peer { state: PeerState::Up, rtt_s: Some(rtt_s), sent_packets, lost_packets, ..Peer::default() }
+        let name = format!("{rtt_s}");
+        Peer { name, state: PeerState::Up, rtt_s: Some(rtt_s), sent_packets, lost_packets, ..Peer::default() }
     }
 
     fn sent(sent_ip_bytes: u64) -> Satellite {
-        Satellite { sent_ip_bytes, ..Satellite::default() }
+        Satellite { sent_ip_bytes, sent_packets: sent_ip_bytes.div_ceil(1000), ..Satellite::default() }
     }
 
     #[test]
     fn counters_become_rates_and_shares() {
         let before =
-            Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 100, 5), peer(0.5, 0, 0)], ..Snapshot::default() };
+            Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 100, 5), peer(0.7, 0, 0)], ..Snapshot::default() };
         let mut now =
             Snapshot { satellite: sent(251_000), peers: vec![peer(0.6, 180, 9), peer(0.7, 20, 0)], ..before.clone() };
         now.peers[0].sent_bytes = 90;
@@ -159,10 +176,32 @@ mod tests {
 
     #[test]
     fn counters_of_another_process_are_not_compared() {
-        let before = Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 100, 5)], ..Snapshot::default() };
-        let point = Point::between(&before, &Snapshot { peers: vec![peer(0.6, 1, 0)], ..Snapshot::default() }, 1.0);
-        assert!(value(&point, "sent_bps").is_nan() && value(&point, "loss") == 0.0, "{point:?}");
+        let peers = vec![peer(0.6, 100, 5)];
+        let before = Snapshot { satellite: sent(2000), peers, uptime_s: 9.0, ..Snapshot::default() };
+        let now = Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 1, 0)], ..Snapshot::default() };
+        let point = Point::between(&before, &now, 1.0);
+        assert!(value(&point, "sent_bps").is_nan() && value(&point, "loss").is_nan(), "{point:?}");
         assert_eq!(serde_json::to_value(point.named()).unwrap()["sent_bps"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_session_that_begins_again_says_nothing_of_the_losses_of_others() {
+        let peers = vec![peer(0.5, 200, 20), peer(0.6, 1000, 0)];
+        let before = Snapshot { satellite: sent(1000), peers, ..Snapshot::default() };
+        let now = Snapshot { peers: vec![peer(0.5, 10, 0), peer(0.6, 2000, 10)], ..before.clone() };
+        assert_eq!(value(&Point::between(&before, &now, 1.0), "loss"), 0.01);
+    }
+
+    #[test]
+    fn a_transport_that_counts_no_packets_has_the_rates_of_its_peers_and_no_losses() {
+        let transfers = |sent_bytes, lost_packets| Peer { sent_bytes, lost_packets, ..peer(0.6, 0, 0) };
+        let before = Snapshot { peers: vec![transfers(1000, 0)], ..Snapshot::default() };
+        let now = Snapshot { peers: vec![transfers(251_000, 7)], ..Snapshot::default() };
+        let point = Point::between(&before, &now, 2.0);
+        assert_eq!((value(&point, "sent_bps"), value(&point, "received_bps")), (1_000_000.0, 0.0));
+        for unknown in ["loss", "retransmitted", "repair", "waiting_bytes"] {
+            assert!(value(&point, unknown).is_nan(), "{unknown}");
+        }
     }
 
     #[test]

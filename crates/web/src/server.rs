@@ -27,6 +27,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 /// The time between samples.
 const PERIOD: Duration = Duration::from_secs(1);
+/// A sample that is older shows no gateway that answers.
+const FRESH: Duration = Duration::from_secs(3);
 /// Pages that are kept up to date at a time.
 const PAGES: usize = 32;
 
@@ -48,7 +50,7 @@ impl Server {
     pub fn start(listener: TcpListener, access: Access, tls: Option<Tls>, source: impl Source) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (ticks, tick) = watch::channel(());
+        let (ticks, tick) = watch::channel(None);
         let shared =
             Shared { board: Arc::default(), tick, access: Arc::new(access), pages: Arc::new(Semaphore::new(PAGES)) };
         let (sampler, stopped) = mpsc::channel();
@@ -89,7 +91,12 @@ impl Drop for Server {
 
 /// Samples `source` until it ends, or the other end of `stopped` goes. Time since 1970 goes on evenly from the start, even if
 /// the clock is set: the axes of the page need that.
-fn sample(mut source: impl Source, board: &Mutex<Board>, ticks: &watch::Sender<()>, stopped: &mpsc::Receiver<()>) {
+fn sample(
+    mut source: impl Source,
+    board: &Mutex<Board>,
+    ticks: &watch::Sender<Option<Instant>>,
+    stopped: &mpsc::Receiver<()>,
+) {
     let started = Instant::now();
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut next = started;
@@ -100,7 +107,7 @@ fn sample(mut source: impl Source, board: &Mutex<Board>, ticks: &watch::Sender<(
         let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         lock(board).see_clock(time, clock);
         lock(board).take(time, detail, sample);
-        ticks.send_replace(());
+        ticks.send_replace(Some(Instant::now()));
         // After a pause, such as one of the whole machine, nothing is made up for.
         next = (next + PERIOD).max(Instant::now());
         let wait = next.saturating_duration_since(Instant::now());
@@ -118,7 +125,8 @@ fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
 #[derive(Clone)]
 struct Shared {
     board: Arc<Mutex<Board>>,
-    tick: watch::Receiver<()>,
+    /// When the last sample was taken.
+    tick: watch::Receiver<Option<Instant>>,
     access: Arc<Access>,
     pages: Arc<Semaphore>,
 }
@@ -160,7 +168,7 @@ struct Page {
     _place: OwnedSemaphorePermit,
 }
 
-/// A document at once and then each second.
+/// A document at once, unless the gateway no longer answers, and then each second.
 async fn events(State(shared): State<Shared>, Query(view): Query<View>) -> Response {
     let Ok(place) = Arc::clone(&shared.pages).try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n").into_response();
@@ -173,7 +181,9 @@ async fn events(State(shared): State<Shared>, Query(view): Query<View>) -> Respo
 impl Page {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
-            if !std::mem::take(&mut self.is_first) && self.shared.tick.changed().await.is_err() {
+            let is_fresh = self.shared.tick.borrow().is_some_and(|taken| taken.elapsed() < FRESH);
+            let is_at_once = std::mem::take(&mut self.is_first) && is_fresh;
+            if !is_at_once && self.shared.tick.changed().await.is_err() {
                 // The gateway has stopped.
                 return None;
             }

@@ -1,5 +1,6 @@
 //! What connections would be without the gateways: an estimate by CUBIC's mean window over the link (RFC 9438, section 5.1).
 
+use crate::point::growth;
 use model::{LossyPath, cubic, limit};
 use serde::Serialize;
 use status::Snapshot;
@@ -18,15 +19,14 @@ const RTO: Duration = Duration::from_secs(1);
 pub(crate) struct Losses(VecDeque<(u64, u64)>);
 
 impl Losses {
-    /// Takes the counters of `now`.
-    pub(crate) fn take(&mut self, now: &Snapshot) {
-        let sum = |of: fn(&status::Peer) -> u64| now.peers.iter().map(of).sum::<u64>();
-        let counted = (sum(|peer| peer.sent_packets), sum(|peer| peer.lost_packets));
-        // Counters that fell are those of another process.
-        if self.0.back().is_some_and(|last| counted.0 < last.0 || counted.1 < last.1) {
-            self.0.clear();
-        }
-        if self.0.len() > PERIOD {
+    /// Takes what was counted from `before` to `now`.
+    pub(crate) fn take(&mut self, before: &Snapshot, now: &Snapshot) {
+        let grown = |of| growth(before, now, of);
+        let Some(counted) = grown(|peer| peer.sent_packets).zip(grown(|peer| peer.lost_packets)) else {
+            // Another process has begun.
+            return self.0.clear();
+        };
+        if self.0.len() == PERIOD {
             self.0.pop_front();
         }
         self.0.push_back(counted);
@@ -35,8 +35,7 @@ impl Losses {
     /// Of the packets of the last five minutes, so many were lost; `None` if too few were sent to tell.
     fn share(&self) -> Option<Probability> {
         const FEWEST: u64 = 1000;
-        let (first, last) = (self.0.front()?, self.0.back()?);
-        let (sent, lost) = (last.0 - first.0, last.1 - first.1);
+        let (sent, lost) = self.0.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         if sent < FEWEST { None } else { Probability::new((lost as f64 / sent as f64).min(1.0)).ok() }
     }
 }
@@ -89,7 +88,7 @@ mod tests {
 
     fn estimate(states: &[Snapshot]) -> Option<Without> {
         let mut losses = Losses::default();
-        states.iter().for_each(|state| losses.take(state));
+        states.windows(2).for_each(|pair| losses.take(&pair[0], &pair[1]));
         Without::estimate(states.last()?, &losses)
     }
 
@@ -113,16 +112,24 @@ mod tests {
     fn too_few_packets_and_unknown_links_are_no_estimate() {
         assert_eq!(estimate(&[state(0, 0), state(500, 10)]), None);
         assert_eq!(estimate(&[state(0, 0), Snapshot { link: Link::default(), ..state(100_000, 10) }]), None);
-        assert_eq!(estimate(&[state(50_000, 10), state(100, 0)]), None, "another process");
+        let later = |uptime_s: f64, packets| Snapshot { uptime_s, ..state(packets, 0) };
+        assert!(estimate(&[later(7.0, 0), later(8.0, 50_000)]).is_some());
+        assert_eq!(estimate(&[later(7.0, 0), later(8.0, 50_000), later(0.0, 100)]), None, "another process");
+    }
+
+    /// A hub whose terminals come and go has an estimate all the same.
+    #[test]
+    fn a_session_that_begins_again_leaves_what_was_counted_before() {
+        assert!(estimate(&[state(0, 0), state(5000, 50), state(10, 0)]).is_some());
     }
 
     #[test]
     fn losses_are_those_of_five_minutes() {
         let mut losses = Losses::default();
-        for second in 0..1000 {
-            losses.take(&state(1000 * second, if second < 500 { 100 * second } else { 50_000 }));
-        }
+        let states: Vec<_> =
+            (0..1000).map(|second| state(1000 * second, if second < 500 { 100 * second } else { 50_000 })).collect();
+        states.windows(2).for_each(|pair| losses.take(&pair[0], &pair[1]));
         assert!(losses.share().is_some_and(|share| share == Probability::ZERO));
-        assert!(losses.0.len() <= PERIOD + 1);
+        assert!(losses.0.len() <= PERIOD);
     }
 }

@@ -65,7 +65,8 @@ impl Site {
         let source = move |detail| {
             sampled += 1;
             let mut state = reported.lock().unwrap().clone();
-            (state.uptime_s, state.satellite.sent_ip_bytes) = (f64::from(sampled), u64::from(sampled) * 250_000);
+            state.uptime_s = f64::from(sampled);
+            (state.satellite.sent_ip_bytes, state.satellite.sent_packets) = (u64::from(sampled) * 250_000, 1);
             if detail == Detail::Peers {
                 state.streams.clear();
             }
