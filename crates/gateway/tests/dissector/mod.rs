@@ -1,6 +1,7 @@
 //! `contrib/wireshark/bentpipe.lua`: tshark reads what gateways sent each other. Where tshark is missing, the tests say so and end;
 //! with `BENTPIPE_MUST_RUN` they fail.
 
+mod tls;
 mod transport;
 mod tunnels;
 

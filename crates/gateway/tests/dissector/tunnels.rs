@@ -1,5 +1,6 @@
-//! Recorded TCP tunnels in mode clear.
+//! Recorded TCP tunnels, in both modes.
 
+use super::tls::Secrets;
 use super::{Packet, Scratch, has_tshark, pcap, tshark};
 use peering::{PrivateKey, ResetReason};
 use relay::connect::{CONNECTED, ConnectRequest};
@@ -10,9 +11,10 @@ use tcp_tunnel::{Hello, Offer, SessionKey};
 use units::{Duration, Instant};
 
 /// What one side of a TCP connection sent at once.
-struct Sent {
-    is_initiator: bool,
-    bytes: Vec<u8>,
+#[derive(Clone)]
+pub struct Sent {
+    pub is_initiator: bool,
+    pub bytes: Vec<u8>,
 }
 
 fn from_initiator(bytes: impl AsRef<[u8]>) -> Sent {
@@ -51,8 +53,8 @@ fn segments(port: u16, segment_size: usize, sent: &[Sent]) -> Vec<Packet> {
     out
 }
 
-/// A control connection with a message of each kind, a tunnel over IPv4, one over IPv6 and a trial.
-fn session(segment_size: usize) -> Vec<Packet> {
+/// What is sent on a control connection with a message of each kind, on a tunnel over IPv4, on one over IPv6 and on a trial.
+fn connections() -> [Vec<Sent>; 4] {
     let [near, far] = [1, 2].map(|byte| PrivateKey::from_random([byte; 32]));
     let hello = Hello::new(near.public_key(), [3; 32]);
     let challenge = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; 32], 77, 5);
@@ -73,7 +75,7 @@ fn session(segment_size: usize) -> Vec<Packet> {
         let [client, server] = [client, server].map(|address| address.parse().expect("an address"));
         key.open(number, &ConnectRequest::new(client, server)).expect("addresses of one family")
     };
-    let control = [
+    let control = vec![
         from_initiator(hello.encode()),
         from_responder(challenge.encode()),
         from_initiator(proof),
@@ -82,25 +84,27 @@ fn session(segment_size: usize) -> Vec<Packet> {
         from_responder([0xfe, 0, 3, 1, 2, 3]),
         from_initiator(says(&[Message::Leaving { has_successor: true }])),
     ];
-    let tunnel = [
+    let tunnel = vec![
         from_initiator(request(9, "10.0.0.1:256", "192.0.2.9:80")),
         from_initiator(b"GET / HTTP/1.1\r\n"),
         from_responder([CONNECTED]),
         from_responder(b"HTTP/1.1 200 OK\r\n"),
     ];
     let warm = request(10, "[2001:db8::1]:257", "[2001:db8::2]:443");
-    let warm = [from_initiator(&warm[..2]), from_initiator(&warm[2..]), from_responder([CONNECTED])];
-    let trial = [from_initiator(key.trial(11, 40)), from_initiator([0x5a; 40]), from_responder([0x5a; 40])];
-    let connections = [&control[..], &tunnel, &warm, &trial];
-    let segments = |(at, sent): (usize, &&[Sent])| segments(40_000 + at as u16, segment_size, sent);
-    connections.iter().enumerate().flat_map(segments).collect()
+    let warm = vec![from_initiator(&warm[..2]), from_initiator(&warm[2..]), from_responder([CONNECTED])];
+    let trial = vec![from_initiator(key.trial(11, 40)), from_initiator([0x5a; 40]), from_responder([0x5a; 40])];
+    [control, tunnel, warm, trial]
 }
 
-/// All values of each field, in the order of the capture.
-fn values<const N: usize>(segment_size: usize, names: [&str; N]) -> [Vec<String>; N] {
-    let scratch = Scratch::new(&format!("tunnels-{segment_size}"));
-    let capture = scratch.write("session.pcap", pcap(session(segment_size).into_iter()));
-    let mut arguments = vec!["-r", capture.to_str().expect("text"), "-T", "fields"];
+/// All values of each field of a session, in the order of the capture; in mode encrypted with `secrets`.
+fn values<const N: usize>(segment_size: usize, secrets: Option<&Secrets>, names: [&str; N]) -> [Vec<String>; N] {
+    let scratch = Scratch::new(&format!("tunnels-{segment_size}-{}", secrets.is_some()));
+    let sent = connections().map(|sent| secrets.map_or_else(|| sent.clone(), |secrets| secrets.encrypt(&sent)));
+    let segments = |(at, sent): (usize, &Vec<Sent>)| segments(40_000 + at as u16, segment_size, sent);
+    let capture = scratch.write("session.pcap", pcap(sent.iter().enumerate().flat_map(segments)));
+    let key_log = scratch.write("keys", secrets.map(Secrets::text).unwrap_or_default());
+    let key_log = format!("tls.keylog_file:{}", key_log.display());
+    let mut arguments = vec!["-r", capture.to_str().expect("text"), "-T", "fields", "-o", &key_log];
     names.iter().for_each(|name| arguments.extend(["-e", name]));
     let text = tshark(&scratch, &arguments);
     let mut values = names.map(|_| Vec::new());
@@ -113,12 +117,13 @@ fn values<const N: usize>(segment_size: usize, names: [&str; N]) -> [Vec<String>
 }
 
 #[test]
-fn tunnels_in_clear_are_read_however_they_are_segmented() {
+fn tunnels_are_read_however_they_are_segmented() {
     if !has_tshark() {
         return;
     }
+    let secrets = Secrets::default();
     // Whole messages; cuts in the middle of most; single bytes.
-    for segment_size in [1400, 33, 1] {
+    for (segment_size, secrets) in [(1400, None), (33, None), (1, None), (1400, Some(&secrets)), (33, Some(&secrets))] {
         let names = [
             "bentpipe.kind",
             "bentpipe.session",
@@ -133,8 +138,8 @@ fn tunnels_in_clear_are_read_however_they_are_segmented() {
             "_ws.malformed",
         ];
         let [kinds, sessions, messages, clients, ports, clients_ipv6, replies, reach, trials, tunnels, malformed] =
-            values(segment_size, names);
-        assert_eq!(kinds, ["1", "2", "2", "3"], "segments of {segment_size}");
+            values(segment_size, secrets, names);
+        assert_eq!(kinds, ["1", "2", "2", "3"], "segments of {segment_size}, {secrets:?}");
         assert_eq!(sessions.len(), 5, "{sessions:?}");
         assert_eq!(messages, ["0", "2", "3", "1", "4", "5", "254", "6"]);
         assert_eq!((clients, ports), (vec!["10.0.0.1".to_owned()], vec!["80".to_owned(), "443".to_owned()]));
