@@ -852,7 +852,8 @@ function tunnel.dissector(buffer, info, root)
         local range = buffer(at)
         local length, missing = part[name].length(range, stream)
         if not length or length > range:len() then
-            info.desegment_offset, info.desegment_len = at, missing or length - range:len()
+            -- However much is missing: tshark does not go on in a TLS record of which a part was asked for.
+            info.desegment_offset, info.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
             break
         end
         tree = tree or root:add(tunnel, buffer(at))
@@ -873,6 +874,8 @@ function either.dissector(buffer, info, root)
     local number = stream_number().value
     if is_clear[number] == nil then is_clear[number] = buffer(0, 1):uint() == 3 end
     if is_clear[number] then return tunnel.dissector(buffer, info, root) end
+    -- One for each dissector that is called: with none left, records would not be put together from segments.
+    info.can_desegment = 2
     return Dissector.get("tls"):call(buffer, info, root)
 end
 
