@@ -407,7 +407,7 @@ impl TcpTransport {
                 self.reset_streams(peer, ResetReason::Outage);
             }
         }
-        let (mut gone, longest_rto) = (Vec::new(), self.sockets.longest_rto);
+        let (mut gone, mut failed, longest_rto) = (Vec::new(), Vec::new(), self.sockets.longest_rto);
         let limits: Vec<Duration> = self.peers.iter().map(|peer| self.outage_limit_beside(now, peer)).collect();
         for (at, tunnel) in
             self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving))
@@ -421,11 +421,12 @@ impl TcpTransport {
             let is_gone = tunnel.tcp.is_gone(now, period, limit);
             if tunnel.is_ending() {
                 gone.extend(is_gone.then_some(at));
-            } else if is_gone && !tunnel.awaits_reply && tunnel.failed.is_none() {
+            } else if is_gone && tunnel.failed.is_none() && !(tunnel.is_direct && tunnel.awaits_reply) {
                 tunnel.failed = Some(ResetReason::Outage);
-                self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, ResetReason::Outage));
+                failed.push(at);
             }
         }
+        failed.into_iter().for_each(|at| self.tell(at));
         gone.into_iter().for_each(|at| drop(self.remove(at)));
         self.search_where_stuck(now);
     }

@@ -645,3 +645,32 @@ fn a_peer_answers_beside_a_stuck_connection_only_if_it_is_heard_all_the_time() {
     hub.transport.peers[0].hear(long_after, pause);
     assert_eq!(limit_at(&hub, long_after), outage_limit, "it was not heard meanwhile");
 }
+
+/// The peer is heard beside it, as others' answers arrive.
+#[test]
+fn who_waits_for_an_answer_on_a_connection_that_is_lost_learns_of_the_outage() {
+    let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let connect = || {
+        let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let _ = socket.connect(&listener.local_addr().unwrap());
+        socket
+    };
+    // Where the queue of those to be accepted is full, SYNs get no answer.
+    let _waiting: Vec<Socket> = (0..3).map(|_| connect()).collect();
+    let mut hub = Hub::new();
+    hub.transport.outage_limit = Duration::from_millis(40);
+    let at = hub.transport.insert(Role::Stream(0), connect(), hub.from).unwrap();
+    hub.transport.peers[0].streams += 1;
+    hub.transport.tunnels[at].awaits_reply = true;
+    let id = TunnelId { at, number: hub.transport.tunnels[at].number };
+    hub.until(|hub| {
+        hub.now += Duration::from_millis(20);
+        hub.transport.sweep(hub.now);
+        let is_told = matches!(hub.transport.poll_event(hub.now), Some(StreamEvent::Ready(told)) if told == id);
+        let answer = hub.transport.read_reply(hub.now, id);
+        (is_told && answer == ConnectReply::Failed(ResetReason::Outage)).then_some(())
+    });
+}
