@@ -111,13 +111,13 @@ impl TcpTransport {
         let known = &self.peers[peer];
         let address = known.settings.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
         let is_fast_open = self.sockets.fast_open && known.fast_open.is_tried(now);
+        // A key with which there is no TLS has to cost no socket: it is tried again and again.
+        let tls = self.tls.as_ref().map(|tls| tls.connect(peer)).transpose()?;
         let socket = self.sockets.connect(address, is_fast_open, size.map(|size| segment(size, address)))?;
         let at = self.insert(role, socket, address.ip())?;
         let tunnel = &mut self.tunnels[at];
         tunnel.is_fast_open = is_fast_open;
-        if let Some(tls) = &self.tls {
-            tunnel.tls = Some(Box::new(tls.connect(peer)?));
-        }
+        tunnel.tls = tls.map(Box::new);
         Ok(at)
     }
 

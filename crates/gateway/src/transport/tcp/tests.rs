@@ -674,3 +674,12 @@ fn who_waits_for_an_answer_on_a_connection_that_is_lost_learns_of_the_outage() {
         (is_told && answer == ConnectReply::Failed(ResetReason::Outage)).then_some(())
     });
 }
+
+#[test]
+fn a_peer_whose_key_is_of_no_use_to_tls_costs_no_socket() {
+    let mut hub = Hub::with("", "address = \"127.0.0.1:9\"");
+    hub.transport.tls.as_mut().unwrap().set_peer(0, None);
+    hub.transport.serve_initiator(hub.now, 0);
+    assert!(matches!(hub.transport.peers[0].initiator, Some(Initiator::Waits(_))));
+    assert_eq!(hub.transport.tunnels.len(), 0);
+}
