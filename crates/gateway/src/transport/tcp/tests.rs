@@ -683,3 +683,13 @@ fn a_peer_whose_key_is_of_no_use_to_tls_costs_no_socket() {
     assert!(matches!(hub.transport.peers[0].initiator, Some(Initiator::Waits(_))));
     assert_eq!(hub.transport.tunnels.len(), 0);
 }
+
+#[test]
+fn a_caller_that_cannot_be_accepted_does_not_keep_those_behind_it_waiting() {
+    let mut hub = Hub::new();
+    // As after ECONNABORTED, which Linux gives for a caller whose port is 0.
+    hub.transport.listener = Some(Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap());
+    hub.transport.accepting = true;
+    hub.transport.take_in(hub.now, 3);
+    assert!(hub.transport.has_more() && !hub.transport.callers_wait);
+}
