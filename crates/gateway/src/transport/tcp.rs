@@ -828,8 +828,8 @@ impl Transport<HostSockets> for TcpTransport {
         if let Role::Stream(peer) = tunnel.role {
             let peer = &mut self.peers[peer];
             peer.received += count;
-            if count > 0 {
-                peer.received_at = now;
+            if count > 0 && !tunnel.is_direct {
+                (peer.received_at, peer.has_received) = (now, true);
             }
         }
         (count, progress)

@@ -239,9 +239,8 @@ impl TcpTransport {
     /// Nothing will come of the connections that were relayed through the peer.
     pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason) {
         tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
-        let belongs = |role: &Role| matches!(role, Role::Stream(of) if *of == peer);
         let mut gone = Vec::new();
-        for (at, tunnel) in self.tunnels.iter_mut().filter(|(_, tunnel)| belongs(&tunnel.role)) {
+        for (at, tunnel) in self.tunnels.iter_mut().filter(|(_, tunnel)| tunnel.is_through(peer)) {
             tunnel.failed = Some(reason);
             if tunnel.is_resetting() {
                 gone.push(at);

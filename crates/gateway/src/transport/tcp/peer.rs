@@ -36,10 +36,10 @@ pub(super) struct TcpPeer {
     pub(super) lost_at: Instant,
     /// Since when it has done so again and again.
     heard_since: Instant,
-    /// When the last bytes of a relayed connection came.
+    /// When the last bytes of a relayed connection came from its gateway.
     pub(super) received_at: Instant,
-    /// How many bytes had come when that was last looked at.
-    pub(super) received_before: u64,
+    /// Whether any have come since that was last looked at.
+    pub(super) has_received: bool,
     /// Bytes that its connections had carried when it was last seen that it had not answered.
     pub(super) carried_before: Option<u64>,
     /// Whether it is to be asked at once whether it is still the one that responded.
@@ -140,7 +140,7 @@ impl TcpPeer {
             lost_at: now,
             heard_since: now,
             received_at: now,
-            received_before: 0,
+            has_received: false,
             carried_before: None,
             must_ask: false,
             own_ends: Notices::new(),

@@ -405,6 +405,11 @@ impl Tunnel {
         self.pending.len()
     }
 
+    /// Whether it carries a relayed connection through the gateway of `peer`: not one that runs to the server itself.
+    pub(super) fn is_through(&self, peer: usize) -> bool {
+        matches!(self.role, Role::Stream(of) if of == peer) && !self.is_direct
+    }
+
     /// Where the data are that a relayed connection sends to the peer.
     pub(super) fn data(&self, longest_rto: Duration) -> Data {
         let Some(socket) = self.tcp.socket.as_ref().filter(|_| matches!(self.role, Role::Stream(_))) else {
