@@ -262,13 +262,15 @@ impl TcpTransport {
     }
 
     /// Puts a connection into the table.
-    fn insert(&mut self, role: Role, socket: Socket, from: std::net::IpAddr) -> io::Result<usize> {
-        let entry = self.tunnels.vacant_entry();
-        let at = entry.key();
-        self.watch.add(&socket, Owner::Transport(at + 1))?;
+    fn insert(&mut self, role: Role, socket: Socket, from: IpAddr) -> io::Result<usize> {
+        self.watch.add(&socket, Owner::Transport(self.tunnels.vacant_key() + 1))?;
+        Ok(self.put(Tcp::connecting(socket), role, from))
+    }
+
+    /// The same, where nothing is to be watched.
+    fn put(&mut self, tcp: Tcp, role: Role, from: IpAddr) -> usize {
         self.next_number += 1;
-        entry.insert(Tunnel::new(self.next_number, role, socket, from));
-        Ok(at)
+        self.tunnels.insert(Tunnel::new(self.next_number, role, tcp, from))
     }
 
     /// The socket of the session with `peer`: of the one that this gateway has begun, else of the one that the peer has.
