@@ -158,8 +158,6 @@ pub(crate) struct TcpTransport {
     next_shortage: Instant,
     /// Whether an announcement to peers is due at once.
     has_news: bool,
-    /// Until when no connections are made across the satellite, for this host's ports were used up.
-    out_of_ports_until: Option<Instant>,
     /// fwmark of sockets towards servers.
     mark: u32,
     /// After what idle time servers are probed.
@@ -241,7 +239,6 @@ impl TcpTransport {
             next_sweep: now,
             next_shortage: now,
             has_news: false,
-            out_of_ports_until: None,
             mark: settings.rules.made(),
             host_keepalive: settings.host_keepalive.into(),
             counters: Counters::default(),
@@ -284,7 +281,11 @@ impl TcpTransport {
     fn remove(&mut self, at: usize) -> Tunnel {
         self.set_deadline(at, None);
         self.release(at);
-        self.tunnels.remove(at)
+        let tunnel = self.tunnels.remove(at);
+        if let Some((address, port)) = tunnel.port {
+            self.sockets.give_back(address, port);
+        }
+        tunnel
     }
 
     /// Forgets all that is known of a connection beside its place in the table.
@@ -527,8 +528,10 @@ impl SatelliteTransport for TcpTransport {
         self.sweep(now);
         self.talk(now);
         self.apply_announced(now);
-        if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {
-            self.events.push_back(StreamEvent::PeersChanged);
+        for peer in &mut self.peers {
+            if peer.out_of_ports_until.take_if(|until| *until <= now).is_some() {
+                self.events.push_back(StreamEvent::PeersChanged);
+            }
         }
         if let Some(cross) = &mut self.cross {
             let longest_rto = self.sockets.longest_rto;
@@ -697,7 +700,7 @@ impl Transport<HostSockets> for TcpTransport {
 
     fn invites(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
-        let may_cross = self.out_of_ports_until.is_none();
+        let may_cross = peer.out_of_ports_until.is_none();
         let invites = || {
             peer.initiator.as_ref().is_some_and(Initiator::invites)
                 || peer.opener().is_some_and(|opener| opener.invites)
@@ -717,7 +720,9 @@ impl Transport<HostSockets> for TcpTransport {
         let at = match crossing {
             Some(at) => at,
             // A client that has been accepted cannot be sent past the gateway any more; its server can be reached without the far one.
-            None if is_direct || self.out_of_ports_until.is_some() => self.open_direct(now, peer, request)?,
+            None if is_direct || self.peers[peer].out_of_ports_until.is_some() => {
+                self.open_direct(now, peer, request)?
+            }
             None => return None,
         };
         self.peers[peer].streams += 1;

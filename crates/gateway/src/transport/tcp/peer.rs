@@ -66,6 +66,8 @@ pub(super) struct TcpPeer {
     pub(super) epoch: Option<u64>,
     pub(super) warm: VecDeque<usize>,
     pub(super) next_warm: Instant,
+    /// Until when no connections are made to its gateway, for all ports for them were used up.
+    pub(super) out_of_ports_until: Option<Instant>,
     /// What packets the path carries.
     pub(super) search: Search,
     pub(super) next_search: Instant,
@@ -156,6 +158,7 @@ impl TcpPeer {
             epoch: None,
             warm: VecDeque::new(),
             next_warm: now,
+            out_of_ports_until: None,
             search: Search::new(rtt),
             next_search: now,
             fast_open: FastOpen::default(),

@@ -59,6 +59,8 @@ pub(super) struct Tunnel {
     pub(super) tcp: Tcp,
     /// The other end.
     pub(super) from: IpAddr,
+    /// The far gateway's address and the port of this host's that it has been made from, if this gateway has made it.
+    pub(super) port: Option<(SocketAddr, u16)>,
     /// Whether the server itself is at the other end.
     pub(super) is_direct: bool,
     /// Whether the far gateway has yet to answer.
@@ -127,6 +129,7 @@ impl Tunnel {
             role,
             tcp,
             from,
+            port: None,
             is_direct: false,
             awaits_reply: false,
             has_replied: false,
