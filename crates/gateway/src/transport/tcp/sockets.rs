@@ -100,6 +100,7 @@ impl Sockets {
             keepalive: settings.link.keepalive,
             ports: Ports::new(
                 &sysctl::read("net.ipv4.ip_local_port_range").unwrap_or_default(),
+                &sysctl::read("net.ipv4.ip_local_reserved_ports").unwrap_or_default(),
                 super::random_number()?,
             ),
             fast_open: tcp.fast_open && host & FAST_OPEN_CLIENT != 0,
@@ -305,11 +306,11 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let settings = crate::transport::tcp::tests::settings(1, 2, "", "");
         let mut sockets = Sockets::new(&settings, settings.tcp.as_ref().unwrap(), None).unwrap();
-        sockets.ports = Ports::new("20000 20100", 0);
+        sockets.ports = Ports::new("20000 20119", "", 0);
         let of_another = |port| sockets.connect_from(port, address, false, None);
         let _others: Vec<_> = (20_000..20_080).filter_map(|port| of_another(port).ok()).collect();
         let (_socket, port) = sockets.connect(address, false, None).expect("some are free");
-        assert!((20_080..20_100).contains(&port), "{port}");
+        assert!((20_080..20_120).contains(&port), "{port}");
     }
 
     #[test]
