@@ -21,6 +21,7 @@ use crate::filtered_bridges::FilteredBridges;
 use crate::handle::{Extent, Handle, Query, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
+use crate::late_listener;
 use crate::link_state::{LinkState, LinkUpdates};
 use crate::measured::{Delays, Measured};
 use crate::metrics;
@@ -821,13 +822,17 @@ fn set_up_inherited(listeners: &[Socket], settings: &Settings) {
     }
 }
 
+/// How long a process that ends just now may have the address of the listeners for clients, as where one is started again at once.
+const LEAVES_WITHIN: std::time::Duration = std::time::Duration::from_secs(1);
+
 fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
     if settings.rules.interfaces.is_empty() {
         return Ok(Vec::new());
     }
     let port = settings.rules.port;
     let bounded = |address| {
-        let socket = transparent::listen(address, settings.host_keepalive.into())?;
+        let bind = || transparent::listen(address, settings.host_keepalive.into());
+        let socket = late_listener::as_soon_as_free(LEAVES_WITHIN, bind)?;
         set_up(&socket, settings)?;
         Ok(socket)
     };

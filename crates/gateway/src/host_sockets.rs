@@ -33,6 +33,16 @@ fn most_for_connections(limit: u64) -> u64 {
     limit - kept_back(limit) / 2
 }
 
+/// Of `limit` descriptors, so many or fewer in use leave plenty.
+fn ample_descriptors(limit: u64) -> u64 {
+    usable_descriptors(limit) / 8 * 7
+}
+
+/// How many descriptors the process has in use; `None` before Linux 6.2, which does not say so at once.
+fn descriptors_in_use() -> Option<u64> {
+    std::fs::metadata("/proc/self/fd").ok().map(|directory| directory.len()).filter(|count| *count > 0)
+}
+
 /// Whether the process, or the host, has no descriptors or no memory for another socket.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
@@ -185,6 +195,11 @@ impl Hosts for HostSockets {
         u64::try_from(number).unwrap_or(0) >= usable_descriptors(self.most_descriptors)
     }
 
+    /// One low number that is free says nothing of the others.
+    fn has_plenty(&self) -> bool {
+        descriptors_in_use().is_some_and(|count| count <= ample_descriptors(self.most_descriptors))
+    }
+
     fn has_data(&self, tcp: &Tcp) -> bool {
         tcp.readable
     }
@@ -249,6 +264,13 @@ mod tests {
         {
             assert_eq!((usable_descriptors(limit), most_for_connections(limit)), (usable, for_connections));
         }
+    }
+
+    #[test]
+    fn plenty_is_left_when_an_eighth_of_what_may_be_used_is_free() {
+        assert_eq!(ample_descriptors(640), 525);
+        // At least the three that every process begins with, where the kernel says it.
+        assert!(descriptors_in_use().is_none_or(|count| (3..100_000).contains(&count)));
     }
 
     #[test]

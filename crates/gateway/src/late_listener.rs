@@ -1,4 +1,4 @@
-//! Listeners for HTTP at an address that the process before this one may be about to leave.
+//! Listeners at an address that the process before this one may be about to leave.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -10,10 +10,16 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Listens at `address`; if a process before this one `has_left` it only now, as soon as the address is free.
 pub(crate) fn listen(address: SocketAddr, has_left: bool) -> io::Result<TcpListener> {
-    let deadline = Instant::now() + PATIENCE;
+    let patience = if has_left { PATIENCE } else { Duration::ZERO };
+    as_soon_as_free(patience, || TcpListener::bind(address))
+}
+
+/// Has `bind` listen at an address; while another process has that, again and again, for `patience` at most.
+pub(crate) fn as_soon_as_free<T>(patience: Duration, bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let deadline = Instant::now() + patience;
     loop {
-        match TcpListener::bind(address) {
-            Err(error) if has_left && error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+        match bind() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
                 std::thread::sleep(PAUSE);
             }
             outcome => return outcome,

@@ -456,6 +456,22 @@ fn without_room_for_more_connections_new_ones_go_end_to_end_and_those_on_their_w
 }
 
 #[test]
+fn a_shortage_of_room_that_others_have_made_ends_when_they_have_left_plenty_for_a_second() {
+    let mut engine = engine();
+    engine.out_of_room();
+    for (seconds, has_plenty) in [(1.0, true), (1.9, true), (1.95, false), (2.0, true), (2.9, true), (3.0, true)] {
+        assert!(!engine.intercepts(&one()), "{seconds}");
+        engine.hosts.has_plenty = has_plenty;
+        engine.look_at_limits(at(seconds));
+    }
+    assert!(engine.intercepts(&one()) && notices(&mut engine).contains(&Notice::RoomAgain));
+    // What is short is the host's: this process does not know when there is some again.
+    engine.out_of_room();
+    (4..8).for_each(|seconds| engine.look_at_limits(at(seconds.into())));
+    assert!(!engine.intercepts(&one()));
+}
+
+#[test]
 fn a_syn_is_held_until_the_server_has_answered() {
     let mut engine = engine();
     engine.set_holds_syns(true);

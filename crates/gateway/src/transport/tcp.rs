@@ -158,8 +158,6 @@ pub(crate) struct TcpTransport {
     next_shortage: Instant,
     /// Whether an announcement to peers is due at once.
     has_news: bool,
-    /// Until when no connections are made across the satellite, for this host's ports were used up.
-    out_of_ports_until: Option<Instant>,
     /// fwmark of sockets towards servers.
     mark: u32,
     /// After what idle time servers are probed.
@@ -241,7 +239,6 @@ impl TcpTransport {
             next_sweep: now,
             next_shortage: now,
             has_news: false,
-            out_of_ports_until: None,
             mark: settings.rules.made(),
             host_keepalive: settings.host_keepalive.into(),
             counters: Counters::default(),
@@ -262,13 +259,15 @@ impl TcpTransport {
     }
 
     /// Puts a connection into the table.
-    fn insert(&mut self, role: Role, socket: Socket, from: std::net::IpAddr) -> io::Result<usize> {
-        let entry = self.tunnels.vacant_entry();
-        let at = entry.key();
-        self.watch.add(&socket, Owner::Transport(at + 1))?;
+    fn insert(&mut self, role: Role, socket: Socket, from: IpAddr) -> io::Result<usize> {
+        self.watch.add(&socket, Owner::Transport(self.tunnels.vacant_key() + 1))?;
+        Ok(self.put(Tcp::connecting(socket), role, from))
+    }
+
+    /// The same, where nothing is to be watched.
+    fn put(&mut self, tcp: Tcp, role: Role, from: IpAddr) -> usize {
         self.next_number += 1;
-        entry.insert(Tunnel::new(self.next_number, role, socket, from));
-        Ok(at)
+        self.tunnels.insert(Tunnel::new(self.next_number, role, tcp, from))
     }
 
     /// The socket of the session with `peer`: of the one that this gateway has begun, else of the one that the peer has.
@@ -282,7 +281,11 @@ impl TcpTransport {
     fn remove(&mut self, at: usize) -> Tunnel {
         self.set_deadline(at, None);
         self.release(at);
-        self.tunnels.remove(at)
+        let tunnel = self.tunnels.remove(at);
+        if let Some((address, port)) = tunnel.port {
+            self.sockets.give_back(address, port);
+        }
+        tunnel
     }
 
     /// Forgets all that is known of a connection beside its place in the table.
@@ -407,7 +410,7 @@ impl TcpTransport {
                 self.reset_streams(peer, ResetReason::Outage);
             }
         }
-        let (mut gone, longest_rto) = (Vec::new(), self.sockets.longest_rto);
+        let (mut gone, mut failed, longest_rto) = (Vec::new(), Vec::new(), self.sockets.longest_rto);
         let limits: Vec<Duration> = self.peers.iter().map(|peer| self.outage_limit_beside(now, peer)).collect();
         for (at, tunnel) in
             self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving))
@@ -421,11 +424,12 @@ impl TcpTransport {
             let is_gone = tunnel.tcp.is_gone(now, period, limit);
             if tunnel.is_ending() {
                 gone.extend(is_gone.then_some(at));
-            } else if is_gone && !tunnel.awaits_reply && tunnel.failed.is_none() {
+            } else if is_gone && tunnel.failed.is_none() && !(tunnel.is_direct && tunnel.awaits_reply) {
                 tunnel.failed = Some(ResetReason::Outage);
-                self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, ResetReason::Outage));
+                failed.push(at);
             }
         }
+        failed.into_iter().for_each(|at| self.tell(at));
         gone.into_iter().for_each(|at| drop(self.remove(at)));
         self.search_where_stuck(now);
     }
@@ -524,8 +528,10 @@ impl SatelliteTransport for TcpTransport {
         self.sweep(now);
         self.talk(now);
         self.apply_announced(now);
-        if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {
-            self.events.push_back(StreamEvent::PeersChanged);
+        for peer in &mut self.peers {
+            if peer.out_of_ports_until.take_if(|until| *until <= now).is_some() {
+                self.events.push_back(StreamEvent::PeersChanged);
+            }
         }
         if let Some(cross) = &mut self.cross {
             let longest_rto = self.sockets.longest_rto;
@@ -694,7 +700,7 @@ impl Transport<HostSockets> for TcpTransport {
 
     fn invites(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
-        let may_cross = self.out_of_ports_until.is_none();
+        let may_cross = peer.out_of_ports_until.is_none();
         let invites = || {
             peer.initiator.as_ref().is_some_and(Initiator::invites)
                 || peer.opener().is_some_and(|opener| opener.invites)
@@ -714,7 +720,9 @@ impl Transport<HostSockets> for TcpTransport {
         let at = match crossing {
             Some(at) => at,
             // A client that has been accepted cannot be sent past the gateway any more; its server can be reached without the far one.
-            None if is_direct || self.out_of_ports_until.is_some() => self.open_direct(now, peer, request)?,
+            None if is_direct || self.peers[peer].out_of_ports_until.is_some() => {
+                self.open_direct(now, peer, request)?
+            }
             None => return None,
         };
         self.peers[peer].streams += 1;
@@ -827,8 +835,8 @@ impl Transport<HostSockets> for TcpTransport {
         if let Role::Stream(peer) = tunnel.role {
             let peer = &mut self.peers[peer];
             peer.received += count;
-            if count > 0 {
-                peer.received_at = now;
+            if count > 0 && !tunnel.is_direct {
+                (peer.received_at, peer.has_received) = (now, true);
             }
         }
         (count, progress)

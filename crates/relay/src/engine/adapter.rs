@@ -71,6 +71,10 @@ pub trait Hosts {
     fn has_room(&self) -> bool;
     /// Whether little room is left now that `tcp`, the newest connection, has some.
     fn is_scarce(&self, tcp: &Self::Connection) -> bool;
+    /// Whether far more room is left than when it is scarce, as far as the host knows.
+    fn has_plenty(&self) -> bool {
+        false
+    }
 
     /// Lets the held SYN go on to the listener.
     fn release_syn(&mut self, syn: Self::Syn);

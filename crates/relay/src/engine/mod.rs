@@ -54,6 +54,7 @@ use crate::connection::{Event, State};
 use crate::routes::Routes;
 use accounts::{Accounts, Direction};
 use ipnet::IpNet;
+use room::RoomShortage;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -122,8 +123,8 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     may_serve_waiting: bool,
     /// Whether [`Engine::intercepted`] may have changed.
     interception_changed: bool,
-    /// How many connections there were when room for more ran short.
-    ran_short_at: Option<usize>,
+    /// Room for more connections has run short.
+    room_shortage: Option<RoomShortage>,
     /// Whether the peers know that there is no room.
     is_told_short: bool,
     notices: VecDeque<Notice>,
@@ -167,7 +168,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             unconnected: VecDeque::new(),
             may_serve_waiting: false,
             interception_changed: false,
-            ran_short_at: None,
+            room_shortage: None,
             is_told_short: false,
             notices: VecDeque::new(),
             reports_transitions: false,

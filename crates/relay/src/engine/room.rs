@@ -12,10 +12,21 @@ const MEMORY_KEPT_BACK: u64 = 8;
 /// For how long: what is held while a loss is repaired is soon taken.
 const LASTS: Duration = Duration::from_secs(1);
 
+/// A shortage of room for connections with hosts.
+#[derive(Debug)]
+pub(super) struct RoomShortage {
+    /// How many connections there were when it began.
+    connections: usize,
+    /// Whether there was plenty for this process then: what is short is the host's.
+    is_host_wide: bool,
+    /// Since when there has been plenty.
+    plenty_since: Option<Instant>,
+}
+
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// Whether room for connections with hosts is short.
     pub(super) fn is_short(&self) -> bool {
-        self.ran_short_at.is_some()
+        self.room_shortage.is_some()
     }
 
     /// Whether there is room for a connection with a host.
@@ -25,11 +36,15 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     }
 
     /// No room is left for connections with hosts, or little: new connections go end to end until an eighth of those that are relayed
-    /// have ended.
+    /// have ended, or others have left plenty.
     pub fn out_of_room(&mut self) {
-        if self.ran_short_at.is_none() {
+        if self.room_shortage.is_none() {
             self.notices.push_back(Notice::RoomShort);
-            self.ran_short_at = Some(self.connections.len());
+            self.room_shortage = Some(RoomShortage {
+                connections: self.connections.len(),
+                is_host_wide: self.hosts.has_plenty(),
+                plenty_since: None,
+            });
             self.interception_changed = true;
         }
     }
@@ -43,10 +58,25 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// A connection has ended.
     pub(super) fn look_at_room_again(&mut self) {
-        if self.ran_short_at.is_some_and(|then| self.connections.len() <= then - then.div_ceil(8)) {
-            self.notices.push_back(Notice::RoomAgain);
-            self.ran_short_at = None;
-            self.interception_changed = true;
+        let then = self.room_shortage.as_ref().map(|shortage| shortage.connections);
+        if then.is_some_and(|then| self.connections.len() <= then - then.div_ceil(8)) {
+            self.end_room_shortage();
+        }
+    }
+
+    fn end_room_shortage(&mut self) {
+        self.notices.push_back(Notice::RoomAgain);
+        self.room_shortage = None;
+        self.interception_changed = true;
+    }
+
+    /// Looks whether there has been plenty of room for a while: what took it need not have been connections that are relayed.
+    fn look_at_plenty(&mut self, now: Instant) {
+        let Some(shortage) = self.room_shortage.as_mut().filter(|shortage| !shortage.is_host_wide) else { return };
+        if !self.hosts.has_plenty() {
+            shortage.plenty_since = None;
+        } else if now.since(*shortage.plenty_since.get_or_insert(now)) >= LASTS {
+            self.end_room_shortage();
         }
     }
 
@@ -102,6 +132,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// Looks again at what is short, and at the clients that wait: the transport has streams of its own, too.
     pub fn look_at_limits(&mut self, now: Instant) {
+        self.look_at_plenty(now);
         self.wake_waiting();
         for at in self.places() {
             self.look_at_queue(now, at);

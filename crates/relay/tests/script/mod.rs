@@ -40,6 +40,7 @@ pub struct FakeHosts {
     pub discarded: Vec<Progress>,
     /// How many connections there may be.
     pub most: usize,
+    pub has_plenty: bool,
     /// What the next connections that the engine makes or hands over come to, if they fail.
     pub failures: Vec<ConnectError>,
     request: usize,
@@ -58,6 +59,7 @@ impl Default for FakeHosts {
             failed: Vec::new(),
             discarded: Vec::new(),
             most: usize::MAX,
+            has_plenty: false,
             failures: Vec::new(),
             request: 0,
             made: 1000,
@@ -132,6 +134,10 @@ impl Hosts for FakeHosts {
 
     fn is_scarce(&self, _: &u32) -> bool {
         self.request + 1 >= self.most
+    }
+
+    fn has_plenty(&self) -> bool {
+        self.has_plenty
     }
 
     fn release_syn(&mut self, syn: &'static str) {

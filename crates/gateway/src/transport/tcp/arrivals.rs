@@ -7,8 +7,10 @@ use super::trouble::{in_words, is_unknown_key};
 use super::tunnel::{Leave, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
+use crate::host_sockets::is_out_of_descriptors;
 use crate::transport::StreamEvent;
 use crate::trouble::OTHER_VERSION;
+use socket2::Socket;
 use std::io;
 use std::net::IpAddr;
 use tcp_tunnel::{Greeting, Hello, Offer, Parser, SessionKey, Trial, TunnelRequest};
@@ -35,33 +37,32 @@ impl TcpTransport {
             let Some(listener) = &self.listener else { return };
             match self.sockets.accept(listener) {
                 Ok(None) => return,
-                Ok(Some((socket, from))) => {
-                    if !self.peers.iter().any(|peer| peer.accepts_from(from)) {
-                        // Dropping the socket resets the connection.
-                        self.count_rejected("address");
-                        self.say_address(now, from);
-                        continue;
-                    }
-                    let Ok(at) = self.insert(Role::Unknown(Parser::new()), socket, from) else { continue };
-                    self.give_place(now, at, self.addresses.contains_key(&from));
-                    let tls = self.tls.as_ref().map(|tls| tls.accept()).transpose();
-                    let Ok(tls) = tls else {
-                        drop(self.remove(at));
-                        continue;
-                    };
-                    self.tunnels[at].tls = tls.map(Box::new);
-                    self.tunnels[at].tcp.readable = true;
-                    self.greet(now, at);
-                }
-                // The peer had gone before it was accepted; or descriptors are short: the next tick tries again.
-                Err(error) => {
-                    tracing::debug!(%error, "accept");
+                Ok(Some((socket, from))) => self.take_caller(now, socket, from),
+                Err(error) if is_out_of_descriptors(&error) => {
+                    tracing::debug!(%error, "callers wait for a free descriptor");
                     self.callers_wait = true;
                     return;
                 }
+                // It concerns this caller alone, who had gone before it was accepted, or calls from port 0: others wait behind.
+                Err(error) => tracing::debug!(%error, "accept"),
             }
         }
         self.accepting = most > 0;
+    }
+
+    /// Someone who may be a peer has connected.
+    fn take_caller(&mut self, now: Instant, socket: Socket, from: IpAddr) {
+        if !self.peers.iter().any(|peer| peer.accepts_from(from)) {
+            // Dropping the socket resets the connection.
+            self.count_rejected("address");
+            return self.say_address(now, from);
+        }
+        let Ok(tls) = self.tls.as_ref().map(|tls| tls.accept()).transpose() else { return };
+        let Ok(at) = self.insert(Role::Unknown(Parser::new()), socket, from) else { return };
+        self.give_place(now, at, self.addresses.contains_key(&from));
+        self.tunnels[at].tls = tls.map(Box::new);
+        self.tunnels[at].tcp.readable = true;
+        self.greet(now, at);
     }
 
     /// Gives connection `at` a place, which may cost another one its own.

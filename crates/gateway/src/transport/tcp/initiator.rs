@@ -111,13 +111,15 @@ impl TcpTransport {
         let known = &self.peers[peer];
         let address = known.settings.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
         let is_fast_open = self.sockets.fast_open && known.fast_open.is_tried(now);
-        let socket = self.sockets.connect(address, is_fast_open, size.map(|size| segment(size, address)))?;
+        // A key with which there is no TLS has to cost no socket: it is tried again and again.
+        let tls = self.tls.as_ref().map(|tls| tls.connect(peer)).transpose()?;
+        let (socket, port) = self.sockets.connect(address, is_fast_open, size.map(|size| segment(size, address)))?;
         let at = self.insert(role, socket, address.ip())?;
+        self.sockets.keep(address, port);
         let tunnel = &mut self.tunnels[at];
+        tunnel.port = Some((address, port));
         tunnel.is_fast_open = is_fast_open;
-        if let Some(tls) = &self.tls {
-            tunnel.tls = Some(Box::new(tls.connect(peer)?));
-        }
+        tunnel.tls = tls.map(Box::new);
         Ok(at)
     }
 
@@ -239,9 +241,8 @@ impl TcpTransport {
     /// Nothing will come of the connections that were relayed through the peer.
     pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason) {
         tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
-        let belongs = |role: &Role| matches!(role, Role::Stream(of) if *of == peer);
         let mut gone = Vec::new();
-        for (at, tunnel) in self.tunnels.iter_mut().filter(|(_, tunnel)| belongs(&tunnel.role)) {
+        for (at, tunnel) in self.tunnels.iter_mut().filter(|(_, tunnel)| tunnel.is_through(peer)) {
             tunnel.failed = Some(reason);
             if tunnel.is_resetting() {
                 gone.push(at);
@@ -348,11 +349,11 @@ impl TcpTransport {
             self.count_opened("warm");
             return Some(at);
         }
-        if self.out_of_ports_until.is_some() {
+        if self.peers[peer].out_of_ports_until.is_some() {
             return None;
         }
-        let at =
-            self.connect(now, peer, Role::Stream(peer)).inspect_err(|error| self.note_shortage(now, error)).ok()?;
+        let outcome = self.connect(now, peer, Role::Stream(peer));
+        let at = outcome.inspect_err(|error| self.note_shortage(now, peer, error)).ok()?;
         self.names.insert(name, at);
         self.tunnels[at].name = Some(name);
         let is_fast_open = self.tunnels[at].is_fast_open;
@@ -367,10 +368,10 @@ impl TcpTransport {
         Some(at)
     }
 
-    /// The host does not let a connection be made that the path has not seen yet.
-    fn note_shortage(&mut self, now: Instant, error: &io::Error) {
+    /// The host does not let a connection to `peer` be made that the path has not seen yet.
+    fn note_shortage(&mut self, now: Instant, peer: usize, error: &io::Error) {
         if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) {
-            self.out_of_ports_until = Some(now + RECOVERY);
+            self.peers[peer].out_of_ports_until = Some(now + RECOVERY);
             self.events.push_back(StreamEvent::PeersChanged);
         }
         if now < self.next_shortage {

@@ -36,10 +36,10 @@ pub(super) struct TcpPeer {
     pub(super) lost_at: Instant,
     /// Since when it has done so again and again.
     heard_since: Instant,
-    /// When the last bytes of a relayed connection came.
+    /// When the last bytes of a relayed connection came from its gateway.
     pub(super) received_at: Instant,
-    /// How many bytes had come when that was last looked at.
-    pub(super) received_before: u64,
+    /// Whether any have come since that was last looked at.
+    pub(super) has_received: bool,
     /// Bytes that its connections had carried when it was last seen that it had not answered.
     pub(super) carried_before: Option<u64>,
     /// Whether it is to be asked at once whether it is still the one that responded.
@@ -66,6 +66,8 @@ pub(super) struct TcpPeer {
     pub(super) epoch: Option<u64>,
     pub(super) warm: VecDeque<usize>,
     pub(super) next_warm: Instant,
+    /// Until when no connections are made to its gateway, for all ports for them were used up.
+    pub(super) out_of_ports_until: Option<Instant>,
     /// What packets the path carries.
     pub(super) search: Search,
     pub(super) next_search: Instant,
@@ -140,7 +142,7 @@ impl TcpPeer {
             lost_at: now,
             heard_since: now,
             received_at: now,
-            received_before: 0,
+            has_received: false,
             carried_before: None,
             must_ask: false,
             own_ends: Notices::new(),
@@ -156,6 +158,7 @@ impl TcpPeer {
             epoch: None,
             warm: VecDeque::new(),
             next_warm: now,
+            out_of_ports_until: None,
             search: Search::new(rtt),
             next_search: now,
             fast_open: FastOpen::default(),

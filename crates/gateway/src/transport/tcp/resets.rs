@@ -96,7 +96,7 @@ mod tests {
         peer.write_all(&[CONNECTED, 1, 2, 3]).expect("the answer goes");
         peer.set_linger(Some(std::time::Duration::ZERO)).expect("linger");
         drop(peer);
-        let mut tunnel = Tunnel::new(1, Role::Stream(0), own, [127, 0, 0, 1].into());
+        let mut tunnel = Tunnel::new(1, Role::Stream(0), Tcp::connecting(own), [127, 0, 0, 1].into());
         tunnel.awaits_reply = true;
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while tunnel.is_connected() {

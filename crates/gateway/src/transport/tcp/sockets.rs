@@ -29,9 +29,9 @@ const SYN_RETRIES: u8 = 127;
 /// The least that the kernel takes for the longest time between two retransmissions.
 const SHORTEST_RTO_LIMIT: Duration = Duration::from_secs(1);
 
-/// How many ports are tried for a connection: those that others use are few, and if so many that have been left alone for longest
-/// are taken, so are the others.
-const ATTEMPTS: usize = 16;
+/// How many ports are tried for a connection, beside those of this process's own, in some milliseconds. A process before this one, or
+/// another one, may have hundreds in a row; if so many that have been left alone for longest are taken, so are the others.
+const ATTEMPTS: usize = 512;
 
 /// How long a connection that the peer has made may be quiet before the kernel asks whether the other end is there. The peer's own
 /// probes keep the mappings of NATs and the states of firewalls on the path.
@@ -100,6 +100,7 @@ impl Sockets {
             keepalive: settings.link.keepalive,
             ports: Ports::new(
                 &sysctl::read("net.ipv4.ip_local_port_range").unwrap_or_default(),
+                &sysctl::read("net.ipv4.ip_local_reserved_ports").unwrap_or_default(),
                 super::random_number()?,
             ),
             fast_open: tcp.fast_open && host & FAST_OPEN_CLIENT != 0,
@@ -158,18 +159,49 @@ impl Sockets {
     }
 
     /// Begins a connection to the gateway at `address`; with `fast_open` it may begin with the first write. With `segment`,
-    /// neither end sends larger ones.
-    pub(super) fn connect(&mut self, address: SocketAddr, fast_open: bool, segment: Option<u16>) -> io::Result<Socket> {
-        let mut outcome = Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
-        for _ in 0..ATTEMPTS {
-            let port = self.ports.take();
-            outcome = self.connect_from(port, address, fast_open, segment);
-            match &outcome {
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => {}
-                _ => break,
+    /// neither end sends larger ones. Returns its port, too, which goes to others unless it is [kept](Self::keep).
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` if no port is free, and those of `connect(2)`.
+    pub(super) fn connect(
+        &mut self,
+        address: SocketAddr,
+        fast_open: bool,
+        segment: Option<u16>,
+    ) -> io::Result<(Socket, u16)> {
+        for attempt in 0..ATTEMPTS {
+            let Some(port) = self.ports.take(address) else { break };
+            match self.connect_from(port, address, fast_open, segment) {
+                // The kernel says the same where it has no address to connect from.
+                Err(error) if attempt == 0 && is_unavailable(&error) && self.lacks_source(address) => {
+                    let text = format!("this host has no address from which to connect to {}", address.ip());
+                    return Err(io::Error::other(text));
+                }
+                Err(error) if is_unavailable(&error) || error.kind() == io::ErrorKind::AddrInUse => {}
+                outcome => return outcome.map(|socket| (socket, port)),
             }
         }
-        outcome
+        Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL))
+    }
+
+    /// A connection to `address` has `port`, until that is given back.
+    pub(super) fn keep(&mut self, address: SocketAddr, port: u16) {
+        self.ports.keep(address, port);
+    }
+
+    /// The connection to `address` that had `port` has ended.
+    pub(super) fn give_back(&mut self, address: SocketAddr, port: u16) {
+        self.ports.give_back(address, port);
+    }
+
+    /// Whether this host has no address from which to connect to `address`, as after an interface has lost its global address of IPv6.
+    /// UDP shows it, which needs no port of TCP's.
+    fn lacks_source(&self, address: SocketAddr) -> bool {
+        let outcome = Socket::new(Domain::for_address(address), Type::DGRAM, None).and_then(|socket| {
+            self.mark.map_or(Ok(()), |mark| socket.set_mark(mark))?;
+            socket.connect(&address.into())
+        });
+        outcome.is_err_and(|error| is_unavailable(&error))
     }
 
     fn connect_from(
@@ -228,6 +260,10 @@ impl Sockets {
     }
 }
 
+fn is_unavailable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EADDRNOTAVAIL)
+}
+
 /// Gives `socket` the congestion control that new sockets of the host have.
 fn use_default_congestion_control(socket: &Socket) -> io::Result<()> {
     let Ok(name) = sysctl::read("net.ipv4.tcp_congestion_control") else { return Ok(()) };
@@ -263,6 +299,19 @@ fn check_congestion_control(name: &str) -> Result<(), StartError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_ports_in_a_row_that_others_have_are_no_shortage() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let settings = crate::transport::tcp::tests::settings(1, 2, "", "");
+        let mut sockets = Sockets::new(&settings, settings.tcp.as_ref().unwrap(), None).unwrap();
+        sockets.ports = Ports::new("20000 20119", "", 0);
+        let of_another = |port| sockets.connect_from(port, address, false, None);
+        let _others: Vec<_> = (20_000..20_080).filter_map(|port| of_another(port).ok()).collect();
+        let (_socket, port) = sockets.connect(address, false, None).expect("some are free");
+        assert!((20_080..20_120).contains(&port), "{port}");
+    }
 
     #[test]
     fn each_value_of_tcp_fastopen_serves_one_side() {

@@ -45,7 +45,7 @@ impl TcpTransport {
         let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);
         self.take_progress_for_answer(now, peer);
         let known = &mut self.peers[peer];
-        known.received_before = known.received;
+        known.has_received = false;
         let Some(Initiator::Up { tunnel, next_look, said_at, unresponsive_at, .. }) = known.initiator.as_mut() else {
             return;
         };
@@ -86,22 +86,21 @@ impl TcpTransport {
 
     /// Bytes that connections with `peer` have carried both ways, once it has answered them. A process that stands still lets buffers fill,
     /// and no more; what connections begin with its kernel acknowledges all the same.
-    fn carried_bytes(&self, peer: usize) -> u64 {
-        let of_peer = |tunnel: &Tunnel| matches!(tunnel.role, Role::Stream(of) if of == peer);
-        let tunnels = self.tunnels.iter().filter(|(_, tunnel)| of_peer(tunnel) && !tunnel.awaits_reply);
+    pub(super) fn carried_bytes(&self, peer: usize) -> u64 {
+        let tunnels = self.tunnels.iter().filter(|(_, tunnel)| tunnel.is_through(peer) && !tunnel.awaits_reply);
         tunnels.map(|(_, tunnel)| tunnel.carried_bytes()).sum()
     }
 
     /// Whether something is under way to `peer` or from it, or was a moment ago.
-    fn is_busy(&mut self, peer: usize) -> bool {
+    pub(super) fn is_busy(&mut self, peer: usize) -> bool {
         let known = &self.peers[peer];
-        let mut is_busy = known.received != known.received_before;
+        let mut is_busy = known.has_received;
         if known.streams == 0 {
             return is_busy;
         }
         let longest_rto = self.sockets.longest_rto;
         let streams = self.tunnels.iter_mut().map(|(_, tunnel)| tunnel);
-        for tunnel in streams.filter(|tunnel| matches!(tunnel.role, Role::Stream(of) if of == peer)) {
+        for tunnel in streams.filter(|tunnel| tunnel.is_through(peer)) {
             let data = if tunnel.has_sent { tunnel.data(longest_rto) } else { Data::None };
             tunnel.has_sent = data != Data::None;
             is_busy |= data == Data::UnderWay || tunnel.awaits_reply;

@@ -6,7 +6,7 @@ use super::*;
 use mio::{Events, Poll, Token, Waker};
 use relay::dscp::Dscp;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use tcp_tunnel::control::Reader;
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
@@ -644,4 +644,82 @@ fn a_peer_answers_beside_a_stuck_connection_only_if_it_is_heard_all_the_time() {
     assert_eq!(limit_at(&hub, long_after), outage_limit, "nothing was heard since");
     hub.transport.peers[0].hear(long_after, pause);
     assert_eq!(limit_at(&hub, long_after), outage_limit, "it was not heard meanwhile");
+}
+
+/// Where ports are used up, connections run past the far gateway.
+#[test]
+fn connections_to_servers_themselves_outlive_the_far_gateway_and_do_not_speak_for_it() {
+    let mut hub = Hub::new();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = |hub: &mut Hub| {
+        let stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        hub.transport.peers[0].streams += 1;
+        hub.transport.insert(Role::Stream(0), stream.into(), hub.from).unwrap()
+    };
+    let [through, past] = std::array::from_fn(|_| connect(&mut hub));
+    hub.transport.tunnels[past].is_direct = true;
+    let mut others = [server.accept().unwrap().0, server.accept().unwrap().0];
+    others[1].write_all(b"of the server").unwrap();
+    let (client, _other) = Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    client.set_nonblocking(true).unwrap();
+    let watch = hub.transport.watch.try_clone().unwrap();
+    let mut hosts = HostSockets::new(&settings(HUB, TERMINAL, "", ""), watch, 1000);
+    let (before, mut client) = (hub.transport.carried_bytes(0), Tcp::accepted(client));
+    let id = TunnelId { at: past, number: hub.transport.tunnels[past].number };
+    hub.until(|hub| (hub.transport.receive(hub.now, id, &mut hosts, &mut client).0 > 0).then_some(()));
+    assert_eq!((hub.transport.carried_bytes(0), hub.transport.is_busy(0)), (before, false));
+    hub.transport.tunnels[past].awaits_reply = true;
+    assert!(!hub.transport.is_busy(0), "nobody asks the far gateway about another's answer");
+    hub.transport.reset_streams(0, ResetReason::PeerRestarted);
+    let failed = [through, past].map(|at| hub.transport.tunnels[at].failed);
+    assert_eq!(failed, [Some(ResetReason::PeerRestarted), None]);
+}
+
+/// The peer is heard beside it, as others' answers arrive.
+#[test]
+fn who_waits_for_an_answer_on_a_connection_that_is_lost_learns_of_the_outage() {
+    let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let connect = || {
+        let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let _ = socket.connect(&listener.local_addr().unwrap());
+        socket
+    };
+    // Where the queue of those to be accepted is full, SYNs get no answer.
+    let _waiting: Vec<Socket> = (0..3).map(|_| connect()).collect();
+    let mut hub = Hub::new();
+    hub.transport.outage_limit = Duration::from_millis(40);
+    let at = hub.transport.insert(Role::Stream(0), connect(), hub.from).unwrap();
+    hub.transport.peers[0].streams += 1;
+    hub.transport.tunnels[at].awaits_reply = true;
+    let id = TunnelId { at, number: hub.transport.tunnels[at].number };
+    hub.until(|hub| {
+        hub.now += Duration::from_millis(20);
+        hub.transport.sweep(hub.now);
+        let is_told = matches!(hub.transport.poll_event(hub.now), Some(StreamEvent::Ready(told)) if told == id);
+        let answer = hub.transport.read_reply(hub.now, id);
+        (is_told && answer == ConnectReply::Failed(ResetReason::Outage)).then_some(())
+    });
+}
+
+#[test]
+fn a_peer_whose_key_is_of_no_use_to_tls_costs_no_socket() {
+    let mut hub = Hub::with("", "address = \"127.0.0.1:9\"");
+    hub.transport.tls.as_mut().unwrap().set_peer(0, None);
+    hub.transport.serve_initiator(hub.now, 0);
+    assert!(matches!(hub.transport.peers[0].initiator, Some(Initiator::Waits(_))));
+    assert_eq!(hub.transport.tunnels.len(), 0);
+}
+
+#[test]
+fn a_caller_that_cannot_be_accepted_does_not_keep_those_behind_it_waiting() {
+    let mut hub = Hub::new();
+    // As after ECONNABORTED, which Linux gives for a caller whose port is 0.
+    hub.transport.listener = Some(Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap());
+    hub.transport.accepting = true;
+    hub.transport.take_in(hub.now, 3);
+    assert!(hub.transport.has_more() && !hub.transport.callers_wait);
 }

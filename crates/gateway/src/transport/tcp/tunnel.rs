@@ -10,9 +10,8 @@ use crate::transport::Progress;
 use ::satpep::{PublicKey, ResetReason};
 use kernel::transparent;
 use relay::connect::ConnectRequest;
-use socket2::Socket;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use tcp_tunnel::{LONGEST, Parser, TunnelRequest};
 use units::{Duration, Instant};
 
@@ -60,6 +59,8 @@ pub(super) struct Tunnel {
     pub(super) tcp: Tcp,
     /// The other end.
     pub(super) from: IpAddr,
+    /// The far gateway's address and the port of this host's that it has been made from, if this gateway has made it.
+    pub(super) port: Option<(SocketAddr, u16)>,
     /// Whether the server itself is at the other end.
     pub(super) is_direct: bool,
     /// Whether the far gateway has yet to answer.
@@ -122,13 +123,13 @@ pub(super) enum Leave {
 const HALF_CLOSED_KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(45);
 
 impl Tunnel {
-    pub(super) fn new(number: u64, role: Role, socket: Socket, from: IpAddr) -> Self {
-        let tcp = Tcp::connecting(socket);
+    pub(super) fn new(number: u64, role: Role, tcp: Tcp, from: IpAddr) -> Self {
         Self {
             number,
             role,
             tcp,
             from,
+            port: None,
             is_direct: false,
             awaits_reply: false,
             has_replied: false,
@@ -405,6 +406,11 @@ impl Tunnel {
         self.pending.len()
     }
 
+    /// Whether it carries a relayed connection through the gateway of `peer`: not one that runs to the server itself.
+    pub(super) fn is_through(&self, peer: usize) -> bool {
+        matches!(self.role, Role::Stream(of) if of == peer) && !self.is_direct
+    }
+
     /// Where the data are that a relayed connection sends to the peer.
     pub(super) fn data(&self, longest_rto: Duration) -> Data {
         let Some(socket) = self.tcp.socket.as_ref().filter(|_| matches!(self.role, Role::Stream(_))) else {
@@ -556,8 +562,7 @@ pub(super) fn server_reason_of(error: &io::Error) -> ResetReason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use socket2::{Domain, Type};
-    use std::net::SocketAddr;
+    use socket2::{Domain, Socket, Type};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -574,7 +579,7 @@ mod tests {
         };
         // Where the queue of those to be accepted is full, SYNs get no answer.
         let waiting: Vec<Socket> = (0..3).map(|_| connect()).collect();
-        let mut tunnel = Tunnel::new(1, Role::Stream(0), connect(), [127, 0, 0, 1].into());
+        let mut tunnel = Tunnel::new(1, Role::Stream(0), Tcp::connecting(connect()), [127, 0, 0, 1].into());
         assert!(!tunnel.is_connected());
         tunnel.finish();
         assert!(!tunnel.is_shut_down && tunnel.failed.is_none());
@@ -601,7 +606,7 @@ mod tests {
         own.set_nonblocking(true).expect("nonblocking");
         let (other, _) = listener.accept().expect("accept");
         while (&own).write(&[7; 65_536]).is_ok() {}
-        let mut tunnel = Tunnel::new(1, Role::Leaving, own, [127, 0, 0, 1].into());
+        let mut tunnel = Tunnel::new(1, Role::Leaving, Tcp::connecting(own), [127, 0, 0, 1].into());
         tunnel.is_finished = true;
         tunnel.flush().expect("its end goes behind the bytes");
         assert!(!tunnel.has_nothing_to_wait_for(), "the other end has not read");

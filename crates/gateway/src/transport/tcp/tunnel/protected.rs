@@ -132,7 +132,8 @@ mod tests {
     impl Ends {
         fn new() -> Self {
             let [one, other] = pair();
-            let tunnel = |socket| Tunnel::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
+            let tunnel =
+                |socket| Tunnel::new(1, Role::Stream(0), Tcp::connecting(socket), IpAddr::V4(Ipv4Addr::LOCALHOST));
             let (mut near, mut far) = (tunnel(one), tunnel(other));
             near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the client's side")));
             far.tls = Some(Box::new(configs(2, 1).accept().expect("the server's side")));
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn what_comes_with_the_end_of_the_handshake_waits_for_no_further_word_of_the_socket() {
         let [one, other] = pair();
-        let tunnel = |socket| Tunnel::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let tunnel = |socket| Tunnel::new(1, Role::Stream(0), Tcp::connecting(socket), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let (mut near, mut far) = (tunnel(one), tunnel(other));
         near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the client's side")));
         far.tls = Some(Box::new(configs(2, 1).accept().expect("the server's side")));
