@@ -97,8 +97,9 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    let up = "[up]\nrate = \"6Mbit/s\"\ndelay = \"50ms\"\nrate_steps = { steps = [[\"4s\", \"3Mbit/s\"]] }\n\
-              delay_steps = { steps = [[\"5s\", \"150ms\"]] }\n";
+    // The steps come when a busy host, too, has looked at what there is before.
+    let up = "[up]\nrate = \"6Mbit/s\"\ndelay = \"50ms\"\nrate_steps = { steps = [[\"12s\", \"3Mbit/s\"]] }\n\
+              delay_steps = { steps = [[\"14s\", \"150ms\"]] }\n";
     std::fs::write(&link, format!("{up}[down]\nrate = \"8Mbit/s\"\ndelay = \"50ms\"\n")).unwrap();
 
     let mut running = Running(vec![start(&gateway, &["gateway", "--config", config.to_str().unwrap()])]);
@@ -151,7 +152,7 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     std::fs::write(&config, settings(directory.path(), "")).unwrap();
     // Rain takes half of the carrier, and with it what nobody has asked for.
     let carrier = "[carrier.return]\nrate = \"4Mbit/s\"\nslot = \"50B\"\nfca = true\n\
-                   rate_steps = { steps = [[\"4s\", \"2Mbit/s\"]] }\n";
+                   rate_steps = { steps = [[\"12s\", \"2Mbit/s\"]] }\n";
     let terminal = "[[terminal]]\nname = \"one\"\nnetworks = [\"198.18.8.2/32\"]\ndlep = \"mgmt\"\n\
                     up = { delay = \"50ms\", dama = { carrier = \"return\", cra = \"1Mbit/s\" } }\n";
     let text = format!("{carrier}{terminal}[down]\nrate = \"8Mbit/s\"\ndelay = \"50ms\"\n");

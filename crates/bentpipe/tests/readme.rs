@@ -13,6 +13,8 @@ const PAGES: [&str; 4] = ["README.md", "docs/quickstart.md", "docs/simulate.md",
 /// Commands that run in real time, and how much their figures may differ from the printed ones.
 const REAL: [&str; 2] = ["demo", "lab"];
 const TOLERANCE: f64 = 0.25;
+/// Runs of a command in real time, of which one must print what the page has: a busy host makes a run worse.
+const REAL_RUNS: usize = 3;
 /// Exit code of a command that the machine lacks something for.
 const MISSING: i32 = 3;
 
@@ -131,8 +133,9 @@ fn check(name: &str, is_real: bool) {
     let folder = folder(&page);
     let examples: Vec<_> = examples(&page).into_iter().filter(|example| example.is_real() == is_real).collect();
     for example in &examples {
-        let Some(now) = printed_now(example, &page, folder.path()) else { continue };
+        let now = || printed_now(example, &page, folder.path());
         if std::env::var_os("BENTPIPE_WRITE_DOCS").is_some() {
+            let Some(now) = now() else { continue };
             assert_eq!(now.len(), example.lines.len(), "{:?} prints fewer lines", example.arguments);
             page.splice(example.lines.clone(), now);
             std::fs::write(&path, page.join("\n") + "\n").unwrap();
@@ -140,14 +143,22 @@ fn check(name: &str, is_real: bool) {
         }
         let printed = &page[example.lines.clone()];
         let is_same = |(printed, now): (&String, &String)| if is_real { is_near(printed, now) } else { printed == now };
-        let all_same = printed.len() == now.len() && printed.iter().zip(&now).all(is_same);
-        assert!(
-            all_same,
-            "{name}: `bentpipe {}` prints\n{}\nbut the page has\n{}",
-            example.arguments.join(" "),
-            now.join("\n"),
-            printed.join("\n")
-        );
+        let all_same = |now: &Vec<String>| printed.len() == now.len() && printed.iter().zip(now).all(is_same);
+        let runs = if is_real { REAL_RUNS } else { 1 };
+        for run in 1..=runs {
+            let Some(now) = now() else { break };
+            if all_same(&now) {
+                break;
+            }
+            let difference = format!(
+                "{name}: `bentpipe {}` prints\n{}\nbut the page has\n{}",
+                example.arguments.join(" "),
+                now.join("\n"),
+                printed.join("\n")
+            );
+            assert!(run < runs, "{difference}");
+            println!("not this time: {difference}");
+        }
     }
 }
 

@@ -50,7 +50,14 @@ pub(crate) async fn drive<P: Participant, T: Copy>(
                 Ok(count) => written += count,
                 Err(_) => session.lost(),
             },
-            () = due => session.handle_timeout(clock::now()),
+            () = due => {
+                // Where this process was held up, heartbeats may wait to be read: what they put off must not be done.
+                tokio::task::yield_now().await;
+                if let Ok(count @ 1..) = read.try_read(&mut buffer) {
+                    session.handle_bytes(clock::now(), &buffer[..count]);
+                }
+                session.handle_timeout(clock::now());
+            }
             changed = input.changed(), if !is_leaving => if changed.is_err() {
                 is_leaving = true;
                 session.terminate(clock::now(), Status::SHUTTING_DOWN, "stopping");

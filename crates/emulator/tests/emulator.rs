@@ -9,11 +9,14 @@ use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
 use kernel::packet::{OffloadHeader, ReceiveBatch};
+use kernel::poll::{self, Interest};
 use kernel::testing::{best_of_three, send_in_batches};
+use kernel::transparent::set_buffers;
 use link::dama::{CarrierConfig, TerminalConfig};
 use link::{Discipline, DualPi2, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 use units::{Bytes, Duration, Ecn, Instant, Probability, Rate};
 
@@ -117,6 +120,10 @@ fn each_packet_meets_the_fate_that_the_link_has_for_it() {
     };
     let Some(hosts) = Hosts::start(Config::new(config.clone(), delay(0)), false) else { return };
     let receiver = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 7))).expect("a namespace").expect("bind");
+    // All of them fit, should the collector be held up.
+    let receiver = socket2::Socket::from(receiver);
+    set_buffers(&receiver, 4 << 20, 1 << 16).expect("buffers");
+    let receiver = UdpSocket::from(receiver);
     let collector = std::thread::spawn(move || {
         let (mut numbers, mut number) = (Vec::new(), [0; 4]);
         loop {
@@ -271,6 +278,11 @@ fn memory_is_bounded_when_the_queue_is_not() {
         sender.send_to(&[0; 972], (RIGHT_IPV4, 7)).expect("send");
         std::thread::sleep(StdDuration::from_millis(1));
     }
+    let deadline = StdInstant::now() + StdDuration::from_secs(20);
+    while hosts.monitor.report().up.offered.packets < 50 {
+        assert!(StdInstant::now() < deadline, "{:?}", hosts.monitor.report());
+        std::thread::sleep(StdDuration::from_millis(5));
+    }
     // Each takes a second to send: ten fit, and perhaps one more for what has left meanwhile.
     let report = hosts.finish();
     assert!((9..=11).contains(&report.up.in_transit_packets), "{report:?}");
@@ -350,9 +362,17 @@ fn a_frame_that_was_received_late_came_when_it_came() {
     let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
     // The kernel begins to note when frames come soon after somebody has asked it to.
     std::thread::sleep(StdDuration::from_millis(100));
-    sender.send_to(b"late", (RIGHT_IPV4, 7)).expect("send");
-    std::thread::sleep(StdDuration::from_millis(300));
+    // Addresses are resolved before.
+    let first = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 7))).expect("a namespace").expect("bind");
+    first.set_read_timeout(Some(StdDuration::from_secs(20))).expect("timeout");
+    sender.send_to(b"first", (RIGHT_IPV4, 7)).expect("send");
+    first.recv_from(&mut [0; 8]).expect("it crosses");
     let mut batch = ReceiveBatch::new();
+    while receiver.receive(&mut batch).expect("receive") > 0 {}
+    sender.send_to(b"late", (RIGHT_IPV4, 7)).expect("send");
+    let patience = Some(Duration::from_secs(20));
+    assert_eq!(poll::wait(&mut [Interest::readable(receiver.as_fd())], patience).expect("poll"), 1, "it crosses");
+    std::thread::sleep(StdDuration::from_millis(300));
     receiver.receive(&mut batch).expect("receive");
     let mut frames = batch.iter().flatten().filter(|received| received.frame.ends_with(b"late"));
     let waited = frames.next().expect("it came").waited;

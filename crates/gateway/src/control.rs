@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 /// How long an answer may take: a client that has not read it by then is given up, and so is a gateway that has not answered.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A client that says nothing for this long asks nothing.
+/// A client that has begun and says no more for this long has said all.
 const SILENCE: Duration = Duration::from_millis(200);
-/// How long a question may take as a whole, byte by byte.
+/// How long a question may take as a whole, byte by byte; who has not begun by then asks nothing.
 const QUESTION: Duration = Duration::from_secs(1);
 /// How long a client waits for the change that another one makes; it is answered within its own [`PATIENCE`].
 const TURN: Duration = Duration::from_secs(4);
@@ -272,7 +272,9 @@ fn question(stream: &mut UnixStream) -> std::io::Result<Result<String, &'static 
         if line.len() == LONGEST {
             return Ok(Err(UNKNOWN));
         }
-        match unix::read_until(deadline.min(Instant::now() + SILENCE), stream, &mut byte) {
+        // A client that has connected may not have run since.
+        let silence = if line.is_empty() { QUESTION } else { SILENCE };
+        match unix::read_until(deadline.min(Instant::now() + silence), stream, &mut byte) {
             Ok(0) => break,
             Ok(_) if byte == *b"\n" => break,
             Ok(_) => line.push(byte[0]),
@@ -291,8 +293,25 @@ fn question(stream: &mut UnixStream) -> std::io::Result<Result<String, &'static 
 
 /// What the gateway behind the control socket `path` answers within [`PATIENCE`].
 fn ask(path: &Path, question: &str) -> std::io::Result<Vec<u8>> {
-    let answered = answered(path, question, Instant::now() + PATIENCE);
-    answered.map_err(|error| if is_timeout(&error) { unanswered() } else { error })
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match answered(path, question, deadline) {
+            Ok(document) if question != "status" && is_state(&document) => {}
+            outcome => return outcome.map_err(|error| if is_timeout(&error) { unanswered() } else { error }),
+        }
+    }
+}
+
+/// Whether a gateway has answered with its state. To any question but `status`, it says so that the question came too late, and that
+/// nothing was done: it is to be asked again.
+pub(crate) fn is_state(document: &[u8]) -> bool {
+    let document: serde_json::Value = serde_json::from_slice(document).unwrap_or_default();
+    document["peers"].is_array() && document["done"].is_null()
+}
+
+/// Whether the other end has closed the connection without reading what was said to it.
+pub(crate) fn is_hangup(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 fn answered(path: &Path, question: &str, deadline: Instant) -> std::io::Result<Vec<u8>> {
@@ -301,14 +320,23 @@ fn answered(path: &Path, question: &str, deadline: Instant) -> std::io::Result<V
     socket.set_write_timeout(Some(unix::left_until(deadline)?))?;
     socket.connect(&SockAddr::unix(path)?)?;
     let mut stream = UnixStream::from(OwnedFd::from(socket));
-    stream.write_all(format!("{question}\n").as_bytes())?;
+    let mut failed = stream.write_all(format!("{question}\n").as_bytes()).err();
     let mut document = Vec::new();
     let mut buffer = vec![0; 64 << 10];
-    loop {
-        match unix::read_until(deadline, &mut stream, &mut buffer)? {
-            0 => return Ok(document),
-            count => document.extend_from_slice(&buffer[..count]),
+    // What the gateway has said before it hung up can still be read.
+    while failed.as_ref().is_none_or(is_hangup) {
+        match unix::read_until(deadline, &mut stream, &mut buffer) {
+            Ok(0) => break,
+            Ok(count) => document.extend_from_slice(&buffer[..count]),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
         }
+    }
+    match failed {
+        Some(error) if document.is_empty() || !is_hangup(&error) => Err(error),
+        _ => Ok(document),
     }
 }
 
@@ -531,6 +559,40 @@ mod tests {
             let clients: Vec<_> = (0..100).map(|_| scope.spawn(|| drain(path, None).unwrap().done)).collect();
             assert!(clients.into_iter().all(|client| client.join().unwrap()));
         });
+    }
+
+    #[test]
+    fn a_question_that_is_answered_with_the_state_is_asked_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let gateway = std::thread::spawn(move || {
+            // It has waited for the question, and hangs up before and after it has come.
+            for waits in [false, true] {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(b"{\"peers\":[]}\n").unwrap();
+                if waits {
+                    std::thread::sleep(SILENCE);
+                }
+            }
+            let (mut stream, _) = listener.accept().unwrap();
+            assert_eq!(question(&mut stream).unwrap(), Ok("drain".into()));
+            say(&mut stream, serde_json::to_vec(&Answer::done(Vec::new()))).unwrap();
+        });
+        assert!(drain(&path, None).unwrap().done);
+        gateway.join().unwrap();
+    }
+
+    #[test]
+    fn a_client_that_begins_late_is_waited_for() {
+        let (handle, _asked) = Handle::of_no_gateway();
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let serving = std::thread::spawn(move || answer(far, handle));
+        std::thread::sleep(SILENCE * 2);
+        near.write_all(b"drain\n").unwrap();
+        serving.join().unwrap().unwrap();
+        let answer: Answer = serde_json::from_reader(near).unwrap();
+        assert!(answer.done);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) mod successor;
 mod tests;
 
 use crate::config::{Peer, Settings};
+use crate::control;
 use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
 use crate::unix;
@@ -122,17 +123,30 @@ impl Heir {
     fn ask_within(settings: &Settings, patience: Duration) -> Result<Self, StartError> {
         let refuse = |reason: String| StartError::TakeOver(reason);
         let path = settings.control.display();
-        let mut stream = UnixStream::connect(&settings.control)
-            .map_err(|error| refuse(format!("no gateway serves {path}: {error}")))?;
         let doing = || while_doing(format!("taking over from the gateway at {path}"));
-        stream.set_read_timeout(Some(patience)).map_err(doing())?;
-        stream.write_all(format!("{QUESTION}\n").as_bytes()).map_err(doing())?;
-        let (line, mut listeners) = receive(&mut stream).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                refuse(format!("the gateway at {path} has not answered for {} s: is it stopped?", patience.as_secs()))
+        let deadline = Instant::now() + patience;
+        let (line, mut listeners, stream) = loop {
+            let mut stream = UnixStream::connect(&settings.control)
+                .map_err(|error| refuse(format!("no gateway serves {path}: {error}")))?;
+            let answered = unix::left_until(deadline).and_then(|left| {
+                stream.set_read_timeout(Some(left))?;
+                match stream.write_all(format!("{QUESTION}\n").as_bytes()) {
+                    // What it has said before can still be read.
+                    Err(error) if !control::is_hangup(&error) => Err(error),
+                    _ => receive(&mut stream),
+                }
+            });
+            let (line, listeners) = answered.map_err(|error| match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => refuse(format!(
+                    "the gateway at {path} has not answered for {} s: is it stopped?",
+                    patience.as_secs()
+                )),
+                _ => doing()(error),
+            })?;
+            if !control::is_state(&line) {
+                break (line, listeners, stream);
             }
-            _ => doing()(error),
-        })?;
+        };
         let offer = match serde_json::from_slice(&line) {
             Ok(Reply::Offer(offer)) if offer.version == VERSION => *offer,
             Ok(Reply::Offer(offer)) => {

@@ -75,6 +75,7 @@ fn an_answer_arrives_before_the_reset_of_a_server_that_has_not_read_the_request(
 fn an_answer_arrives_before_the_reset_that_a_long_upload_meets() {
     each_pair(|pair| {
         for (port, is_orderly) in [(7, false), (8, true)] {
+            let (has_read, is_read) = std::sync::mpsc::channel();
             let server = pair.serve(Family::V4, port, move |mut stream| {
                 stream.read_exact(&mut [0]).unwrap();
                 stream.write_all(&pattern(1, ANSWER)).unwrap();
@@ -83,13 +84,18 @@ fn an_answer_arrives_before_the_reset_that_a_long_upload_meets() {
                 }
                 wait_until_acknowledged(&stream);
                 // Of an end and a reset that it finds together, a gateway may pass the reset on alone.
-                std::thread::sleep(Duration::from_millis(if is_orderly { 500 } else { 0 }));
+                if is_orderly {
+                    is_read.recv_timeout(PATIENCE).unwrap();
+                }
             });
             let mut client = pair.connect(server);
             let mut upload = client.try_clone().unwrap();
             let upload = std::thread::spawn(move || while upload.write_all(&[7; 65_536]).is_ok() {});
             // Where the upload has met the reset, a read meets none.
             let (answer, ends_in_order) = read_to_end(&mut client);
+            if is_orderly {
+                has_read.send(()).unwrap();
+            }
             assert!(answer == pattern(1, ANSWER), "{} bytes", answer.len());
             assert!(ends_in_order || !is_orderly, "a reset overtakes no end");
             upload.join().unwrap();

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "what is loaded is needed by other tests")]
 mod kernel_flow;
 
+use kernel::testing::best_of_three;
 use kernel_flow::upload;
 use lab::flows::Plan;
 use lab::{Ends, Error, Satellite, Topology, bulk};
@@ -12,6 +13,10 @@ use units::{Bytes, Duration, Rate};
 
 #[test]
 fn a_slow_start_without_end_does_not_fill_buffers() {
+    best_of_three(start_slowly_without_end);
+}
+
+fn start_slowly_without_end() -> Result<(), String> {
     let link = LinkConfig {
         queue: QueueLimit::Unlimited,
         ..LinkConfig::new(Rate::from_bps(20_000_000), Duration::from_millis(50))
@@ -19,7 +24,7 @@ fn a_slow_start_without_end_does_not_fill_buffers() {
     let topology = match Topology::without_ipv6(1, Some(Satellite { forward: link.clone(), return_link: link })) {
         Err(Error::Missing(what)) if std::env::var_os("BENTPIPE_MUST_RUN").is_none() => {
             eprintln!("SKIPPED: {what}");
-            return;
+            return Ok(());
         }
         topology => topology.unwrap(),
     };
@@ -36,5 +41,5 @@ fn a_slow_start_without_end_does_not_fill_buffers() {
     assert!(most <= bulk::WRITE_AHEAD + 128 * 1024, "{most} bytes unsent");
     // The link never waits for the writer: after the first second all of it is used.
     let carried = flows[0].trace.bytes_at(Duration::from_secs(3)) - flows[0].trace.bytes_at(Duration::from_secs(2));
-    assert!(carried > 0.9 * 2.5e6 * 1448.0 / 1500.0, "{carried} bytes in a second");
+    if carried > 0.9 * 2.5e6 * 1448.0 / 1500.0 { Ok(()) } else { Err(format!("{carried} bytes in a second")) }
 }

@@ -107,6 +107,24 @@ fn a_gateway_that_does_not_answer_is_said_not_to() {
 }
 
 #[test]
+fn a_gateway_that_answers_with_its_state_is_asked_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory, "");
+    let listener = UnixListener::bind(&settings.control).unwrap();
+    let offer = line(&offer(&settings, 0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // It hangs up before the question has come.
+            listener.accept().unwrap().0.write_all(b"{\"peers\":[]}\n").unwrap();
+            let mut stream = listener.accept().unwrap().0;
+            assert_eq!(read_line(Instant::now() + PATIENCE, &mut stream, 64).unwrap(), QUESTION);
+            stream.write_all(&offer).unwrap();
+        });
+        Heir::ask(&settings).unwrap();
+    });
+}
+
+#[test]
 fn an_offer_in_another_form_and_a_refusal_say_so() {
     let directory = tempfile::tempdir().unwrap();
     let settings = settings(&directory, "");

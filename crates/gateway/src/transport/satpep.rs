@@ -45,6 +45,8 @@ use units::{Duration, Instant, Rate};
 
 /// How long peers' answers to the news that this gateway stops are waited for, at most.
 const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
+/// A time-out that is so late is not taken for one before what has arrived is read.
+const HELD_UP: Duration = Duration::from_millis(20);
 /// How often losses are looked at.
 const JUDGEMENT_PERIOD: Duration = Duration::from_secs(1);
 const NANOS_OF_A_SECOND: u64 = 1_000_000_000;
@@ -375,6 +377,10 @@ impl SatelliteTransport for Satpep {
     }
 
     fn take_in(&mut self, now: Instant, _: usize) {
+        // Where this process was held up, what waits to be read says which peers are there.
+        if self.streams.endpoint.next_timeout().is_some_and(|at| at + HELD_UP <= now) {
+            self.datagrams.receive(now, &mut self.streams.endpoint);
+        }
         self.handle_timeout(now);
         self.datagrams.receive(now, &mut self.streams.endpoint);
     }
