@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(200);
 /// How long a question may take as a whole, byte by byte; who has not begun by then asks nothing.
 const QUESTION: Duration = Duration::from_secs(1);
+/// How often a question that came too late is asked. A gateway that does not know it says its state each time.
+pub(crate) const ATTEMPTS: u32 = 5;
 /// How long a client waits for the change that another one makes; it is answered within its own [`PATIENCE`].
 const TURN: Duration = Duration::from_secs(4);
 /// Clients that are served at a time; others wait to be accepted.
@@ -294,12 +296,14 @@ fn question(stream: &mut UnixStream) -> std::io::Result<Result<String, &'static 
 /// What the gateway behind the control socket `path` answers within [`PATIENCE`].
 fn ask(path: &Path, question: &str) -> std::io::Result<Vec<u8>> {
     let deadline = Instant::now() + PATIENCE;
-    loop {
-        match answered(path, question, deadline) {
-            Ok(document) if question != "status" && is_state(&document) => {}
-            outcome => return outcome.map_err(|error| if is_timeout(&error) { unanswered() } else { error }),
+    let mut outcome = answered(path, question, deadline);
+    for _ in 1..ATTEMPTS {
+        match &outcome {
+            Ok(document) if question != "status" && is_state(document) => outcome = answered(path, question, deadline),
+            _ => break,
         }
     }
+    outcome.map_err(|error| if is_timeout(&error) { unanswered() } else { error })
 }
 
 /// Whether a gateway has answered with its state. To any question but `status`, it says so that the question came too late, and that

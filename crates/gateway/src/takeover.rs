@@ -125,7 +125,9 @@ impl Heir {
         let path = settings.control.display();
         let doing = || while_doing(format!("taking over from the gateway at {path}"));
         let deadline = Instant::now() + patience;
+        let mut attempt = 0;
         let (line, mut listeners, stream) = loop {
+            attempt += 1;
             let mut stream = UnixStream::connect(&settings.control)
                 .map_err(|error| refuse(format!("no gateway serves {path}: {error}")))?;
             let answered = unix::left_until(deadline).and_then(|left| {
@@ -143,7 +145,7 @@ impl Heir {
                 )),
                 _ => doing()(error),
             })?;
-            if !control::is_state(&line) {
+            if !control::is_state(&line) || attempt == control::ATTEMPTS {
                 break (line, listeners, stream);
             }
         };
