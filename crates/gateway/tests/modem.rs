@@ -6,8 +6,10 @@ use dlep::Metrics;
 use dlep_io::{LinkReport, Modem, ModemSettings};
 use gateway::config;
 use gateway::link_state::{LinkState, LinkUpdates, Source};
+use kernel::Namespace;
 use kernel::network::IpBatch;
 use kernel::testing::namespace;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use units::Rate;
@@ -45,6 +47,19 @@ fn wait(link_state: &watch::Receiver<LinkState>, bps: u64, source: Source) -> Li
     }
 }
 
+/// Opens the modem, whose port a program that another test starts may have for a moment: it has all sockets until it runs.
+fn open_modem(host: &Namespace, settings: &ModemSettings) -> Modem {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match host.run(|| Modem::open(settings.clone())).unwrap() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            modem => return modem.unwrap(),
+        }
+    }
+}
+
 #[test]
 fn updates_of_the_modem_count_while_it_is_there_and_they_are_plausible() {
     let (Some(modem_host), Some(gateway_host)) = (namespace(), namespace()) else { return };
@@ -61,7 +76,7 @@ fn updates_of_the_modem_count_while_it_is_there_and_they_are_plausible() {
     };
     let start_modem = |first: Metrics| {
         let (sender, reports) = watch::channel(LinkReport { session: first, link: Some(first) });
-        let modem = modem_host.run(|| Modem::open(modem_settings.clone())).unwrap().unwrap();
+        let modem = open_modem(&modem_host, &modem_settings);
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(modem.run(reports)).unwrap();
