@@ -11,13 +11,16 @@ use relay::engine::Intercepted;
 use status::MissingInterface;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long to wait after `nft` has failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// How often it is looked whether others have removed rules, and at the host's interfaces and addresses, should no news of that
 /// arrive.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
+
+/// The least time between two looks, however many others change at the host.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Names the connections to intercept; the last word counts. Dropping it removes the rules.
 #[derive(Debug)]
@@ -48,6 +51,14 @@ struct Wish {
     /// Whether this process answers for the rules from now on, or another one.
     is_owner: Option<bool>,
     done: Option<mpsc::SyncSender<()>>,
+}
+
+impl Wish {
+    /// Whether nothing is wished but a look.
+    fn is_look(&self) -> bool {
+        let changes = self.accelerated.is_some() || self.exempt.is_some() || self.is_owner.is_some();
+        !changes && !self.count && self.done.is_none()
+    }
 }
 
 impl Steering {
@@ -185,15 +196,20 @@ struct Follower {
 impl Follower {
     /// Works until the sender of wishes is dropped.
     fn run(mut self, wishes: &mpsc::Receiver<Wish>) {
+        // When it was last looked, and whether another look was asked for too soon.
+        let (mut looked_at, mut waits) = (Instant::now(), false);
         loop {
             let is_late = self.wished.accelerated.is_some() || self.wished.exempt.is_some();
             let period = if is_late { RETRY_PERIOD } else { LOOK_PERIOD };
-            let mut dones = Vec::new();
+            let period = if waits { LOOK_PAUSE.saturating_sub(looked_at.elapsed()) } else { period };
+            let (mut dones, mut is_look) = (Vec::new(), false);
             match wishes.recv_timeout(period) {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Ok(first) => {
+                    is_look = true;
                     for wish in std::iter::once(first).chain(wishes.try_iter()) {
+                        is_look &= wish.is_look();
                         let wished = &mut self.wished;
                         wished.accelerated = wish.accelerated.or(wished.accelerated.take());
                         wished.exempt = wish.exempt.or(wished.exempt.take());
@@ -205,6 +221,11 @@ impl Follower {
                     }
                 }
             }
+            waits = is_look && looked_at.elapsed() < LOOK_PAUSE;
+            if waits {
+                continue;
+            }
+            looked_at = Instant::now();
             self.repair();
             self.exempt();
             self.intercept();

@@ -98,9 +98,11 @@ fn with_lateness<T>(run: impl FnOnce() -> T) -> (T, Duration) {
             }
             late / times.max(1)
         });
-        let result = run();
+        // Also after a failed assertion: nothing else ends the thread, for which the scope waits.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         is_over.store(true, Ordering::Relaxed);
-        (result, watch.join().expect("it only sleeps"))
+        let lateness = watch.join().expect("it only sleeps");
+        (result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), lateness)
     })
 }
 

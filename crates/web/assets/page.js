@@ -55,7 +55,7 @@ function onState(isLive, refusal) {
 function onDocument(document, isFirst) {
   const isSet = Math.abs(document.clock_lead_s - (lead ?? document.clock_lead_s)) >= CLOCK_STEP;
   [lead, now] = [document.clock_lead_s, document.time];
-  if (isFirst || isSet) loadHistory();
+  if (isFirst || isSet) loadHistory(true);
   // For those who measure.
   if (isFirst) performance.mark("live");
   head(document);
@@ -71,15 +71,18 @@ let loaded = 0;
 let lead = null;
 let now = 0;
 
-async function loadHistory() {
+// Loads the curves and the events. Those that are known count no more if the gateway may have started again, so that its numbers begin
+// at 1, or if its clock has been set.
+async function loadHistory(isOther = false) {
+  const former = isOther ? [...events.keys()] : [];
   const span = document.querySelector("input[name=span]:checked").value;
   try {
     const response = await fetch(`./history?span=${span}`);
     if (!response.ok) return;
     const history = await response.json();
     loaded = history.times.at(-1) ?? now;
-    // The gateway may have started again, so that its numbers begin at 1, or its clock may have been set.
-    events.clear();
+    // Those that came while the history was under way stay.
+    for (const number of former) events.delete(number);
     take(history.events, false);
     charts.load(history);
   } catch {
@@ -181,6 +184,6 @@ function list(target, shown) {
   if (shown.length === 0) target.replaceChildren(Object.assign(document.createElement("li"), { textContent: "none yet" }));
 }
 
-for (const input of document.querySelectorAll("input[name=span]")) input.addEventListener("change", loadHistory);
+for (const input of document.querySelectorAll("input[name=span]")) input.addEventListener("change", () => loadHistory());
 addEventListener("hashchange", show);
 show();

@@ -47,7 +47,8 @@ export class Stream {
     const abort = new AbortController();
     try {
       const answer = await fetch(address, { signal: abort.signal });
-      const text = answer.ok ? null : (await answer.text()).trim().split("\n")[0].slice(0, 100);
+      const isPlain = answer.headers.get("content-type")?.startsWith("text/plain");
+      const text = answer.ok || !isPlain ? null : (await answer.text()).trim().split("\n")[0].slice(0, 100);
       if (text && this.#source === source) this.#onState(false, text);
     } catch {
       // The gateway is gone.

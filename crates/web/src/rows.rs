@@ -82,7 +82,7 @@ pub(crate) struct PeerRow<'a> {
     received_bps: f64,
     pub(crate) loss: f64,
     repair_bps: f64,
-    waiting_bytes: u64,
+    waiting_bytes: Option<u64>,
 }
 
 /// A stream's row.
@@ -114,8 +114,10 @@ pub(crate) fn peers<'a>(view: &View, before: &Snapshot, now: &'a Snapshot, secon
     let known: HashMap<&str, &Peer> = before.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
     let filter = view.filter.to_lowercase();
     let matches = |peer: &&Peer| filter.is_empty() || peer.name.to_lowercase().contains(&filter);
-    let rows =
-        now.peers.iter().filter(matches).map(|peer| peer_row(peer, known.get(peer.name.as_str()).copied(), seconds));
+    let before = |peer: &Peer| known.get(peer.name.as_str()).copied();
+    // The `tcp` transport counts none.
+    let counts_packets = now.satellite.sent_packets > 0;
+    let rows = now.peers.iter().filter(matches).map(|peer| peer_row(peer, before(peer), counts_packets, seconds));
     let order = |one: &PeerRow<'_>, other: &PeerRow<'_>| {
         let use_of = |row: &PeerRow<'_>| row.sent_bps + row.received_bps;
         let first = match view.sort {
@@ -131,7 +133,7 @@ pub(crate) fn peers<'a>(view: &View, before: &Snapshot, now: &'a Snapshot, secon
     cut(view.page, now.peers.len(), rows.collect(), order)
 }
 
-fn peer_row<'a>(peer: &'a Peer, before: Option<&Peer>, seconds: f64) -> PeerRow<'a> {
+fn peer_row<'a>(peer: &'a Peer, before: Option<&Peer>, counts_packets: bool, seconds: f64) -> PeerRow<'a> {
     let before = before.unwrap_or(peer);
     let since = |of: fn(&Peer) -> u64| of(peer).saturating_sub(of(before)) as f64;
     let (sent, lost) = (since(|peer| peer.sent_packets), since(|peer| peer.lost_packets));
@@ -145,9 +147,13 @@ fn peer_row<'a>(peer: &'a Peer, before: Option<&Peer>, seconds: f64) -> PeerRow<
         streams: peer.streams,
         sent_bps: bps(before.sent_bytes, peer.sent_bytes, seconds),
         received_bps: bps(before.received_bytes, peer.received_bytes, seconds),
-        loss: if sent > 0.0 { (lost / sent).min(1.0) } else { 0.0 },
-        repair_bps: bps(before.repair_bytes, peer.repair_bytes, seconds),
-        waiting_bytes: peer.send_buffered_bytes,
+        loss: match (counts_packets, sent > 0.0) {
+            (false, _) => f64::NAN,
+            (true, false) => 0.0,
+            (true, true) => (lost / sent).min(1.0),
+        },
+        repair_bps: if counts_packets { bps(before.repair_bytes, peer.repair_bytes, seconds) } else { f64::NAN },
+        waiting_bytes: counts_packets.then_some(peer.send_buffered_bytes),
     }
 }
 
@@ -251,7 +257,7 @@ fn cut<R>(page: usize, total: usize, mut rows: Vec<R>, order: impl Fn(&R, &R) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use status::StallCause;
+    use status::{Satellite, StallCause};
 
     fn view(table: Table, sort: Sort, page: usize, filter: &str) -> View {
         View { table, sort, page, filter: filter.into() }
@@ -267,7 +273,8 @@ mod tests {
             lost_packets: n % 7 * second,
             ..Peer::default()
         };
-        Snapshot { peers: (0..1000).map(peer).collect(), ..Snapshot::default() }
+        let satellite = Satellite { sent_packets: 100_000 * second, ..Satellite::default() };
+        Snapshot { peers: (0..1000).map(peer).collect(), satellite, ..Snapshot::default() }
     }
 
     #[test]
@@ -290,6 +297,14 @@ mod tests {
         assert!(troubled.rows[..10].iter().all(|row| row.state == PeerState::Unresponsive));
         assert_eq!(troubled.rows[10].state, PeerState::Up);
         assert_eq!(first(Sort::Name).name, "terminal-0000");
+    }
+
+    #[test]
+    fn what_the_transport_does_not_count_is_not_known() {
+        let now = Snapshot { satellite: Satellite::default(), ..thousand(1) };
+        let page = peers(&view(Table::Peers, Sort::Loss, 0, ""), &now, &now, 1.0);
+        let row = serde_json::json!(page.rows[0]);
+        assert!(["loss", "repair_bps", "waiting_bytes"].iter().all(|name| row[name].is_null()), "{row}");
     }
 
     #[test]

@@ -169,7 +169,9 @@ struct Page {
 }
 
 /// A document at once, unless the gateway no longer answers, and then each second.
-async fn events(State(shared): State<Shared>, Query(view): Query<View>) -> Response {
+async fn events(State(mut shared): State<Shared>, Query(view): Query<View>) -> Response {
+    // What came before the page was opened is no news to wait for.
+    shared.tick.mark_unchanged();
     let Ok(place) = Arc::clone(&shared.pages).try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n").into_response();
     };

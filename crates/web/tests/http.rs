@@ -1,9 +1,13 @@
 //! What the server answers, over real sockets.
 
-use crate::site::Site;
+use crate::site::{Site, state};
 use serde_json::Value;
 use status::PeerState;
-use web::{Access, Token};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+use web::{Access, Server, Token};
 
 #[test]
 fn every_answer_has_the_policy_and_none_may_be_stored() {
@@ -100,4 +104,40 @@ fn the_address_is_free_when_the_server_has_been_dropped() {
     let address = site.address();
     drop(site);
     assert!(std::net::TcpListener::bind(address).is_ok());
+}
+
+/// A page that is opened, or opens its connection again, while the gateway hangs.
+#[test]
+fn what_a_gateway_said_before_it_hung_is_not_shown_as_live() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (goes_on, may_go_on) = mpsc::channel::<()>();
+    let mut sampled = 0;
+    let source = move |_| {
+        sampled += 1;
+        if sampled > 2 {
+            may_go_on.recv().ok()?;
+        }
+        Some(state())
+    };
+    let server = Server::start(listener, Access::Local, None, source).unwrap();
+    // Its samples are one second apart, and count for three.
+    std::thread::sleep(Duration::from_secs(5));
+    let mut page = TcpStream::connect(server.address()).unwrap();
+    write!(page, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut read_for = |patience| {
+        page.set_read_timeout(Some(patience)).unwrap();
+        let (mut said, mut buffer) = (Vec::new(), [0; 65_536]);
+        while let Ok(count @ 1..) = page.read(&mut buffer) {
+            said.extend_from_slice(&buffer[..count]);
+            if said.windows(5).any(|bytes| bytes == b"data:") {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(!read_for(Duration::from_millis(500)));
+    goes_on.send(()).unwrap();
+    assert!(read_for(Duration::from_secs(20)));
+    // The server ends with its source.
+    drop(goes_on);
 }

@@ -101,7 +101,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     written.transpose()?;
     if !failures.is_empty() {
         let failures: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        return Err(Failure::failed(format!("{} items failed:\n{}", failures.len(), failures.join("\n"))));
+        let failed = if failures.len() == 1 { "an item".to_owned() } else { format!("{} items", failures.len()) };
+        return Err(Failure::failed(format!("{failed} failed:\n{}", failures.join("\n"))));
     }
     if items < wanted {
         return Err(Failure::failed(format!("interrupted: {items} of {wanted} items were reproduced")));

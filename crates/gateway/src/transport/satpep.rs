@@ -378,7 +378,7 @@ impl SatelliteTransport for Satpep {
 
     fn take_in(&mut self, now: Instant, _: usize) {
         // Where this process was held up, what waits to be read says which peers are there.
-        if self.streams.endpoint.next_timeout().is_some_and(|at| at + HELD_UP <= now) {
+        if self.streams.endpoint.next_timer().is_some_and(|at| at + HELD_UP <= now) {
             self.datagrams.receive(now, &mut self.streams.endpoint);
         }
         self.handle_timeout(now);

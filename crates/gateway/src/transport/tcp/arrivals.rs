@@ -7,7 +7,6 @@ use super::trouble::{in_words, is_unknown_key};
 use super::tunnel::{Leave, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
-use crate::host_sockets::is_out_of_descriptors;
 use crate::transport::StreamEvent;
 use crate::trouble::OTHER_VERSION;
 use socket2::Socket;
@@ -26,6 +25,20 @@ const ADDRESSES_EACH: usize = 4;
 /// Bytes of messages read at once.
 const WORDS: usize = 1024;
 
+/// Whether accept(2) has taken a connection off the queue that is of no use, and the next one can be taken.
+pub(super) fn concerns_caller_alone(error: &io::Error) -> bool {
+    const OF_THE_CONNECTION: [i32; 7] = [
+        libc::ECONNABORTED,
+        libc::EPROTO,
+        libc::ENOPROTOOPT,
+        libc::ENETDOWN,
+        libc::ENETUNREACH,
+        libc::EHOSTDOWN,
+        libc::EHOSTUNREACH,
+    ];
+    error.raw_os_error().is_some_and(|code| OF_THE_CONNECTION.contains(&code))
+}
+
 impl TcpTransport {
     /// Accepts what waits at the listener, `most` connections at most.
     pub(super) fn accept(&mut self, now: Instant, most: usize) {
@@ -38,13 +51,14 @@ impl TcpTransport {
             match self.sockets.accept(listener) {
                 Ok(None) => return,
                 Ok(Some((socket, from))) => self.take_caller(now, socket, from),
-                Err(error) if is_out_of_descriptors(&error) => {
-                    tracing::debug!(%error, "callers wait for a free descriptor");
+                // It had gone before it was accepted, or calls from port 0: others wait behind.
+                Err(error) if concerns_caller_alone(&error) => tracing::debug!(%error, "accept"),
+                // Descriptors are short, or it is the listener's: the next tick tries again.
+                Err(error) => {
+                    tracing::debug!(%error, "callers wait");
                     self.callers_wait = true;
                     return;
                 }
-                // It concerns this caller alone, who had gone before it was accepted, or calls from port 0: others wait behind.
-                Err(error) => tracing::debug!(%error, "accept"),
             }
         }
         self.accepting = most > 0;

@@ -1,6 +1,7 @@
 //! Without a far gateway: the connection runs to the server itself.
 
 use super::TcpTransport;
+use super::sockets::is_unavailable;
 use super::tunnel::{Role, Tunnel, server_reason_of};
 use crate::host_sockets::is_out_of_descriptors;
 use crate::tcp_socket::Tcp;
@@ -27,11 +28,13 @@ impl TcpTransport {
         let (role, server) = (Role::Stream(peer), request.destination.ip());
         let at = match socket {
             Ok(socket) => self.insert(role, socket, server).inspect(|_| self.count_opened("direct")).ok()?,
-            Err(error) if is_out_of_descriptors(&error) => return None,
+            // Others lack it as well: descriptors, or ports of this host's own address.
+            Err(error) if is_out_of_descriptors(&error) || (!as_client && is_unavailable(&error)) => return None,
             // It concerns this client alone: those behind it are not to wait.
             Err(error) => {
                 let at = self.put(Tcp::new(), role, server);
                 self.tunnels[at].failed = Some(server_reason_of(&error));
+                self.tell(at);
                 at
             }
         };
@@ -48,8 +51,8 @@ impl Tunnel {
             return ConnectReply::Failed(self.failed.unwrap_or(ResetReason::Aborted));
         };
         match (socket.take_error(), self.failed) {
-            // It had accepted: a SYN is refused in other words. What came before the reset is still read.
-            (Ok(Some(error)), None) if error.raw_os_error() == Some(libc::ECONNRESET) => {
+            // It had accepted: a SYN is refused in other words. What came before the reset, with or without an end, is still read.
+            (Ok(Some(error)), None) if matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE)) => {
                 self.tcp.note_failed_write();
                 ConnectReply::Connected
             }
@@ -81,9 +84,9 @@ fn other_port(client: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Progress;
     use crate::transport::tcp::splice::Pipes;
     use crate::transport::tcp::tests::Hub;
+    use crate::transport::{Progress, SatelliteTransport as _, StreamEvent};
     use relay::dscp::Dscp;
     use relay::engine::Transport as _;
     use socket2::{Domain, Type};
@@ -130,6 +133,8 @@ mod tests {
         let request = ConnectRequest { source, destination, dscp: Dscp::default() };
         hub.transport.peers[0].settings.public_key = None;
         let id = hub.transport.open(now, 0, &request, None).expect("a stream that has failed");
+        // A client whose SYN is held is looked at no sooner.
+        assert_eq!(hub.transport.poll_event(now), Some(StreamEvent::Ready(id)));
         let ConnectReply::Failed(_) = hub.transport.read_reply(now, id) else { panic!("no failure") };
         hub.transport.reset(now, id, ResetReason::Aborted);
         assert_eq!((hub.transport.peers[0].streams, hub.transport.tunnels.len()), (0, 0));

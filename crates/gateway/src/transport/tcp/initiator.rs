@@ -1,6 +1,7 @@
 //! Connections to peers: the control connection as initiator, warm connections, and tunnels.
 
 use super::session::Initiator;
+use super::sockets::{is_unavailable, is_without_source};
 use super::talk::READS;
 use super::trials::segment;
 use super::tunnel::Role;
@@ -370,7 +371,7 @@ impl TcpTransport {
 
     /// The host does not let a connection to `peer` be made that the path has not seen yet.
     fn note_shortage(&mut self, now: Instant, peer: usize, error: &io::Error) {
-        if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) {
+        if is_unavailable(error) || is_without_source(error) {
             self.peers[peer].out_of_ports_until = Some(now + RECOVERY);
             self.events.push_back(StreamEvent::PeersChanged);
         }
@@ -385,6 +386,7 @@ impl TcpTransport {
             Some(libc::EADDRNOTAVAIL) => {
                 "its ports are used up (net.ipv4.ip_local_port_range): new ones go end to end for ten seconds"
             }
+            _ if is_without_source(error) => "new ones go end to end for ten seconds",
             Some(libc::EMFILE | libc::ENFILE) => "descriptors are used up (raise LimitNOFILE)",
             _ => "see the error",
         };

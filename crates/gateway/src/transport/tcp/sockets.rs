@@ -174,8 +174,7 @@ impl Sockets {
             match self.connect_from(port, address, fast_open, segment) {
                 // The kernel says the same where it has no address to connect from.
                 Err(error) if attempt == 0 && is_unavailable(&error) && self.lacks_source(address) => {
-                    let text = format!("this host has no address from which to connect to {}", address.ip());
-                    return Err(io::Error::other(text));
+                    return Err(io::Error::other(NoSource(address.ip())));
                 }
                 Err(error) if is_unavailable(&error) || error.kind() == io::ErrorKind::AddrInUse => {}
                 outcome => return outcome.map(|socket| (socket, port)),
@@ -260,8 +259,19 @@ impl Sockets {
     }
 }
 
-fn is_unavailable(error: &io::Error) -> bool {
+/// No connection to this address can be made.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("this host has no address from which to connect to {0}")]
+struct NoSource(IpAddr);
+
+/// Whether no port is free, or the host lacks an address.
+pub(super) fn is_unavailable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EADDRNOTAVAIL)
+}
+
+/// Whether the host lacks an address to connect from.
+pub(super) fn is_without_source(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<NoSource>())
 }
 
 /// Gives `socket` the congestion control that new sockets of the host have.

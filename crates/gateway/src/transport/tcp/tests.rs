@@ -715,11 +715,15 @@ fn a_peer_whose_key_is_of_no_use_to_tls_costs_no_socket() {
 }
 
 #[test]
-fn a_caller_that_cannot_be_accepted_does_not_keep_those_behind_it_waiting() {
+fn a_caller_that_cannot_be_accepted_does_not_keep_those_behind_it_waiting_and_a_broken_listener_keeps_no_processor_busy()
+ {
+    // Linux gives ECONNABORTED for a caller whose port is 0.
+    let [of_caller, of_listener] = [libc::ECONNABORTED, libc::EMFILE]
+        .map(|code| arrivals::concerns_caller_alone(&io::Error::from_raw_os_error(code)));
+    assert!(of_caller && !of_listener);
     let mut hub = Hub::new();
-    // As after ECONNABORTED, which Linux gives for a caller whose port is 0.
     hub.transport.listener = Some(Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap());
     hub.transport.accepting = true;
     hub.transport.take_in(hub.now, 3);
-    assert!(hub.transport.has_more() && !hub.transport.callers_wait);
+    assert!(!hub.transport.has_more() && hub.transport.callers_wait);
 }
