@@ -33,7 +33,8 @@ impl TcpTransport {
             // It concerns this client alone: those behind it are not to wait.
             Err(error) => {
                 let at = self.put(Tcp::new(), role, server);
-                self.tunnels[at].failed = Some(server_reason_of(&error));
+                let tunnel = &mut self.tunnels[at];
+                (tunnel.awaits_reply, tunnel.failed) = (true, Some(server_reason_of(&error)));
                 self.tell(at);
                 at
             }
