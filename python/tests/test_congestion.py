@@ -128,8 +128,11 @@ def test_what_does_not_fit_the_rest_of_the_flow_is_refused(reno):
         bp.simulate(reno, controls=NewReno, jobs=2)
 
 
+# Programs that a shell starts in the background ignore Ctrl-C.
 ENDLESS = """
-import bentpipe as bp, sys
+import bentpipe as bp, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Slow(bp.CongestionControl):
     def grow(self, ack, window):

@@ -129,7 +129,7 @@ fn what_a_gateway_said_before_it_hung_is_not_shown_as_live() {
         let (mut said, mut buffer) = (Vec::new(), [0; 65_536]);
         while let Ok(count @ 1..) = page.read(&mut buffer) {
             said.extend_from_slice(&buffer[..count]);
-            if said.windows(5).any(|bytes| bytes == b"data:") {
+            if said.windows(8).any(|bytes| bytes == b"\ndata: {") {
                 return true;
             }
         }
