@@ -169,8 +169,10 @@ def test_other_threads_of_python_go_on(scenario):
     assert len(ticks) >= 3
 
 
+# Programs that a shell starts in the background ignore Ctrl-C.
 LONG = """
-import bentpipe as bp, sys
+import bentpipe as bp, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 scenario = bp.Scenario.from_file(sys.argv[1])
 for key in ("flow.file.bulk.size",):
     scenario[key] = "500GB"
