@@ -471,7 +471,7 @@ fn renew_session(pair: &Pair, ports: &[String]) {
 fn a_tunnel_request_that_is_late_counts_although_sessions_have_been_renewed_meanwhile() {
     let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     pair.sections = "[tcp]\nwarm_connections = 0\nfast_open = false";
-    // Longer than the test: whoever waits beyond it is given up.
+    // Longer than the test: a client that waits longer is given up.
     pair.outage_limit = "60s";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);

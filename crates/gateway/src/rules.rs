@@ -17,8 +17,8 @@
 //! Of a connection's mark only the bits count that these have, and no others are changed: programs that keep something of their own there
 //! (`CONNMARK --save-mark --mask`, as mwan3 does) and the gateway leave each other in peace, if their bits differ.
 //!
-//! Conntrack may forget a connection that lives in the gateway's sockets: half-closed ones after a minute without a packet. Whoever's
-//! packet is picked up first, the socket decides then, and the mark is set anew. Where conntrack picks nothing up, and takes such
+//! Conntrack may forget a connection that lives in the gateway's sockets: half-closed ones after a minute without a packet. Of the
+//! first packet that is picked up then, the socket decides, and the mark is set again. Where conntrack picks nothing up, and takes such
 //! packets for invalid, the socket alone decides; so it does for servers' packets that an operator has excepted from it (`notrack`).
 //!
 //! A SYN that comes to be forwarded with the addresses and ports of a connection made by us is the client's own: that connection goes end

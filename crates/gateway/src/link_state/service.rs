@@ -19,7 +19,7 @@ use units::Duration;
 #[derive(Debug)]
 pub struct LinkUpdates {
     board: Board,
-    /// From before anything could be reported: whoever is given a copy has yet to see what was reported meanwhile.
+    /// From before anything could be reported: a copy has yet to see what was reported meanwhile.
     state: watch::Receiver<LinkState>,
     modem: Option<modem::Seen>,
     /// None if nothing is configured to report the link.

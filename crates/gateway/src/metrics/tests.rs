@@ -107,7 +107,7 @@ fn the_program_and_its_start_are_named() {
     let text = exported();
     let build = "bentpipe_build_info{version=\"1.2.3\",commit=\"0123456789\",features=\"ebpf\",transport=\"satpep\"} 1";
     for line in [build, "process_start_time_seconds 1700000000.0", "bentpipe_capacity_bytes_per_second 1000000.0"] {
-        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
 }
 
@@ -115,7 +115,7 @@ fn the_program_and_its_start_are_named() {
 fn histograms_are_cumulative_and_end_with_all() {
     let text = exported();
     let value = |line: &str| {
-        let found = text.lines().find_map(|told| told.strip_prefix(line));
+        let found = text.lines().find_map(|found| found.strip_prefix(line));
         found.unwrap_or_else(|| panic!("{line}\n{text}")).trim().to_owned()
     };
     assert_eq!(value("bentpipe_peer_rtt_seconds_bucket{le=\"0.55\",peer=\"hub\"}"), "0");
@@ -242,7 +242,7 @@ fn rates_are_in_bytes_and_one_source_of_the_link_state_is_in_force() {
         "bentpipe_link_source{source=\"api\"} 0",
         "bentpipe_link_source{source=\"configured\"} 0",
     ] {
-        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
 }
 
