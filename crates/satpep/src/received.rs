@@ -92,6 +92,11 @@ impl Received {
         }
     }
 
+    /// Packet `number` says that its sender waits for no answer to packets before `lowest`: an honest one waits for that to this packet.
+    pub(crate) fn stop_waiting(&mut self, number: PacketNumber, lowest: PacketNumber) {
+        self.raise_floor(lowest.min(number));
+    }
+
     /// When an acknowledgement is due.
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
         self.ack_deadline
@@ -156,6 +161,17 @@ mod tests {
         received.acknowledged();
         received.record(now, PacketNumber::new(3), false, DELAY);
         assert_eq!(received.ack_deadline(), None);
+    }
+
+    #[test]
+    fn memory_stays_bounded_whatever_packets_that_come_late_say() {
+        let mut received = Received::new();
+        for first in (0..1_000_000).step_by(10) {
+            received.record(Instant::ZERO, PacketNumber::new(first + 10), true, DELAY);
+            received.stop_waiting(PacketNumber::new(first + 5), PacketNumber::new(first + 11));
+            received.record(Instant::ZERO, PacketNumber::new(first + 5), true, DELAY);
+        }
+        assert!(received.numbers.len() <= Received::MAX_RANGES, "{}", received.numbers.len());
     }
 
     #[test]

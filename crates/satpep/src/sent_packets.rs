@@ -280,6 +280,14 @@ impl SentPackets {
         self.entries.get_mut(usize::try_from(number.checked_since(self.first)?).ok()?)
     }
 
+    /// Whether a packet after `number` is still to be answered: another ACK will come.
+    fn awaits_answer_after(&self, number: PacketNumber) -> bool {
+        let later = self.entries.len().saturating_sub(
+            number.next().checked_since(self.first).and_then(|at| usize::try_from(at).ok()).unwrap_or(0),
+        );
+        self.entries.iter().rev().take(later).any(|entry| entry.in_flight)
+    }
+
     /// Decides outcomes by `ack`. Returns the time since its largest packet was sent, unless that was known to have arrived.
     /// A packet that acknowledgements do not reach back to is lost `horizon` after it was sent.
     /// After an ACK that acknowledged little of a long record, for which all of it was walked through, others are passed over for a
@@ -294,7 +302,7 @@ impl SentPackets {
         if ack.largest >= self.next_number() {
             return Err(NeverSent);
         }
-        if now < self.deaf_until {
+        if now < self.deaf_until && self.awaits_answer_after(ack.largest) {
             return Ok(None);
         }
         let (span, before) = (self.entries.len(), outcomes.len());

@@ -51,3 +51,15 @@ fn memory_that_was_configured_does_not_grow() {
     assert!(share < 0.6, "{share} of the limit with memory for half a BDP");
     assert!(world.gateways[1].endpoint.memory_stats().granted <= 8 << 20);
 }
+
+#[test]
+fn a_session_that_begins_with_less_memory_than_the_one_before_is_served_to_its_end() {
+    let mut world = world(Duration::from_millis(600), |config| config.receive_capacity = Rate::from_bps(1_000_000_000));
+    world.gateways[0].endpoint.set_receive_capacity(Rate::from_bps(100_000_000));
+    world.restart(1, 2);
+    let up = |world: &World| world.gateways.iter().all(|gateway| gateway.state(0) == satpep::PeerState::Up);
+    world.run_for(Duration::from_secs(2));
+    assert!(world.run_until(Duration::from_secs(20), up));
+    let id = world.send(1, 0, 100_000_000);
+    assert!(world.run_until(Duration::from_secs(60), |world| world.is_finished(0, id)), "the sender waits for credit");
+}

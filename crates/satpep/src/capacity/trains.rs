@@ -152,10 +152,12 @@ impl Trains {
 
     /// A packet of `peer` is about to leave. Returns whether it is one of a train, and whether the train ends with it.
     pub(super) fn advance(&mut self, peer: PeerId, number: PacketNumber) -> bool {
-        let Some((train, count)) = self.leaving.as_mut().filter(|(train, _)| train.peer == peer) else { return false };
+        // The last one may have been due and not have left, for want of credit.
+        let is_of_train = |(train, left): &&mut (Train, u32)| train.peer == peer && *left > 0;
+        let Some((train, left)) = self.leaving.as_mut().filter(is_of_train) else { return false };
         train.last = number;
         train.count += 1;
-        *count -= 1;
+        *left -= 1;
         true
     }
 
@@ -343,6 +345,16 @@ mod tests {
         assert!(!trains.conclude(1.3, PeerId(1), PacketNumber::new(900), 0.03));
         (0..8).for_each(|k| _ = trains.on_stamp(PEER, PacketNumber::new(k), 1500.0 * k as f64, 0.002 * k as f64));
         assert!(trains.conclude(1.6, PEER, PacketNumber::new(8), 0.55));
+    }
+
+    #[test]
+    fn a_train_whose_last_packet_did_not_leave_does_not_go_on() {
+        let mut trains = Trains::default();
+        trains.begin(1.0, PEER, PacketNumber::ZERO, Plan { count: 1, rate: 6e6 });
+        assert!(trains.advance(PEER, PacketNumber::ZERO));
+        assert!(!trains.advance(PEER, PacketNumber::ZERO));
+        trains.on_sent(1500, 750_000.0);
+        assert_eq!(trains.leaving_at(), None);
     }
 
     #[test]

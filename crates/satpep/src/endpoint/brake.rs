@@ -24,6 +24,8 @@ pub(super) struct Brake {
 impl Brake {
     const REDUCTION: f64 = 0.85;
     const RECOVERY: f64 = 1.05;
+    /// Steps that lead from [`Self::MIN`] to the link's pace.
+    const STEPS: f64 = 100.0;
     /// However many marks come, this share of the link is left.
     const MIN: f64 = 1.0 / 64.0;
 
@@ -64,8 +66,11 @@ impl Brake {
         let Some(pacer) = &mut self.pacer else { return };
         pacer.on_sent(now, ip_bytes);
         if self.recovers_at <= now {
+            // Also those steps in which nothing was sent.
+            let missed = now.since(self.recovers_at).as_secs_f64() / rtt.as_secs_f64().max(0.001);
             self.recovers_at = now + rtt;
-            pacer.set_rate(now, pacer.rate().mul_f64(Self::RECOVERY));
+            let recovered = Self::RECOVERY.powf(1.0 + missed.floor().min(Self::STEPS));
+            pacer.set_rate(now, pacer.rate().mul_f64(recovered));
             if pacer.rate() >= pace {
                 self.pacer = None;
             }
@@ -124,6 +129,16 @@ mod tests {
         assert!((8_000_000.0..9_000_000.0).contains(&held), "{held}");
         send(&mut brake, &mut now, 4, None);
         assert!(brake.rate().is_none() && send(&mut brake, &mut now, 2, None) > 9_900_000.0);
+    }
+
+    #[test]
+    fn what_marks_held_is_free_again_after_a_pause() {
+        let (mut brake, mut now) = (Brake::new(), Instant::from_nanos(1_000_000_000));
+        send(&mut brake, &mut now, 100, Some(Duration::from_millis(10)));
+        assert!(brake.rate().is_some());
+        now += Duration::from_secs(3600);
+        brake.on_sent(now, 1500, RTT, PACE);
+        assert_eq!(brake.rate(), None);
     }
 
     #[test]

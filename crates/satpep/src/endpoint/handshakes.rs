@@ -1,7 +1,7 @@
 //! Handshakes: inits that go out, their responses, and inits that come in.
 
 use super::overhead::ip_overhead;
-use super::peer::{Handshakes, KeyPair, Said, Unconfirmed};
+use super::peer::{Handshakes, KeyPair, Peer, Said, Unconfirmed};
 use super::{Endpoint, Way};
 use crate::config::EndpointConfig;
 use crate::credit::Credit;
@@ -12,7 +12,7 @@ use crate::key_log::LoggedKey;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::routing::{self, GENERATION_BIT};
-use crate::session::Session;
+use crate::session::{HandshakeCredits, Session};
 use crate::trouble::{Stranger, StrangerFault, Trouble};
 use crate::wire::packet::{offered_versions, read_u32, unpadded_length};
 use peering::ResetReason;
@@ -131,7 +131,7 @@ impl<P: Payload> Endpoint<P> {
             if self.draining {
                 session.drain(now);
             }
-            session.credit.begin_at(self.peers[id.own().index()].advertised_credit);
+            session.credit.begin_at(self.take_advertised(id));
             let peer = &mut self.peers[id.index()];
             if let Some(address) = &peer.address {
                 session.on_path(now, address);
@@ -146,6 +146,14 @@ impl<P: Payload> Endpoint<P> {
         peer.attempts = 0;
         peer.refuses_padding = false;
         self.refresh(now, id);
+    }
+
+    /// The credits that a new session begins with. While another handshake is under way, the next session may begin by it.
+    fn take_advertised(&mut self, id: PeerId) -> HandshakeCredits {
+        let is_under_way = |peer: &Peer<P>| peer.attempt.is_some() || peer.keys.unconfirmed.is_some();
+        let keeps = self.peers.both(id.own()).any(|(_, peer)| is_under_way(peer));
+        let advertised = &mut self.peers[id.own().index()].advertised;
+        if keeps { *advertised } else { std::mem::take(advertised) }
     }
 
     /// Whether a handshake shows that two processes use one key at the same time. If it is ours, the peer has had a session with us, and now has
@@ -448,14 +456,14 @@ impl<P: Payload> Endpoint<P> {
 
     fn parameters(&mut self, now: Instant, id: PeerId) -> TransportParameters {
         let credit = Credit::new(self.receive_memory.reserve());
+        let stream_credit = Credit::new(self.config.stream_credit()).min(credit.half());
         // An init may be answered by a process of either generation.
-        let advertised = &mut self.peers[id.own().index()].advertised_credit;
-        *advertised = credit.max(*advertised);
+        self.peers[id.own().index()].advertised.add(credit, stream_credit);
         TransportParameters {
             epoch: self.peers[id.index()].epoch,
             timestamp: self.unix_time(now),
             session_credit: credit,
-            stream_credit: Credit::new(self.config.stream_credit()).min(credit.half()),
+            stream_credit,
             // A session that begins while this gateway drains must not have streams on their way when the gateway ends.
             max_streams: if self.draining { 0 } else { self.config.max_streams },
             capabilities: self.config.capabilities,

@@ -221,6 +221,8 @@ impl<P: Payload> Endpoint<P> {
             let rest = &mut buffer[transmit.size..];
             let peer = &mut self.peers[id.index()];
             let Some(next) = fill_datagram(peer, &mut self.sealer, at, rest, Urgency::Paced, segment_size) else {
+                // As where a batch would begin: a train does not wait for credit.
+                self.capacity.on_idle();
                 break;
             };
             let next = self.sent(now, Some(id), next);

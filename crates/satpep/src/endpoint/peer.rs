@@ -5,7 +5,6 @@ use super::brake::Brake;
 use super::cookies::Cookies;
 use super::path::Candidates;
 use crate::config::PeerConfig;
-use crate::credit::Credit;
 use crate::event::ClockSkew;
 use crate::handshake::{Acquaintance, Agreement, Echo, Pending, TransportParameters};
 use crate::pacer::Pacer;
@@ -13,7 +12,7 @@ use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::scheduler::Place;
 use crate::seal::Cipher;
-use crate::session::Session;
+use crate::session::{HandshakeCredits, Session};
 use crate::wire::packet::MAC;
 use peering::Versions;
 use std::net::{IpAddr, SocketAddr};
@@ -64,8 +63,8 @@ pub(super) struct Peer<P: Payload> {
     /// Inits that were admitted by the secret in the second since.
     answered: (Instant, u32),
     pub(super) limits: KeyLimits,
-    /// The largest MAX_DATA that a handshake of ours advertised.
-    pub(super) advertised_credit: Credit,
+    /// What our handshakes advertised since the last session began.
+    pub(super) advertised: HandshakeCredits,
     pub(super) cap: Option<Pacer>,
     /// What its own way over the link carries, where that is less than the link does; and until when its queue drains.
     pub(super) way: Option<Pacer>,
@@ -243,7 +242,7 @@ impl<P: Payload> Peer<P> {
             own_clock_news_at: now,
             answered: (now, 0),
             limits: KeyLimits::DEFAULT,
-            advertised_credit: Credit::default(),
+            advertised: HandshakeCredits::default(),
             place: Place::default(),
             urgent_queued: false,
             ack_queued: false,

@@ -18,8 +18,11 @@ pub(crate) struct Decoder<P> {
     symbols: VecDeque<Option<Remembered>>,
     /// Space of forgotten packets, for others.
     spare: Vec<Vec<u8>>,
+    /// Bytes of the packets, and of their entries and those of missing ones.
     bytes: usize,
     max_bytes: usize,
+    /// How many numbers may be skipped until more packets arrive: each takes an entry.
+    skips: usize,
     blocks: VecDeque<Block>,
     /// Blocks that are being decoded, one after the other.
     jobs: VecDeque<Job>,
@@ -99,6 +102,10 @@ impl<P: Payload> Decoder<P> {
     const EARNED: usize = 2;
     /// The most that may be saved up: for blocks of all that is remembered, twice over.
     const MAX_CREDIT: usize = 2 * Self::MAX_SYMBOLS;
+    /// Numbers that may be skipped for each packet that arrives: a sender that skips them time and again costs little.
+    const SKIPS_EARNED: usize = 64;
+    /// Bytes of an entry, without the packet's.
+    const ENTRY: usize = size_of::<Option<Remembered>>();
     /// Space of so many forgotten packets is kept.
     const MAX_SPARE: usize = 64;
 
@@ -111,6 +118,7 @@ impl<P: Payload> Decoder<P> {
             spare: Vec::new(),
             bytes: 0,
             max_bytes,
+            skips: Self::MAX_SYMBOLS,
             blocks: VecDeque::new(),
             jobs: VecDeque::new(),
             working_since: None,
@@ -141,22 +149,40 @@ impl<P: Payload> Decoder<P> {
             self.first = number;
         }
         let Some(at) = number.checked_since(self.first) else { return };
-        // A peer that skips numbers makes us forget, not grow.
-        if at as usize >= Self::MAX_SYMBOLS + self.symbols.len() {
+        self.skips = (self.skips + Self::SKIPS_EARNED).min(Self::MAX_SYMBOLS);
+        let skipped = usize::try_from(at).unwrap_or(usize::MAX).saturating_sub(self.symbols.len());
+        // A peer that skips numbers makes us forget, not grow, nor work.
+        if skipped > self.skips {
             self.symbols.clear();
             self.bytes = 0;
             self.first = number;
+        } else {
+            self.skips -= skipped;
         }
         let at = (number - self.first) as usize;
+        let added = (at + 1).saturating_sub(self.symbols.len());
+        // Before entries are added, so that there are never more than are needed.
+        self.forget_oldest(self.symbols.len().saturating_add(added).saturating_sub(Self::MAX_SYMBOLS));
+        let Some(at) = self.place(number) else { return };
         if self.symbols.len() <= at {
+            self.bytes += (at + 1 - self.symbols.len()) * Self::ENTRY;
             self.symbols.resize_with(at + 1, || None);
         }
         self.bytes += packet.len();
         let before = self.symbols[at].replace(packet);
         self.forget(before);
-        while self.bytes > self.max_bytes || self.symbols.len() > Self::MAX_SYMBOLS {
-            let Some(oldest) = self.symbols.pop_front() else { break };
-            self.forget(oldest);
+        while self.bytes > self.max_bytes && !self.symbols.is_empty() {
+            self.forget_oldest(1);
+        }
+    }
+
+    /// Forgets the oldest entries, as many as there are of `count`.
+    fn forget_oldest(&mut self, count: usize) {
+        for _ in 0..count {
+            if let Some(oldest) = self.symbols.pop_front() {
+                self.bytes -= Self::ENTRY;
+                self.forget(oldest);
+            }
             self.first = self.first.next();
         }
     }
@@ -454,6 +480,26 @@ mod tests {
         let recovered: Vec<_> =
             encode(block, &symbols).into_iter().flat_map(|repair| take_in(&mut decoder, repair)).collect();
         assert!(recovered.is_empty());
+    }
+
+    #[test]
+    fn packets_without_data_take_no_more_memory_than_others() {
+        let mut decoder = Decoder::<Stored>::new(900_000);
+        (0..200_000).for_each(|number| decoder.remember(PacketNumber::new(number), &[], 0, false));
+        let memory = decoder.symbols.capacity() * Decoder::<Stored>::ENTRY;
+        assert!(decoder.symbols.len() > 10_000 && memory <= 2_000_000, "{memory}");
+    }
+
+    /// A step takes an entry for each number that is skipped.
+    #[test]
+    fn to_skip_numbers_again_and_again_costs_little() {
+        let mut decoder = Decoder::<Stored>::new(100 << 20);
+        let mut entries = 0;
+        for step in 0..1000 {
+            decoder.remember(PacketNumber::new(step * 65_000), &[1], 0, false);
+            entries += decoder.symbols.len();
+        }
+        assert!(entries < 300_000, "{entries}");
     }
 
     #[test]

@@ -146,6 +146,11 @@ impl<P: Payload> Session<P> {
             }
         }
         plan.next = end;
+        if plan.next >= plan.packets.end {
+            // Each run takes a symbol: of many short ones, the latest are protected.
+            let spared = plan.runs.len().saturating_sub(plan.most.max(1.0) as usize);
+            plan.runs.drain(..spared);
+        }
         plan.share = plan.most / plan.runs.len().max(1) as f64;
         Self::LOOKED_OVER as usize * PER_SYMBOL / 4
     }

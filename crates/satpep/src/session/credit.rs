@@ -21,6 +21,26 @@ use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 use units::{Duration, Instant, Rate};
 
+/// The credits that handshakes with a peer have advertised since a session with it began: the next session begins by one of them, and the
+/// peer may go by another, as handshakes cross and answers are lost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HandshakeCredits {
+    /// The largest of the session's and of a new stream's.
+    session: Credit,
+    stream: Credit,
+    /// Whether handshakes advertised different ones.
+    differ: bool,
+}
+
+impl HandshakeCredits {
+    /// A handshake advertises these.
+    pub(crate) fn add(&mut self, session: Credit, stream: Credit) {
+        let latest = Self { session: self.session.max(session), stream: self.stream.max(stream), differ: self.differ };
+        let is_first = self.session == Credit::default();
+        *self = Self { differ: self.differ || !is_first && (self.session, self.stream) != (session, stream), ..latest };
+    }
+}
+
 pub(crate) struct FlowControl {
     /// Receive memory of the session: what it may hold beside others now.
     pool: u64,
@@ -110,11 +130,15 @@ impl FlowControl {
         }
     }
 
-    /// This limit was advertised in the handshake. A stream begins with half of it at most: a stream's sender holds
-    /// back until its window has grown beyond that, which shows that it is read.
-    pub(crate) fn begin_at(&mut self, limit: Credit) {
-        self.limit = limit;
-        self.own_stream_credit = self.own_stream_credit.min(limit.half());
+    /// These were advertised in handshakes. A peer that goes by smaller ones would wait for ever for what it has by the largest: where they
+    /// differ, the largest are advertised again.
+    pub(crate) fn begin_at(&mut self, advertised: HandshakeCredits) {
+        self.limit = advertised.session;
+        self.own_stream_credit = advertised.stream;
+        if advertised.differ {
+            self.limit_due = true;
+            self.new_stream_credit = advertised.stream;
+        }
     }
 
     /// Sets what the session may hold now: of what it receives, and of what it sends. What was granted stays so.
@@ -267,7 +291,7 @@ impl FlowControl {
     fn raise_new_stream_credit(&mut self) -> Option<Credit> {
         let credit = Credit::new((2 * self.most_in_round).min(self.pool / 2));
         self.new_stream_credit = self.new_stream_credit.max(credit);
-        Some(self.new_stream_credit).filter(|credit| *credit > self.own_stream_credit)
+        Some(self.new_stream_credit).filter(|credit| *credit >= self.own_stream_credit)
     }
 
     /// Counts a stream that received data once in each round trip.
@@ -469,6 +493,22 @@ mod tests {
     }
 
     #[test]
+    fn of_handshakes_that_advertised_different_credits_the_largest_counts_and_is_said_again() {
+        let mut advertised = HandshakeCredits::default();
+        let of = |bytes| (Credit::new(bytes), Credit::new(bytes / 4));
+        for bytes in [300_000, 300_000, 100_000] {
+            let (session, stream) = of(bytes);
+            advertised.add(session, stream);
+            assert_eq!(advertised.differ, bytes == 100_000);
+        }
+        let mut credit = credit();
+        credit.begin_at(advertised);
+        assert!(credit.limit_due);
+        assert_eq!((credit.limit(), credit.own_stream_credit), of(300_000));
+        assert_eq!(credit.raise_new_stream_credit(), Some(Credit::new(75_000)));
+    }
+
+    #[test]
     fn where_little_is_free_the_limit_follows_soon() {
         let mut credit = credit();
         assert!(credit.on_received(1_600_000));
@@ -550,7 +590,10 @@ mod tests {
     #[test]
     fn new_streams_begin_with_twice_what_came_in_a_round_trip_whatever_offsets_a_peer_leaves_out() {
         let mut credit = credit();
-        credit.begin_at(Credit::new(500_000));
+        let mut advertised = HandshakeCredits::default();
+        advertised.add(Credit::new(500_000), Credit::new(250_000));
+        credit.begin_at(advertised);
+        assert!(!credit.limit_due, "the handshake has said it");
         // The last byte of a stream of which nothing else comes.
         assert!(credit.on_received(400_000));
         credit.on_data(1);

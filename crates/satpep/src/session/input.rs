@@ -77,7 +77,7 @@ impl<P: Payload> Session<P> {
             }
             Frame::PathTooSmall => self.path.on_too_small(number),
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
-            Frame::StopWaiting { lowest } => self.received.raise_floor(lowest),
+            Frame::StopWaiting { lowest } => self.received.stop_waiting(number, lowest),
             Frame::MaxData { limit } => self.credit.on_peer_limit(limit),
             Frame::MaxStreamData { stream, limit } => self.on_stream_credit(stream, limit),
             Frame::MaxNewStreamData { limit } => self.credit.on_new_stream_credit(limit),

@@ -16,7 +16,7 @@
 use super::keepalive::Keepalive;
 use crate::config::EndpointConfig;
 use crate::rtt::RttEstimator;
-use units::{Duration, Instant};
+use units::{Bytes, Duration, Instant};
 
 /// The effect of an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub(super) struct Liveness {
     unanswered_bytes: u64,
     /// How many of them are sent although an answer is overdue.
     stall_allowance: u64,
+    /// How long the link takes to send a full packet of `mtu` bytes, by its configured rate: the answer to one comes no earlier.
+    packet_time: Duration,
+    mtu: u64,
     /// How far apart a thin return link may space answers, and the longest that one has been waited for of late.
     ack_spacing: Duration,
     answer_gap: Duration,
@@ -70,6 +73,8 @@ impl Liveness {
             unanswered_since: None,
             unanswered_bytes: 0,
             stall_allowance: config.stall_allowance(),
+            packet_time: config.capacity.time_to_send(Bytes::new(config.mtu.into())),
+            mtu: config.mtu.into(),
             ack_spacing: config.ack_spacing(),
             answer_gap: Duration::ZERO,
             is_stalled: false,
@@ -111,7 +116,7 @@ impl Liveness {
 
     /// Whether nothing was heard for `limit`. To ask in vain is part of it: a clock that jumped is no outage.
     pub(super) fn is_lost(&self, now: Instant, limit: Duration, rtt: &RttEstimator) -> bool {
-        let asked = self.unresponsive_since.is_some_and(|since| since + Self::unresponsive_after(rtt) <= now);
+        let asked = self.unresponsive_since.is_some_and(|since| since + self.unresponsive_after(rtt) <= now);
         asked && self.last_heard + limit <= now
     }
 
@@ -188,7 +193,7 @@ impl Liveness {
     #[inline]
     pub(super) fn unresponsive_at(&self, rtt: &RttEstimator) -> Option<Instant> {
         let since = self.unanswered_since.filter(|_| !self.is_unresponsive())?;
-        Some(since + Self::unresponsive_after(rtt))
+        Some(since + self.unresponsive_after(rtt))
     }
 
     /// When the peer is asked, unless something comes from it. A ping that is not answered is repeated by the probe timer instead.
@@ -242,9 +247,18 @@ impl Liveness {
         self.last_heard + self.keepalive.interval().min(soon)
     }
 
-    /// Time without an answer after which the peer is unresponsive: a few round trips.
-    fn unresponsive_after(rtt: &RttEstimator) -> Duration {
-        (rtt.smoothed() * 3).max(Duration::from_secs(1))
+    /// Time without an answer after which the peer is unresponsive: a few round trips, and a thin link's time for what asks.
+    fn unresponsive_after(&self, rtt: &RttEstimator) -> Duration {
+        (rtt.smoothed() * 3 + self.time_to_ask()).max(Duration::from_secs(1))
+    }
+
+    /// How long the link takes to send what asks, or a full packet of it.
+    #[inline]
+    fn time_to_ask(&self) -> Duration {
+        match self.unanswered_bytes {
+            bytes if bytes >= self.mtu => self.packet_time,
+            bytes => self.packet_time * bytes / self.mtu,
+        }
     }
 
     /// Time without an answer after which data waits: what the answer may take, and as long again as a probe waits for the
@@ -267,7 +281,7 @@ impl Liveness {
     /// within half a round trip, and after minutes of it within one.
     #[inline]
     fn probe_deadline(&self, now: Instant, rtt: &RttEstimator) -> Instant {
-        let (smoothed, timeout) = (rtt.smoothed(), rtt.probe_timeout(rtt.ack_delay()));
+        let (smoothed, timeout) = (rtt.smoothed(), rtt.probe_timeout(rtt.ack_delay()) + self.time_to_ask());
         let patience =
             |since: Instant| (smoothed / 2 + now.since(since) / 1024).min(smoothed.max(Self::MIN_PROBE_INTERVAL));
         now + match (self.unresponsive_since, self.probes) {
@@ -285,6 +299,8 @@ mod tests {
     use units::Rate;
 
     const RTT: Duration = Duration::from_millis(600);
+    /// A packet of 1500 bytes at 6 Mbit/s.
+    const PACKET_TIME: Duration = Duration::from_millis(2);
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos((1_000_000 + millis) * 1_000_000)
@@ -321,13 +337,29 @@ mod tests {
         let (mut liveness, rtt) = liveness();
         liveness.on_sent(at(0), 1500, &rtt);
         let (pings, unresponsive) = run(&mut liveness, &rtt, 20_000, true);
-        let timeout = rtt.probe_timeout(rtt.ack_delay()).as_millis_f64();
+        let timeout = (rtt.probe_timeout(rtt.ack_delay()) + PACKET_TIME).as_millis_f64();
         assert!((pings[0] as f64 - timeout).abs() <= 1.0, "{} {timeout}", pings[0]);
         assert!((pings[1] as f64 - timeout * 1.25).abs() <= 2.0, "{} {timeout}", pings[1]);
-        assert_eq!(unresponsive, Some(1800));
+        assert_eq!(unresponsive, Some(1802));
         assert!(liveness.is_stalled() && liveness.is_unresponsive());
         let late: Vec<_> = pings.iter().filter(|ping| **ping > 10_000).collect();
         assert!(late.windows(2).all(|pair| (300..=600).contains(&(pair[1] - pair[0]))), "{late:?}");
+    }
+
+    #[test]
+    fn a_thin_link_is_given_the_time_that_a_packet_takes_on_it() {
+        let (rate, rtt_without_queue) = (Rate::from_bps(9_600), Duration::from_millis(100));
+        let key = PrivateKey::from_random([1; 32]);
+        let config = EndpointConfig::new(key, rate, rate, rtt_without_queue);
+        let mut rtt = RttEstimator::new(rtt_without_queue);
+        (0..50).for_each(|_| rtt.sample(rtt_without_queue));
+        let mut liveness = Liveness::new(&config, true, at(0));
+        liveness.on_sent(at(0), 1500, &rtt);
+        let (pings, unresponsive) = run(&mut liveness, &rtt, 1350, true);
+        assert_eq!(unresponsive, None, "the packet itself takes 1.25 s");
+        assert!(pings.len() <= 1, "{pings:?}");
+        let (_, unresponsive) = run(&mut liveness, &rtt, 3000, true);
+        assert!(unresponsive.is_some_and(|after| after < 2000), "{unresponsive:?}");
     }
 
     #[test]
@@ -358,7 +390,7 @@ mod tests {
         let (mut liveness, rtt) = liveness();
         liveness.on_sent(at(0), 1500, &rtt);
         liveness.on_ack(at(500), true, &rtt);
-        assert_eq!(liveness.probe_at(), Some(at(500) + rtt.probe_timeout(rtt.ack_delay())));
+        assert_eq!(liveness.probe_at(), Some(at(500) + rtt.probe_timeout(rtt.ack_delay()) + PACKET_TIME));
         liveness.on_ack(at(600), false, &rtt);
         assert_eq!(liveness.probe_at(), None);
     }

@@ -70,6 +70,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use units::{Duration, Instant, Rate};
 
+pub(crate) use credit::HandshakeCredits;
 pub(crate) use drain::Drain;
 pub(crate) use feedback::News;
 pub(crate) use output::{Filled, Urgency};
