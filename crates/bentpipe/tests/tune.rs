@@ -69,8 +69,8 @@ fn the_papers_link_by_the_papers_rule() {
 #[test]
 fn what_is_impossible_is_refused_with_its_range() {
     for (options, culprit) in [
-        (vec!["--rate", "0bit/s", "--rtt", "550ms"], "--rate: 0bit/s is not allowed, but from 1kbit/s"),
-        (vec!["--rate", "6Mbit/s", "--rtt", "0s"], "--rtt: 0s is not allowed, but above 0s"),
+        (vec!["--rate", "0bit/s", "--rtt", "550ms"], "--rate 0bit/s: allowed is from 1kbit/s"),
+        (vec!["--rate", "6Mbit/s", "--rtt", "0s"], "--rtt 0s: allowed is above 0s"),
         (vec!["--rate", "6Mbit/s"], "--rtt"),
         ([&GEO[..], &["--loss", "-1"]].concat(), "--loss"),
         ([&GEO[..], &["--loss", "0.7"]].concat(), "from 0 to 0.5"),

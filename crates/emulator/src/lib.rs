@@ -15,8 +15,7 @@
 //! - **Terminals may share a carrier on demand** ([`SharedCarrier`], [`link::dama`]): each has a queue of its own, chosen
 //!   by where packets come from, and what each is given follows what it asks for.
 //! - **Memory is bounded**, whatever the queue limit allows; every packet is accounted for by outcome and reason.
-//!
-//! VLAN tags that the network card has taken off a frame do not come back.
+//! - **VLAN tags stay**, also those that the kernel or the network card has taken out of a frame.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads the clock and moves packets")]
 
 mod apart;

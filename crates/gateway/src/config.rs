@@ -316,6 +316,16 @@ impl Choice {
             }
         }
     }
+
+    /// Reports settings of the cipher where nothing is encrypted or signed.
+    fn refuse_ciphers(self, document: &mut Document<'_>) {
+        let is_open = self.is_tcp && self.mode == Mode::Clear;
+        for path in [["gateway", "cipher"], ["debug", "key_log"]].iter().filter(|_| is_open) {
+            if document.node(path).is_some() {
+                document.fault(path, " has no effect with transport = \"tcp\" and mode = \"clear\"");
+            }
+        }
+    }
 }
 
 /// Routing tables that every Linux has: default, main and local.
@@ -327,6 +337,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let private_key = gateway.as_ref().and_then(|gateway| private_key(document, gateway, key));
     tcp::check_protection(document, choice);
     choice.refuse_others(document, &["gateway"], &["memory", "workers"]);
+    choice.refuse_ciphers(document);
     let link = link::read(document, choice);
     let tcp = tcp::read(document, choice, link.as_ref());
     let updates: Option<UpdateSettings> = updates::read(document);

@@ -7,10 +7,11 @@ use netlink_sys::{
     Socket, SocketAddr,
     protocols::{NETLINK_NETFILTER, NETLINK_ROUTE},
 };
+use socket2::{SockFilter, SockRef};
 use std::io;
 
 /// Bytes of the header of every message (`nlmsghdr`), and of a request about links (`ifinfomsg`).
-const HEADER: usize = 16;
+pub(crate) const HEADER: usize = 16;
 pub(crate) const LINK_HEADER: usize = 16;
 /// Bytes of the header of a message about an address (`ifaddrmsg`).
 pub(crate) const ADDRESS_HEADER: usize = 8;
@@ -53,6 +54,12 @@ impl NetlinkSocket {
     /// Dumps are filtered by what the request says, so that of a million routes few are read. Kernels before 4.20 do not know this.
     pub(crate) fn filter_dumps(&self) {
         let _ = self.socket.set_netlink_get_strict_chk(true);
+    }
+
+    /// Lets the kernel drop the messages that `program` does not accept (bpf(2), classic), so that they wake nobody. Its offsets begin at
+    /// the message's header, and its loads are in network byte order.
+    pub(crate) fn filter_news(&self, program: &[SockFilter]) -> io::Result<()> {
+        SockRef::from(&self.socket).attach_filter(program)
     }
 
     pub(crate) fn socket(&self) -> &Socket {

@@ -29,6 +29,21 @@ impl Error {
         }
     }
 
+    /// The failures of several items as one error, of their kind if they are all of one; [`Error::Failed`] otherwise.
+    #[must_use]
+    pub fn of_items(failures: &[Self]) -> Self {
+        let texts: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        let failed = if texts.len() == 1 { "an item".to_owned() } else { format!("{} items", texts.len()) };
+        let text = format!("{failed} failed:\n{}", texts.join("\n"));
+        if failures.iter().all(|error| matches!(error, Self::Missing(_))) {
+            Self::Missing(text)
+        } else if failures.iter().all(|error| matches!(error, Self::Input(_))) {
+            Self::Input(text)
+        } else {
+            Self::Failed(text)
+        }
+    }
+
     /// Something went wrong.
     pub fn failed(problem: impl std::fmt::Display) -> Self {
         Self::Failed(problem.to_string())

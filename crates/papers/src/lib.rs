@@ -117,9 +117,9 @@ pub fn printed(study: &dyn Study) -> Result<Printed, Error> {
 /// # Errors
 /// If an item cannot be run, or there is none of such a name.
 pub fn run(study: &dyn Study, names: &[String], options: &Options) -> Result<PaperReport, Error> {
-    let mut reproduced = run_all(&[(study, names.to_vec())], options)?;
+    let reproduced = run_all(&[(study, names.to_vec())], options)?;
     if !reproduced.failures.is_empty() {
-        return Err(reproduced.failures.swap_remove(0));
+        return Err(Error::of_items(&reproduced.failures));
     }
     if reproduced.items < reproduced.wanted {
         return Err(Error::Interrupted);
@@ -173,7 +173,7 @@ pub fn run_all(wanted: &[(&dyn Study, Vec<String>)], options: &Options) -> Resul
     reports.retain(|report| !report.items.is_empty());
     let items = reports.iter().map(|report| report.items.len()).sum();
     if items == 0 && !failures.is_empty() {
-        return Err(failures.swap_remove(0));
+        return Err(Error::of_items(&failures));
     }
     Ok(Reproduced { reports, items, wanted: wanted_items, failures })
 }

@@ -73,7 +73,7 @@ fn queue(text: &str) -> Result<QueueSize, String> {
     if let Some(number) = text.strip_suffix("packets") {
         return match number.trim().parse::<u64>() {
             Ok(packets) if (1..=1_000_000_000).contains(&packets) => Ok(QueueSize::Packets(packets)),
-            _ => Err("it is not from 1packets to 1000000000packets".to_owned()),
+            _ => Err("it is not a whole number of packets from 1 to 1000000000".to_owned()),
         };
     }
     size(text).map(QueueSize::Bytes)
@@ -83,7 +83,7 @@ fn window(text: &str) -> Result<WindowSize, String> {
     if let Some(number) = text.strip_suffix("segments") {
         return match number.trim().parse::<u32>() {
             Ok(segments) if (1..=1_000_000).contains(&segments) => Ok(WindowSize::Segments(segments)),
-            _ => Err("it is not from 1segments to 1000000segments".to_owned()),
+            _ => Err("it is not a whole number of segments from 1 to 1000000".to_owned()),
         };
     }
     size(text).map(WindowSize::Bytes)

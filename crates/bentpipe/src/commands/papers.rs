@@ -100,9 +100,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     output.result(&Document::new(&reports), |columns| text(&reports, columns))?;
     written.transpose()?;
     if !failures.is_empty() {
-        let failures: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        let failed = if failures.len() == 1 { "an item".to_owned() } else { format!("{} items", failures.len()) };
-        return Err(Failure::failed(format!("{failed} failed:\n{}", failures.join("\n"))));
+        return Err(Error::of_items(&failures).into());
     }
     if items < wanted {
         return Err(Failure::failed(format!("interrupted: {items} of {wanted} items were reproduced")));

@@ -60,8 +60,13 @@ fn plausible(document: &mut Document<'_>, written: &format::Link) -> PlausibleRa
         min: written.min_rate.map_or(default.min, |rate| rate.0),
         max: written.max_rate.map_or(default.max, |rate| rate.0),
     };
-    if let Some(rate) = written.rate.map(|rate| rate.0).filter(|rate| range.min <= range.max && *rate > range.max) {
-        document.fault(&["link", "rate"], &format!(" is at odds: rate is {rate}, max_rate is {}", range.max));
+    for (key, rate) in [("rate", written.rate), ("receive_rate", written.receive_rate)] {
+        let Some(rate) = rate.map(|rate| rate.0).filter(|_| range.min <= range.max) else { continue };
+        if rate > range.max {
+            document.fault(&["link", key], &format!(" is at odds: {key} is {rate}, max_rate is {}", range.max));
+        } else if rate < range.min {
+            document.fault(&["link", key], &format!(" is at odds: {key} is {rate}, min_rate is {}", range.min));
+        }
     }
     for (key, is_given) in [("min_rate", written.min_rate.is_some()), ("max_rate", written.max_rate.is_some())] {
         if is_given && range.min > range.max {
@@ -145,6 +150,14 @@ mod tests {
             (
                 "rate = \"6Mbit/s\"\nmax_rate = \"5Mbit/s\"",
                 "link.rate is at odds: rate is 6Mbit/s, max_rate is 5Mbit/s",
+            ),
+            (
+                "rate = \"100kbit/s\"\nmin_rate = \"1Mbit/s\"",
+                "link.rate is at odds: rate is 100kbit/s, min_rate is 1Mbit/s",
+            ),
+            (
+                "rate = \"1Mbit/s\"\nreceive_rate = \"9Mbit/s\"\nmax_rate = \"5Mbit/s\"",
+                "link.receive_rate is at odds: receive_rate is 9Mbit/s, max_rate is 5Mbit/s",
             ),
             ("rate = \"6Mbit/s\"\ncapacity = \"learnt\"", "link.capacity = \"learnt\": expected"),
             ("rate = \"6Mbit/s\"\ncapacity_source = \"estimated\"", "link.capacity_source: unknown key"),

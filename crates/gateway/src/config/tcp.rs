@@ -160,6 +160,12 @@ mod tests {
             assert!(faults[0].starts_with(&format!("gateway.toml:{expected}")), "{expected}\n{faults:#?}");
             assert_eq!(faults.len(), 1, "{faults:#?}");
         }
+        let open =
+            with("transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true\ncipher = \"aes-128-gcm\"", "")
+                + "accept_from = [\"192.0.2.1/32\"]\n[debug]\nkey_log = \"/k\"\n";
+        let unused = faults(&open);
+        assert!(unused.len() == 2 && unused[0].contains("gateway.cipher has no effect with transport"), "{unused:#?}");
+        assert!(unused[1].contains("debug.key_log has no effect with transport"), "{unused:#?}");
         let fixed = with("transport = \"tcp\"", "").replace("rtt =", "capacity = \"fixed\"\nrtt =");
         assert!(faults(&fixed)[0].contains("link.capacity has no effect with transport"), "{:?}", faults(&fixed));
         let satpep = with("transport = \"tcp\"", "").replace("rtt =", "cross_traffic = \"fair\"\nrepair = true\nrtt =");

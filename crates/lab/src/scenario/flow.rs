@@ -149,11 +149,19 @@ impl RealFlow {
     }
 }
 
-/// A receive buffer that grows otherwise than the kernel's, to which one that grows is left.
+/// Refuses a receive buffer that grows otherwise than the kernel's, to which a buffer that grows is left.
 fn refuse_growth(config: &Config) -> Result<(), String> {
     let (buffer, default) = (config.receive_buffer, Config::new(config.profile).receive_buffer);
-    let is_left = buffer.size == buffer.most || (buffer.size, buffer.most) == (default.size, default.most);
-    if is_left { Ok(()) } else { Err(problem("receive_buffer_max", &buffer.most.to_string())) }
+    if buffer.size == buffer.most {
+        return Ok(());
+    }
+    if (buffer.size, buffer.most) != (default.size, default.most) {
+        return Err(problem("receive_buffer_max", &buffer.most.to_string()));
+    }
+    if buffer.share != default.share {
+        return Err(problem("receive_buffer_share", &buffer.share.to_string()));
+    }
+    Ok(())
 }
 
 /// A buffer that the scenario sets.

@@ -54,6 +54,7 @@ fn what_the_kernel_is_not_given_is_refused_by_its_key_and_value() {
         ("max_rto", "60s"),
         ("max_expiries", "3"),
         ("receive_buffer_max", "8MB"),
+        ("receive_buffer_share", "0.5"),
         ("tuning.vegas_base_window", "10s"),
         ("tuning.slow_start_exit", "hystart"),
         ("tuning.westwood_tau", "1s"),

@@ -50,7 +50,7 @@ impl Row {
     fn told(mut self) -> Self {
         if self.time == Some(Duration::MAX) {
             (self.time, self.throughput) = (None, None);
-            self.doubt = Some("the transfer takes more than 584 years".to_owned());
+            self.doubt.get_or_insert_with(|| "the transfer takes more than 584 years".to_owned());
         } else if self.throughput == Some(Rate::ZERO) {
             self.throughput = None;
             self.doubt.get_or_insert_with(|| "the throughput is below 1bit/s".to_owned());

@@ -150,7 +150,8 @@ fn buffers(link: &Link, host: &Host) -> Vec<Setting> {
         if window > CORE_MAX_DEFAULT {
             settings.push(setting(
                 Place::HostSysctl(key),
-                window.as_u64(),
+                // An `int` of the kernel.
+                window.as_u64().min(i32::MAX as u64),
                 None,
                 "for programs that size their buffers themselves: they are allowed no more, doubled; it is the whole host's",
             ));
@@ -205,7 +206,8 @@ fn unsent(rate: Rate) -> Setting {
     let bytes = rate.bytes_in(units::Duration::from_millis(100)).max(Bytes::new(131_072));
     setting(
         Place::Sysctl("net.ipv4.tcp_notsent_lowat"),
-        bytes.as_u64(),
+        // An `unsigned int` of the kernel.
+        bytes.as_u64().min(u64::from(u32::MAX)),
         Some("4294967295"),
         "large send buffers do not fill with unsent data that newer data must wait behind",
     )

@@ -140,12 +140,7 @@ enum AxisArg {
 
 impl From<model::Invalid> for Failure {
     fn from(invalid: model::Invalid) -> Self {
-        Self::usage(format!(
-            "--{}: {} is not allowed, but {}",
-            option(invalid.parameter),
-            invalid.value,
-            invalid.allowed
-        ))
+        Self::usage(format!("--{} {}: allowed is {}", option(invalid.parameter), invalid.value, invalid.allowed))
     }
 }
 
@@ -172,12 +167,15 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 impl Args {
     /// The link and the transfer, checked as far as the models do not.
     fn case(&self) -> Result<(Link, Transfer), Failure> {
+        let of_buffer =
+            self.receive_buffer.map(|buffer| Bytes::new((buffer.as_u64() as f64 * self.window_share) as u64));
         for (wrong, problem) in [
             (self.rtt > Duration::from_secs(3600), "--rtt must not be above 1h"),
             (!(self.window_share > 0.0 && self.window_share <= 1.0), "--window-share must be above 0, at most 1"),
             (self.receive_buffer == Some(Bytes::ZERO), "--receive-buffer must be above 0B"),
-            (self.mss > Bytes::new(65_495), "--mss must not be above 65495B"),
+            (of_buffer == Some(Bytes::ZERO), "--receive-buffer times --window-share must be a byte or more"),
             (self.header > Bytes::new(1000), "--header must not be above 1kB"),
+            (self.mss + self.header > Bytes::new(65_535), "--mss and --header must not be above 65535B together"),
             (self.size > Bytes::new(1 << 50), "--size must not be above 1048576GiB"),
             (self.initial_window > 1_000_000, "--initial-window must not be above 1000000"),
             (self.rto.is_some_and(|rto| rto < self.rtt), "--rto must not be below --rtt"),
@@ -187,8 +185,6 @@ impl Args {
             }
         }
         let queue = self.queue.bytes(self.rate, self.rtt, self.mss + self.header);
-        let of_buffer =
-            self.receive_buffer.map(|buffer| Bytes::new((buffer.as_u64() as f64 * self.window_share) as u64));
         let link = Link { rate: self.rate, rtt: self.rtt, loss: self.loss, queue };
         let transfer = Transfer {
             size: self.size,

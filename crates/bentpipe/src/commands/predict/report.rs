@@ -4,7 +4,7 @@ use crate::text::Text;
 use model::prediction::{Link, Prediction, Row, Transfer};
 use results::listing::{Listing, figure, text};
 use serde::Serialize;
-use units::{Quantity, Rate};
+use units::{Probability, Quantity, Rate};
 
 /// A prediction as JSON. Names end in their units.
 #[derive(Debug, Serialize)]
@@ -132,5 +132,6 @@ pub fn holds(doubt: Option<&str>) -> String {
 
 /// The case in one line.
 pub fn title(link: &Link, transfer: &Transfer) -> String {
-    format!("{} over {} and {}, {} lost", transfer.size, link.rate, link.rtt, link.loss)
+    let losses = if link.loss == Probability::ZERO { "no losses".to_owned() } else { format!("{} lost", link.loss) };
+    format!("{} over {} and {}, {losses}", transfer.size, link.rate, link.rtt)
 }

@@ -89,7 +89,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["verify", "seeds"], help_heading = "What to do")]
     no_verify: bool,
     /// Number of seeds to simulate
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000),
+    #[arg(long, value_name = "N", default_value_t = SEEDS, value_parser = clap::value_parser!(u64).range(1..=10_000),
           help_heading = "What to do")]
     seeds: u64,
     /// Compare with this host's settings, and report their cost
@@ -159,6 +159,8 @@ struct Task {
     choices: Choices,
     purpose: Purpose,
     target: Target,
+    /// The command that does this again.
+    command: String,
 }
 
 impl From<host::Error> for Failure {
@@ -218,6 +220,14 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     output.result(&document, |columns| document.text(&commands, columns))
 }
 
+/// Seeds that are simulated by default.
+const SEEDS: u64 = 5;
+
+/// A quantity as its option reads it, to the last digit.
+fn exact(quantity: &impl serde::Serialize) -> String {
+    serde_json::to_value(quantity).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
+}
+
 /// The shares of a recommended initial window that are simulated when it gains less than predicted.
 const SMALLER_WINDOWS: [f64; 5] = [0.85, 0.7, 0.55, 0.4, 0.25];
 
@@ -269,6 +279,7 @@ impl Args {
             DirectionArg::Down => Direction::Down,
         };
         Ok(Task {
+            command: self.command(rate, rtt, queue),
             link: Link { rate, rtt, loss: self.loss, queue, shared: self.shared },
             workload: Workload { size: self.size, flows: self.flows, direction },
             choices: Choices { controls: self.controls()?, initial_window: self.initial_window, profile },
@@ -278,6 +289,49 @@ impl Args {
                 None => Target::Default { is_ipv6: self.ipv6 },
             },
         })
+    }
+
+    /// The command line that does this again, but for the files that it writes.
+    fn command(&self, rate: Rate, rtt: Duration, queue: Bytes) -> String {
+        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
+            value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        };
+        let mut command = format!(
+            "bentpipe tune --rate {} --rtt {} --loss {} --queue {} --size {} --flows {} --direction {}",
+            exact(&rate),
+            exact(&rtt),
+            self.loss,
+            exact(&queue),
+            exact(&self.size),
+            self.flows,
+            name(&|| self.direction.to_possible_value()),
+        );
+        let mut add = |is_given: bool, option: &dyn std::fmt::Display| {
+            if is_given {
+                command.push_str(&format!(" {option}"));
+            }
+        };
+        add(self.shared, &"--shared");
+        add(matches!(self.profile, ProfileArg::Linux22), &"--profile linux2.2");
+        add(self.latency, &"--latency");
+        if let Some(controls) = &self.controls {
+            let names: Vec<_> = controls.iter().map(|control| name(&|| control.to_possible_value())).collect();
+            add(true, &format_args!("--controls {}", names.join(",")));
+        }
+        if let Some(window) = self.initial_window {
+            add(true, &format_args!("--initial-window {window}"));
+        }
+        add(self.verify, &"--verify");
+        add(self.no_verify, &"--no-verify");
+        add(self.seeds != SEEDS, &format_args!("--seeds {}", self.seeds));
+        add(self.check, &"--check");
+        add(self.apply, &"--apply");
+        add(self.host_wide, &"--host-wide");
+        if let Some(network) = self.to {
+            add(true, &format_args!("--to {network}"));
+        }
+        add(self.ipv6, &"--ipv6");
+        command
     }
 
     /// The controls to choose from: on this host none that its kernel lacks.

@@ -14,7 +14,7 @@ use units::{Bytes, Duration, Quantity, Rate};
 /// The result of `bentpipe tune`.
 #[derive(Debug, Serialize)]
 pub struct Document {
-    /// The command that gives it again.
+    /// The command that does this again.
     pub command: String,
     link: LinkReport,
     workload: WorkloadReport,
@@ -135,7 +135,7 @@ impl Document {
     ) -> Self {
         let rows = rows(task, now, found, present);
         Self {
-            command: command(task),
+            command: task.command.clone(),
             link: LinkReport {
                 rate_bps: task.link.rate.as_bps(),
                 rtt_s: task.link.rtt.as_secs_f64(),
@@ -277,36 +277,6 @@ fn direction(task: &Task) -> &'static str {
         Direction::Up => "up",
         Direction::Down => "down",
     }
-}
-
-fn command(task: &Task) -> String {
-    let (link, workload) = (&task.link, &task.workload);
-    let mut command = format!(
-        "bentpipe tune --rate {} --rtt {} --loss {} --queue {} --size {} --flows {} --direction {}",
-        link.rate,
-        link.rtt,
-        link.loss,
-        link.queue,
-        workload.size,
-        workload.flows,
-        direction(task)
-    );
-    let mut add = |given: bool, option: &str| {
-        if given {
-            command.push_str(option);
-        }
-    };
-    add(link.shared, " --shared");
-    add(task.purpose.profile == Profile::Linux22, " --profile linux2.2");
-    add(task.purpose.latency, " --latency");
-    if let Some(controls) = &task.choices.controls {
-        let names: Vec<_> = controls.iter().map(|control| control.name()).collect();
-        add(true, &format!(" --controls {}", names.join(",")));
-    }
-    if let Some(window) = task.choices.initial_window {
-        add(true, &format!(" --initial-window {window}"));
-    }
-    command
 }
 
 impl SettingReport {

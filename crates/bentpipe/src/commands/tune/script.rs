@@ -22,8 +22,8 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
         let why = of_route.iter().map(|setting| format!("{}: {}", setting.place.name(), setting.why)).collect();
         // `replace`, since a network may have no route of its own yet.
         let verb = if matches!(target, Target::Default { .. }) { "change" } else { "replace" };
-        let line =
-            format!("ip {}route {verb} {} {}", family_option(target), route_in_shell(target), attributes.join(" "));
+        let route = route_with(&attributes.join(" "), target);
+        let line = format!("ip {}route {verb} {route}", family_option(target));
         commands.push(Command { line, why });
     }
     for setting in settings {
@@ -36,10 +36,7 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
             },
             // The whole host's are maxima.
             Place::HostSysctl(key) => format!("sysctl -w {key}={}", at_least(key, &setting.value)),
-            Place::RootQdisc => {
-                let device = format!("$(echo {} | sed 's/.* dev \\([^ ]*\\).*/\\1/')", route_in_shell(target));
-                format!("tc qdisc replace dev {device} root {}", setting.value)
-            }
+            Place::RootQdisc => root_qdisc(&setting.value, target),
         };
         commands.push(Command { line, why: vec![setting.why.clone()] });
     }
@@ -51,15 +48,39 @@ fn at_least(key: &str, most: &str) -> String {
     format!("$(sysctl -n {key} | awk '{{print ($NF > {most}) ? $NF : {most}}}')")
 }
 
-/// What a shell substitutes by the route, to this target alone.
-fn route_in_shell(target: Target) -> String {
+/// Gives the route's interface the queue discipline `kind`, unless the interface has been configured with another, whose handle is not 0
+/// then. A kernel without `kind` keeps what it has.
+fn root_qdisc(kind: &str, target: Target) -> String {
+    // Of several next hops none is taken.
+    let device = format!("$({} | sed -n 's/\\\\.*//; s/.* dev \\([^ ]*\\).*/\\1/p')", shown_route(target));
+    let replace = "tc qdisc replace dev \"$device\" root";
+    let no_kind = format!("echo 'this kernel has no {kind}: bbr keeps the time itself' >&2");
+    let stays = "echo \"the interface ($device) keeps its queue discipline\" >&2";
+    format!(
+        "device={device}; case \"$(tc qdisc show dev \"$device\" root)\" in *' 0: '*) {replace} {kind} || {no_kind};; *) {stays};; esac"
+    )
+}
+
+/// The command that shows the target's route in a line.
+fn shown_route(target: Target) -> String {
     match target {
-        Target::Default { is_ipv6: false } => "$(ip -o route show default | head -n 1)".to_owned(),
-        Target::Default { is_ipv6: true } => "$(ip -6 -o route show default | head -n 1)".to_owned(),
-        Target::Network(network) => {
-            format!("{network} $(ip -o route get fibmatch {} | cut -d ' ' -f 2-)", network.address())
-        }
+        Target::Default { .. } => format!("ip {}-o route show default | head -n 1", family_option(target)),
+        Target::Network(network) => format!("ip -o route get fibmatch {}", network.address()),
     }
+}
+
+/// What a shell substitutes by the target's route, to this target alone, with `attributes`: these stand before the next hops, if there are
+/// several. Left out is what `ip` shows and does not read, and the next hop where an object has it, beside which the kernel refuses it.
+fn route_with(attributes: &str, target: Target) -> String {
+    const READABLE: &str = r"s/\\//g; s/ (expires [0-9]+sec|dead|linkdown)//g";
+    const WITHOUT_HOPS_OF_OBJECT: &str = r"s/( nhid [0-9]+)( via .*)? dev [^ ]+/\1/; / nhid /s/[[:space:]]nexthop .*//";
+    let (network, cut) = match target {
+        Target::Default { .. } => (String::new(), ""),
+        Target::Network(network) => (format!("{network} "), " | cut -d ' ' -f 2-"),
+    };
+    let shown = shown_route(target);
+    let insert = format!("s/[[:space:]]nexthop |$/ {attributes}&/");
+    format!("{network}$({shown}{cut} | sed -E '{READABLE}; {WITHOUT_HOPS_OF_OBJECT}; {insert}')")
 }
 
 /// The option of `ip` for the target's family, with a space.
@@ -91,14 +112,61 @@ pub fn text(commands: &[Command], made_by: &str, warnings: &[String]) -> String 
 mod tests {
     use super::*;
 
+    fn sh(script: &str) -> String {
+        let output = std::process::Command::new("sh").args(["-ec", script]).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// What `ip` shows (iproute2 6.1) and what it then reads.
+    #[test]
+    fn the_route_that_is_shown_is_given_back_as_ip_reads_it() {
+        let shown_and_read = [
+            ("default via 192.0.2.1 dev eth0 proto dhcp ", "default via 192.0.2.1 dev eth0 proto dhcp initcwnd 40"),
+            (
+                "default via fe80::1 dev eth0 proto ra metric 100 expires 1798sec pref medium",
+                "default via fe80::1 dev eth0 proto ra metric 100 pref medium initcwnd 40",
+            ),
+            ("default nhid 5 via 192.0.2.1 dev eth0 metric 7 ", "default nhid 5 metric 7 initcwnd 40"),
+            ("default nhid 5 dev eth0 linkdown ", "default nhid 5 initcwnd 40"),
+            (
+                "default nhid 9 metric 7 \\\\\tnexthop via 192.0.2.1 dev a weight 1 ",
+                "default nhid 9 metric 7 initcwnd 40",
+            ),
+            (
+                "default proto static \\\\\tnexthop via 192.0.2.1 dev a weight 1 \\\\\tnexthop via 192.0.2.5 dev b weight 1 ",
+                "default proto static initcwnd 40 nexthop via 192.0.2.1 dev a weight 1 nexthop via 192.0.2.5 dev b weight 1",
+            ),
+        ];
+        for (shown, read) in shown_and_read {
+            let route = route_with("initcwnd 40", Target::Default { is_ipv6: false });
+            assert_eq!(sh(&format!("ip() {{ printf '{shown}\\n'; }}; echo {route}")), read);
+        }
+        let network = Target::Network("198.18.0.0/24".parse().unwrap());
+        let shown = "198.18.0.0/16 via 192.0.2.1 dev eth0 ";
+        let route = sh(&format!("ip() {{ echo '{shown}'; }}; echo {}", route_with("initcwnd 40", network)));
+        assert_eq!(route, "198.18.0.0/24 via 192.0.2.1 dev eth0 initcwnd 40");
+    }
+
+    #[test]
+    fn a_configured_queue_discipline_and_a_kernel_without_fq_are_left_alone() {
+        let run = |qdisc: &str, result: &str| {
+            let ip = "ip() { echo default via 192.0.2.1 dev eth0 proto dhcp; }";
+            let tc = format!("tc() {{ if [ $2 = show ]; then echo '{qdisc}'; else echo \"$@\"; {result}; fi; }}");
+            let line = root_qdisc("fq", Target::Default { is_ipv6: false });
+            sh(&format!("{ip}; {tc}; {line} 2>&1; echo go on"))
+        };
+        let replaced = "qdisc replace dev eth0 root fq\ngo on";
+        assert_eq!(run("qdisc fq_codel 0: root refcnt 2", "true"), replaced);
+        assert_eq!(run("qdisc noqueue 0: root refcnt 2", "true"), replaced);
+        assert!(run("qdisc mq 0: root", "false").contains("this kernel has no fq"));
+        assert_eq!(run("qdisc htb 1: root refcnt 2", "true"), "the interface (eth0) keeps its queue discipline\ngo on");
+    }
+
     #[test]
     fn a_maximum_is_raised_and_never_lowered() {
-        let run = |key, most| {
-            // A host on which a maximum is 4,194,304.
-            let shell = format!("sysctl() {{ echo 4096 131072 4194304; }}; echo {}", at_least(key, most));
-            let output = std::process::Command::new("sh").args(["-c", &shell]).output().unwrap();
-            String::from_utf8(output.stdout).unwrap().trim().to_owned()
-        };
+        // A host on which a maximum is 4,194,304.
+        let run = |key, most| sh(&format!("sysctl() {{ echo 4096 131072 4194304; }}; echo {}", at_least(key, most)));
         assert_eq!(run("net.core.rmem_max", "412500"), "4194304");
         assert_eq!(run("net.ipv4.tcp_rmem", "33554432"), "33554432");
     }
@@ -117,13 +185,13 @@ mod tests {
         ];
         let commands = commands(&settings, Target::Network("198.18.0.0/24".parse().unwrap()));
         let lines: Vec<_> = commands.iter().map(|command| command.line.as_str()).collect();
-        assert_eq!(
-            lines[0],
-            "ip route replace 198.18.0.0/24 $(ip -o route get fibmatch 198.18.0.0 | cut -d ' ' -f 2-) initcwnd 40 congctl bbr"
-        );
+        let shown =
+            "ip route replace 198.18.0.0/24 $(ip -o route get fibmatch 198.18.0.0 | cut -d ' ' -f 2- | sed -E '";
+        assert!(lines[0].starts_with(shown), "{}", lines[0]);
+        assert!(lines[0].contains(" initcwnd 40 congctl bbr&"), "{}", lines[0]);
         let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
         assert_eq!(lines[1], format!("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {most}\""));
-        assert!(lines[2].starts_with("tc qdisc replace dev $(echo"));
+        assert!(lines[2].contains("root fq"), "{}", lines[2]);
         let text = text(&commands, "bentpipe tune", &["beware".to_owned()]);
         assert!(text.starts_with("#!/bin/sh\n"));
         assert_eq!(text.matches("because of").count(), settings.len());
