@@ -384,6 +384,10 @@ impl Capacity {
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.paths.forget(peer);
         self.learner.trains.forget(peer);
+        if self.paths.len() == 0 {
+            // What was under way to it is not going to be reported.
+            self.learner.silence.end();
+        }
     }
 
     /// How many paths are known.
@@ -425,6 +429,16 @@ mod tests {
         assert_eq!(bound(&capacity), 3.0 * Prior::CEILING, "a faster link than was configured");
         capacity.configure(RATE.mul_f64(2.0), Prior::Configured(RATE.mul_f64(2.0)));
         assert_eq!(bound(&capacity), 2.0 * Prior::CEILING);
+    }
+
+    #[test]
+    fn what_was_under_way_to_the_only_peer_holds_nothing_back_in_its_next_session() {
+        let (mut capacity, peer) = (capacity(), PeerId(0));
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        (0..100).for_each(|millis| capacity.on_sent(at(millis), Some(peer), 1500));
+        assert!(capacity.learner.is_silent(at(5000).as_secs_f64()));
+        capacity.forget(peer);
+        assert!(!capacity.learner.is_silent(at(5000).as_secs_f64()));
     }
 
     #[test]
