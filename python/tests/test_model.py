@@ -1,5 +1,11 @@
 """Models over arrays."""
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from datetime import timedelta
 
 import numpy as np
@@ -78,3 +84,49 @@ def test_what_means_nothing_is_refused(call, told):
 def test_a_model_out_of_its_range_warns():
     with pytest.warns(bp.model.ModelDoubt, match="loss 0.5 is above"):
         assert bp.model.pftk([1e-3, 0.5], "1s").shape == (2,)
+
+
+def test_other_threads_of_python_go_on():
+    ticks, over = [], threading.Event()
+
+    def tick():
+        while not over.wait(0.005):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        bp.model.predict("6Mbit/s", np.full(400, 0.5), loss=1e-2, size="10MB")
+    finally:
+        over.set()
+        thread.join()
+    assert len(ticks) >= 5
+
+
+# Programs that a shell starts in the background ignore Ctrl-C.
+LONG = """
+import bentpipe as bp, numpy as np, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+bp.model
+print("begun", flush=True)
+try:
+    bp.model.predict("6Mbit/s", np.full(200_000, 0.5), loss=1e-2, size="10MB")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_ends_predictions_at_once():
+    child = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "begun\n"
+        time.sleep(0.5)
+        assert child.poll() is None, "it would take minutes"
+        begun = time.monotonic()
+        os.kill(child.pid, signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - begun < 5
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
