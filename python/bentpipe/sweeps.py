@@ -257,6 +257,9 @@ def sweep(
     shares runs with it, makes only the runs that are missing there. Raises `WorkerLost` if a worker's death broke the executor, and
     `LimitError` if runs stopped at a limit of the scenario: its `result` is the sweep, whose rows of such runs `stopped` marks.
     """
+    # Limits are found with it in the end: if it cannot be imported, no run is made for nothing.
+    import numpy  # noqa: F401
+
     points = grid_points(grid)
     made = Sweep(Scenario.of(scenario), points, seeds, variants, out)
     report, close = reporter(progress, len(made))

@@ -218,3 +218,31 @@ def test_every_column_is_an_array(scenario):
     assert flows["complete"].dtype == bool and flows["complete"].all()
     assert flows["goodput_bps"][flows["name"] == "file"].size == 2
     assert flows["goodput_bps"][flows["name"] == "fil"].size == 0
+
+
+REFUSED = """
+import sys, bentpipe as bp
+from bentpipe import _bentpipe
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise KeyboardInterrupt
+
+scenario = bp.Scenario.from_file(sys.argv[1])
+found = _bentpipe.simulate(scenario.check(), [(0, 1)], 1, False)
+sys.meta_path.insert(0, Refuse())
+for call in (lambda: found.runs["seed"], lambda: bp.simulate(scenario, progress=print), lambda: bp.sweep(scenario, {}, progress=print)):
+    try:
+        call()
+    except KeyboardInterrupt:
+        print("interrupted")
+del sys.meta_path[0]
+print(found.runs["seed"].tolist())
+"""
+
+
+def test_an_exception_while_numpy_is_imported_is_raised_before_any_run_and_costs_no_table(scenario, tmp_path):
+    (tmp_path / "scenario.toml").write_text(scenario.to_toml())
+    done = subprocess.run([sys.executable, "-c", REFUSED, tmp_path / "scenario.toml"], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["interrupted"] * 3 + ["[1]"], done.stderr
