@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
-from bentpipe._bentpipe import BentpipeError, ScenarioError, Table
-from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, kept, plain
+from bentpipe._bentpipe import BentpipeError, Table
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, fault, kept, plain
 from bentpipe.simulation import Progress, choose_jobs, processors, raise_at_limits, reporter, run_name
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
@@ -280,14 +280,14 @@ def grid_points(grid: Grid) -> list[dict[str, Any]]:
         return [dict(point) for point in grid]
     for key, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise ScenarioError(f"grid: {key} = {values!r}: expected a list of values")
+            raise fault(f"grid: {key} = {values!r}: expected a list of values")
     grid = {key: list(values) for key, values in grid.items()}
     for key, values in grid.items():
         if not values:
-            raise ScenarioError(f"grid: {key} = []: expected at least one value")
+            raise fault(f"grid: {key} = []: expected at least one value")
         twice = next((value for at, value in enumerate(values) if value in values[:at]), None)
         if twice is not None:
-            raise ScenarioError(f"grid: {key}: {twice!r} stands there twice, and its runs would count twice")
+            raise fault(f"grid: {key}: {twice!r} stands there twice, and its runs would count twice")
     return [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
 
 
