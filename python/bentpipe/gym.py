@@ -6,7 +6,7 @@
     env = gymnasium.make("bentpipe/Link-v0", scenario="geo-bulk.toml", variant="cubic")
 
 An action scales the window by two to its power: -1 halves it, 0 keeps it, 1 doubles it. An observation is, for the step that has
-ended: the window and what is under way (segments of 1448 bytes), the smoothed and the smallest round-trip time (s), what was delivered
+ended: the window and what is under way (segments of the connection), the smoothed and the smallest round-trip time (s), what was delivered
 (Mbit/s), what was found lost (segments) and how often the retransmission timer expired. A timeout sets the window to one segment.
 """
 
@@ -28,7 +28,6 @@ from bentpipe.scenarios import Scenario, choose_variants
 Reward = Callable[[Observation], float]
 """What a step is worth."""
 
-_SEGMENT = 1448
 # What observations do not exceed behind the window and what is under way: times in seconds, Mbit/s, segments, timeouts.
 _HIGHEST = (1e3, 1e3, 1e6, 1e6, 1e3)
 # Seeds of runs that an environment draws.
@@ -105,13 +104,15 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         return self._numbers(observation), self._reward(observation), is_over, is_long, information
 
     def _numbers(self, observation: Observation) -> NDArray[np.float32]:
+        # Before the connection is established nothing is in flight.
+        segment = observation.mss or 1
         numbers = [
             observation.cwnd,
-            observation.in_flight_bytes / _SEGMENT,
+            observation.in_flight_bytes / segment,
             observation.srtt_s,
             observation.min_rtt_s,
             _mbps(observation),
-            observation.lost_bytes / _SEGMENT,
+            observation.lost_bytes / segment,
             observation.timeouts,
         ]
         return np.minimum(np.array(numbers, dtype=np.float32), self.observation_space.high)

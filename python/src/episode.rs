@@ -19,6 +19,8 @@ pub(crate) struct Observation {
     time_s: f64,
     /// How long the step took.
     elapsed_s: f64,
+    /// The payload of a full segment, in bytes; zero before the connection is established.
+    mss: u32,
     /// The congestion window at its end, in segments.
     cwnd: f64,
     /// The smoothed round-trip time, and the smallest so far; zero before the first.
@@ -50,6 +52,7 @@ struct Turn {
 /// What has happened in the step.
 #[derive(Debug, Default, Clone, Copy)]
 struct Step {
+    mss: u32,
     cwnd: f64,
     srtt_s: f64,
     min_rtt_s: f64,
@@ -72,6 +75,7 @@ impl Control for Steered {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
         let mut turn = lock(&self.0);
         turn.wanted = window.cwnd;
+        turn.so_far.mss = start.mss;
         turn.begun_s = start.now.as_secs_f64();
     }
 
@@ -79,6 +83,7 @@ impl Control for Steered {
         let mut turn = lock(&self.0);
         window.cwnd = turn.wanted;
         let step = &mut turn.so_far;
+        step.mss = ack.mss;
         step.cwnd = window.cwnd;
         step.srtt_s = ack.srtt.as_secs_f64();
         step.min_rtt_s = ack.min_rtt.as_secs_f64();
@@ -179,7 +184,7 @@ impl Episode {
 impl Turn {
     /// What has happened in the step, at the end of which it is `now_s`; the next begins.
     fn observation(&mut self, now_s: f64, is_over: bool) -> Observation {
-        let Step { cwnd, srtt_s, min_rtt_s, delivered, lost, in_flight, timeouts } = self.so_far;
+        let Step { mss, cwnd, srtt_s, min_rtt_s, delivered, lost, in_flight, timeouts } = self.so_far;
         let elapsed_s = now_s - self.begun_s;
         self.begun_s = now_s;
         self.is_due = false;
@@ -187,6 +192,7 @@ impl Turn {
         Observation {
             time_s: now_s,
             elapsed_s,
+            mss,
             cwnd,
             srtt_s,
             min_rtt_s,

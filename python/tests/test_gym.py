@@ -62,6 +62,17 @@ def test_the_window_follows_the_actions_and_a_timeout_sets_it_to_one(steered):
     assert observation[0] == 1.0
 
 
+@pytest.mark.parametrize("mss", [536, 1448, 8948])
+def test_windows_and_what_is_in_flight_are_in_segments_of_the_flow(steered, mss):
+    settings = {"link.sat.loss": 0.0, "flow.file.tcp": "mine", "tcp.mine": {"preset": "sack", "mss": f"{mss}B"}}
+    env = bp.gym.LinkEnv(steered.with_settings(settings))
+    env.reset(seed=1)
+    for _ in range(4):
+        observation, *_ = env.step(np.zeros(1, dtype=np.float32))
+    # The step's last acknowledgement is for two segments.
+    assert observation[1] == pytest.approx(observation[0] - 2)
+
+
 def test_an_episode_ends_with_the_run_or_after_its_steps(steered):
     env = bp.gym.LinkEnv(steered, max_steps=3)
     env.reset(seed=1)
