@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import bentpipe as bp
 import bentpipe.gym
+from made import TEXT
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/agents.py"
 
@@ -81,6 +82,27 @@ def test_an_episode_ends_with_the_run_or_after_its_steps(steered):
     agents = runpy.run_path(str(EXAMPLE))
     found = agents["episode"](bp.gym.LinkEnv(steered), agents["aimd"], 1)
     assert found["steps"] < 1000 and 2.7 < found["time_s"] < 20
+
+
+@pytest.mark.parametrize("step", ["rtt", "ack"])
+@pytest.mark.parametrize("size, stop, end_s", [("200kB", "100s", None), ("20MB", "2s", 2.0)])
+def test_an_episode_ends_with_its_flow_whatever_else_runs(step, size, stop, end_s):
+    other = "\n".join(['[[flow]]', 'name = "other"', 'from = "client"', 'to = "server"', 'bulk = { size = "100MB" }'])
+    scenario = bp.Scenario.from_toml(TEXT + other).with_settings(
+        {"flow.file.tcp": "sack", "flow.file.bulk.size": size, "flow.file.stop": stop, "stop.time": "60s"}
+    )
+    env = bp.gym.LinkEnv(scenario, flow="file", step=step)
+    _, information = env.reset(seed=1)
+    delivered, terminated = 0, False
+    while not terminated:
+        *_, terminated, truncated, information = env.step(np.zeros(1, dtype=np.float32))
+        assert not truncated
+        delivered += information["delivered_bytes"]
+    if end_s is None:
+        # The first step, whose data `reset` does not give, has a segment or two.
+        assert information["time_s"] < 10 and 196_000 < delivered < 200_000
+    else:
+        assert information["time_s"] == end_s
 
 
 def test_what_cannot_be_is_told(steered, scenarios):
