@@ -100,7 +100,7 @@ def run(*arguments: str) -> dict[str, Any]:
     """
     command = [program(), *arguments, "--json"]
     try:
-        # In a session of its own, so that the command gets an interrupt once, whoever sends it.
+        # In a session of its own, so that the command gets an interrupt once, from wherever it comes. The price: it outlives a killed Python.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )

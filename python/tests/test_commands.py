@@ -91,6 +91,19 @@ def test_an_interrupt_stays_one_whatever_the_command_printed(monkeypatch, tmp_pa
     assert interrupt.value.document is None
 
 
+def test_an_exception_kills_the_command(monkeypatch, tmp_path):
+    does = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(60)"
+    monkeypatch.setenv("BENTPIPE", written(tmp_path, does))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        with pytest.raises(SystemExit):
+            bp.papers()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
 def written(folder, text: str) -> str:
     """A program that does `text`, in the place of the command."""
     program = folder / "bentpipe"
