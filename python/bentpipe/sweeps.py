@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
 from bentpipe._bentpipe import BentpipeError, Table
-from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, fault, kept, plain
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, cut, document, fault, kept, plain
 from bentpipe.simulation import Progress, choose_jobs, processors, raise_at_limits, reporter, run_name
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
@@ -277,18 +277,57 @@ def sweep(
 def grid_points(grid: Grid) -> list[dict[str, Any]]:
     """The settings of each point."""
     if not isinstance(grid, Mapping):
-        return [dict(point) for point in grid]
+        return _listed(grid)
     for key, values in grid.items():
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise fault(f"grid: {key} = {values!r}: expected a list of values")
+        if not _is_list(values):
+            raise fault(f"grid: {key} = {cut(repr(values))}: expected a list of values")
     grid = {key: list(values) for key, values in grid.items()}
     for key, values in grid.items():
         if not values:
             raise fault(f"grid: {key} = []: expected at least one value")
-        twice = next((value for at, value in enumerate(values) if value in values[:at]), None)
+        twice = _repeated(values, [_hashable(document(value, key)) for value in values])
         if twice is not None:
-            raise fault(f"grid: {key}: {twice!r} stands there twice, and its runs would count twice")
+            raise fault(f"grid: {key}: {cut(repr(twice))} stands there twice, and its runs would count twice")
     return [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+
+
+def _listed(grid: Any) -> list[dict[str, Any]]:
+    """The points of a grid that lists them."""
+    if not _is_list(grid):
+        raise fault(f"grid = {cut(repr(grid))}: expected a dict with a list of values for each key, or a list of dicts")
+    grid = list(grid)
+    for number, point in enumerate(grid):
+        if not isinstance(point, Mapping):
+            raise fault(f"grid: point {number} is {cut(repr(point))}: expected a dict of settings")
+    if not grid:
+        raise fault("grid = []: expected at least one point")
+    points = [dict(point) for point in grid]
+    twice = _repeated(points, [_hashable({key: document(value, key) for key, value in point.items()}) for point in points])
+    if twice is not None:
+        raise fault(f"grid: {cut(repr(twice))} stands there twice, and its runs would count twice")
+    return points
+
+
+def _is_list(values: Any) -> bool:
+    """Whether it can be gone through value by value; an array of NumPy without dimensions only looks so."""
+    return isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping)) and getattr(values, "ndim", 1) > 0
+
+
+def _repeated(values: list[Any], same: list[Any]) -> Any:
+    """The first of `values` of which an earlier one is the same, by what stands for each; None if there is none."""
+    seen: set[Any] = set()
+    for value, key in zip(values, same):
+        if key in seen:
+            return value
+        seen.add(key)
+    return None
+
+
+def _hashable(value: Any) -> Any:
+    """What is equal to that of another setting if the two are equal."""
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(item)) for key, item in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _workers(executor: Executor) -> int:
