@@ -131,18 +131,14 @@ class Sweep:
     def run(self, executor: Executor | None = None, *, jobs: int | None = None) -> Generator[int, None, None]:
         """Makes the runs that are missing, and gives, whenever some have ended, how many have."""
         if executor is None:
-            cancel = _bentpipe.Cancel()
             with ThreadPoolExecutor(choose_jobs(jobs)) as threads:
-                try:
-                    yield from self._run(threads, choose_jobs(jobs), cancel)
-                finally:
-                    cancel.set()
+                yield from self._run(threads, choose_jobs(jobs))
         else:
             yield from self._run(executor, _workers(executor) if jobs is None else choose_jobs(jobs))
 
-    def _run(
-        self, executor: Executor, workers: int, cancel: _bentpipe.Cancel | None = None
-    ) -> Generator[int, None, None]:
+    def _run(self, executor: Executor, workers: int) -> Generator[int, None, None]:
+        # Chunks on threads of this process can be ended; those of other processes end by themselves.
+        cancel = _bentpipe.Cancel() if isinstance(executor, ThreadPoolExecutor) else None
         chunks = _Chunks(self._missing())
         waiting: dict[Future[Any], list[_Run]] = {}
         ended = len(self._runs) - chunks.left
@@ -166,6 +162,8 @@ class Sweep:
         finally:
             for future in waiting:
                 future.cancel()
+            if cancel is not None:
+                cancel.set()
 
     def _keep(self, waiting: Iterable[Future[Any]]) -> None:
         """Keeps what had ended before the executor broke."""

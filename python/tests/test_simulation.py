@@ -172,6 +172,7 @@ def test_other_threads_of_python_go_on(scenario):
 # Programs that a shell starts in the background ignore Ctrl-C.
 LONG = """
 import bentpipe as bp, signal, sys
+from concurrent.futures import ThreadPoolExecutor
 signal.signal(signal.SIGINT, signal.default_int_handler)
 scenario = bp.Scenario.from_file(sys.argv[1])
 for key in ("flow.file.bulk.size",):
@@ -181,14 +182,17 @@ print("begun", flush=True)
 try:
     if sys.argv[2] == "simulate":
         bp.simulate(scenario, variants="cubic", record=False)
-    else:
+    elif sys.argv[2] == "sweep":
         bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-5]}, variants="cubic")
+    else:
+        with ThreadPoolExecutor(2) as executor:
+            bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-5]}, variants="cubic", executor=executor)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
 
-@pytest.mark.parametrize("what", ["simulate", "sweep"])
+@pytest.mark.parametrize("what", ["simulate", "sweep", "sweep on an executor"])
 def test_ctrl_c_ends_it_at_once(scenarios, what):
     child = subprocess.Popen([sys.executable, "-c", LONG, scenarios / "geo-bulk.toml", what], stdout=subprocess.PIPE, text=True)
     try:
