@@ -216,6 +216,30 @@ def test_import_loads_neither_numpy_nor_matplotlib():
     assert done.stdout.strip() == "[]"
 
 
+# None among the modules keeps one from being imported, as if it were not installed.
+BARE = """
+import sys
+sys.modules |= dict.fromkeys(["gymnasium", "matplotlib"])
+import bentpipe as bp
+from bentpipe import *
+print(simulate is bp.simulate, [hasattr(bp, name) for name in ("gym", "plots", "model", "nothing")])
+try:
+    bp.gym
+except AttributeError as error:
+    print(error)
+try:
+    import bentpipe.plots
+except ModuleNotFoundError as error:
+    print(error.name.partition(".")[0])
+"""
+
+
+def test_what_optional_packages_would_bring_is_missing_without_them():
+    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False)
+    expected = ["True [False, False, True, False]", "bentpipe.gym needs gymnasium, which is not installed", "matplotlib"]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
 def test_every_column_is_an_array(scenario):
     flows = bp.simulate(scenario, seeds=2).flows
     assert all(isinstance(flows[name], np.ndarray) and len(flows[name]) == len(flows) for name in flows)
