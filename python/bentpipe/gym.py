@@ -23,7 +23,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from bentpipe._bentpipe import Episode, InputError, Observation
-from bentpipe.scenarios import Scenario, choose_variants
+from bentpipe.scenarios import Scenario, choose_variants, whole
 
 Reward = Callable[[Observation], float]
 """What a step is worth."""
@@ -79,7 +79,9 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         """Begins a run, and goes on to the first step's end. The information has the run's seed."""
         super().reset(seed=seed)
         chosen = (options or {}).get("seed")
-        run = int(self.np_random.integers(1, _SEEDS)) if chosen is None else int(chosen)
+        run = int(self.np_random.integers(1, _SEEDS)) if chosen is None else whole(chosen)
+        if run is None or not 0 <= run < 1 << 64:
+            raise InputError(f"seed = {chosen!r}: expected a whole number from 0 to 2^64 - 1")
         self._episode = Episode(self._experiment, self._variant, run, self._flow, self._by_ack)
         self._steps = 0
         observation = self._episode.step()

@@ -110,6 +110,9 @@ def test_what_cannot_be_is_told(steered, scenarios):
         bp.gym.LinkEnv(steered, step="byte")
     with pytest.raises(bp.InputError, match="reset the environment first"):
         bp.gym.LinkEnv(steered).step(np.zeros(1))
+    for seed in (-1, 1 << 64, 1.9, "1", True):
+        with pytest.raises(bp.InputError, match="seed = .*: expected a whole number from 0"):
+            bp.gym.LinkEnv(steered).reset(options={"seed": seed})
     with pytest.raises(bp.ScenarioError, match="has no flow flie; it has file"):
         bp.gym.LinkEnv(steered, flow="flie").reset()
     with pytest.raises(bp.ScenarioError, match="scenario has several: name one"):
