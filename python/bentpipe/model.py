@@ -163,6 +163,9 @@ def _floats(name: str, value: Any, kind: str | None) -> Floats:
     if np.ma.is_masked(value):
         raise QuantityError(f"{name}: values are masked: expected one for each element; compressed() leaves the others out")
     array = np.asarray(value)
+    if array.dtype.kind in "US" and isinstance(value, (list, tuple)):
+        # Beside texts, NumPy makes texts of numbers.
+        array = np.array(value, dtype=object)
     if array.dtype.kind in "fiu":
         return array.astype(np.float64)
     try:

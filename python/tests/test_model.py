@@ -21,6 +21,13 @@ def test_arguments_are_broadcast_and_carry_units():
     assert rates[1, 1] == bp.model.pftk(1e-3, timedelta(milliseconds=550)) == bp.model.pftk("1e-3", 0.55)
 
 
+def test_lists_may_have_texts_beside_numbers():
+    both = bp.model.predict("6Mbit/s", ["100ms", 0.5], queue=["10MB", np.inf]).time_s
+    one, other = bp.model.predict("6Mbit/s", "100ms", queue="10MB").time_s, bp.model.predict("6Mbit/s", "500ms").time_s
+    assert both.tolist() == [one, other]
+    assert bp.model.mathis([["1e-3"], [1e-3]], (timedelta(seconds=1), "1s")).shape == (2, 2)
+
+
 def test_times_below_a_microsecond_count():
     assert bp.model.window_throughput("1kB", np.timedelta64(500, "ns")) == pytest.approx(16e9)
 
@@ -64,6 +71,7 @@ def test_a_shape_that_does_not_fit_names_the_argument_and_what_was_expected():
         (lambda: bp.model.limit(1e17, "1bit/s", "1s"), "within 584 years"),
         (lambda: bp.model.mathis(np.ma.array([1e-3, 1e-2], mask=[False, True]), "1s"), "loss: values are masked"),
         (lambda: bp.model.mathis(1e-3 + 1j, "1s"), "loss: .*no number"),
+        (lambda: bp.model.mathis(["1e-3", True], "1s"), "loss: True is no number"),
         (lambda: bp.model.mathis(True, "1s"), "loss: True is no number"),
         (lambda: bp.model.mathis(1e-3, np.timedelta64("NaT")), "rtt = NaN"),
         (lambda: bp.model.pftk(1e-3, "1s", window="64KiB"), "window: '64KiB' is no number: expected one without a unit"),
