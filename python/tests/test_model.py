@@ -90,8 +90,10 @@ def test_what_means_nothing_is_refused(call, told):
 
 
 def test_a_model_out_of_its_range_warns():
-    with pytest.warns(bp.model.ModelDoubt, match="loss 0.5 is above"):
+    with pytest.warns(bp.model.ModelDoubt, match="loss 0.5 is above") as doubts:
         assert bp.model.pftk([1e-3, 0.5], "1s").shape == (2,)
+        bp.model.predict("6Mbit/s", "1s", loss=0.5)
+    assert [doubt.filename for doubt in doubts] == [__file__] * 2
 
 
 def test_other_threads_of_python_go_on():
