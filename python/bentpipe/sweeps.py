@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
@@ -53,11 +54,8 @@ class Sweep:
         self.points = points
         """The settings of each point of the grid."""
         self._scenarios = [scenario.with_settings(point) for point in points]
-        # Without a folder of the user's, results live as long as the sweep.
-        if out is None:
-            out = tempfile.mkdtemp(prefix="bentpipe-")
-            weakref.finalize(self, _remove, out, os.getpid())
-        self._store = _bentpipe.Store(os.fspath(out))
+        # A process to which it passes may be in another directory.
+        self._open(None if out is None else os.path.abspath(out), {})
         self._runs: list[_Run] = []
         self._variants: list[str] = []
         variants, seeds = kept(variants), kept(seeds)
@@ -68,6 +66,27 @@ class Sweep:
             each = choose_seeds(experiment, seeds)
             self._variants = experiment.variants
             self._runs += [_Run(number, variant, seed, keys[variant]) for variant in chosen for seed in each]
+
+    def _open(self, out: str | None, shards: Mapping[str, bytes]) -> None:
+        """Keeps results in the folder `out`. Without one of the user's, they live as long as the sweep, which begins with `shards`."""
+        self._out = out
+        self._folder = out if out is not None else tempfile.mkdtemp(prefix="bentpipe-")
+        if out is None:
+            weakref.finalize(self, _remove, self._folder, os.getpid())
+        for name, shard in shards.items():
+            Path(self._folder, name).write_bytes(shard)
+        self._store = _bentpipe.Store(self._folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: what is in a folder of the user's stays there, other results go along."""
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_store", "_folder")}
+        names = [] if self._out is not None else [name for name in os.listdir(self._folder) if name.endswith(".parquet")]
+        return state | {"_shards": {name: Path(self._folder, name).read_bytes() for name in names}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        shards = state.pop("_shards")
+        self.__dict__.update(state)
+        self._open(self._out, shards)
 
     def __len__(self) -> int:
         """How many runs it has."""

@@ -1,6 +1,7 @@
 """Sweeps on the executors of the standard library: resumed, killed, interrupted."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -70,6 +71,18 @@ def test_points_may_have_lists_and_arrays_as_settings(scenario):
     handovers = [{"period": "15s", "delay": np.array(delays)} for delays in (["20ms", "40ms"], ["30ms", "40ms"])]
     made = bp.sweep(scenario, [{"link.sat.handover": handover} for handover in handovers])
     assert len(made) == 2 == len(bp.sweep(scenario, {"link.sat.handover": handovers}))
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_limit_keeps_its_sweep_from_process_to_process(scenario, tmp_path, has_folder):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, pytest.raises(bp.LimitError) as error:
+        pool.submit(bp.sweep, scenario, {"stop.max_events": [100, 1_000_000]}, out=tmp_path if has_folder else None).result()
+    sweep = error.value.result
+    assert sweep.missing == 0 and sweep.to_polars()["stopped"].to_list() == ["event_limit", "complete"]
+    again = pickle.loads(pickle.dumps(sweep))
+    frame = sweep.to_polars()
+    del sweep, error
+    assert again.to_polars().equals(frame)
 
 
 def test_another_scenario_shares_nothing(scenario, tmp_path):
