@@ -48,21 +48,27 @@ __all__ = [
     "Table",
     "WorkerLost",
     "__version__",
-    "gym",
     "lab",
     "model",
     "papers",
-    "plots",
     "simulate",
     "sweep",
     "tune",
 ]
 
-# They need NumPy, matplotlib, Gymnasium and Ray, which take longer to import than all of the rest.
+# They need NumPy, matplotlib, Gymnasium and Ray, which take longer to import than all of the rest. Of those, only NumPy is always installed:
+# the others are not among the names that `from bentpipe import *` imports.
 _LAZY = {"gym": "bentpipe.gym", "model": "bentpipe.model", "plots": "bentpipe.plots", "ray": "bentpipe.ray"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return importlib.import_module(_LAZY[name])
+        try:
+            return importlib.import_module(_LAZY[name])
+        except ModuleNotFoundError as error:
+            missing = (error.name or __name__).partition(".")[0]
+            if missing == __name__:
+                raise
+            # So that hasattr() says what there is.
+            raise AttributeError(f"bentpipe.{name} needs {missing}, which is not installed") from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -100,7 +100,7 @@ def run(*arguments: str) -> dict[str, Any]:
     """
     command = [program(), *arguments, "--json"]
     try:
-        # In a session of its own, so that the command gets an interrupt once, whoever sends it.
+        # In a session of its own, so that the command gets an interrupt once, from wherever it comes. The price: it outlives a killed Python.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
@@ -110,39 +110,56 @@ def run(*arguments: str) -> dict[str, Any]:
         try:
             stdout, stderr = process.communicate()
         except KeyboardInterrupt as interrupt:
+            interrupt.document = None  # type: ignore[attr-defined]
             interrupt.document = _interrupted(process)  # type: ignore[attr-defined]
             raise
         except BaseException:
             process.kill()
             raise
     if process.returncode == 0:
-        return _document(stdout)
-    text = _problem(stderr)
+        try:
+            return json.loads(stdout)
+        except ValueError:
+            raise CommandError(f"{program()} printed no JSON document: is it bentpipe? BENTPIPE names another") from None
+    text = _problem(stderr) or _end(process.returncode)
     if process.returncode == _WRONG_INPUT:
         raise InputError(text)
     if process.returncode == _MISSING:
         raise MissingError(text)
     error = CommandError(text)
-    error.document = _document(stdout) if stdout.strip() else None
+    error.document = _finished(stdout)
     raise error
 
 
 def _interrupted(process: subprocess.Popen[str]) -> Any:
-    """What a command prints that is interrupted; None if that is nothing."""
+    """The document that a command prints that is interrupted; None if it prints none."""
     try:
         process.send_signal(signal.SIGINT)
         stdout, _ = process.communicate()
-    except BaseException:
+    except BaseException as second:
         process.kill()
+        second.document = None  # type: ignore[attr-defined]
         raise
-    return _document(stdout) if stdout.strip() else None
+    return _finished(stdout)
 
 
-def _document(text: str) -> Any:
+def _finished(text: str) -> Any:
+    """The document that a command printed that failed; None if it printed none, or not all of it."""
     try:
         return json.loads(text)
     except ValueError:
-        raise CommandError(f"{program()} printed no JSON document: is it bentpipe? BENTPIPE names another") from None
+        return None
+
+
+def _end(code: int) -> str:
+    """What ended a command that says nothing of it."""
+    if code >= 0:
+        return f"{program()} failed with exit code {code} and said nothing"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"{program()} was ended by {name}"
 
 
 def _problem(stderr: str) -> str:

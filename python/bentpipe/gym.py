@@ -6,7 +6,7 @@
     env = gymnasium.make("bentpipe/Link-v0", scenario="geo-bulk.toml", variant="cubic")
 
 An action scales the window by two to its power: -1 halves it, 0 keeps it, 1 doubles it. An observation is, for the step that has
-ended: the window and what is under way (segments of 1448 bytes), the smoothed and the smallest round-trip time (s), what was delivered
+ended: the window and what is under way (segments of the connection), the smoothed and the smallest round-trip time (s), what was delivered
 (Mbit/s), what was found lost (segments) and how often the retransmission timer expired. A timeout sets the window to one segment.
 """
 
@@ -23,12 +23,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from bentpipe._bentpipe import Episode, InputError, Observation
-from bentpipe.scenarios import Scenario, choose_variants
+from bentpipe.scenarios import Scenario, choose_variants, whole
 
 Reward = Callable[[Observation], float]
 """What a step is worth."""
 
-_SEGMENT = 1448
 # What observations do not exceed behind the window and what is under way: times in seconds, Mbit/s, segments, timeouts.
 _HIGHEST = (1e3, 1e3, 1e6, 1e6, 1e3)
 # Seeds of runs that an environment draws.
@@ -47,7 +46,7 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     """A scenario in which an agent sets the congestion window of `flow` (by default the only TCP flow), once a round trip
     (`step="rtt"`) or with each acknowledgement (`step="ack"`).
 
-    An episode is a run with a seed drawn by the environment, or with `options={"seed": ...}` of `reset`. It ends with the run, and is
+    An episode is a run with a seed drawn by the environment, or with `options={"seed": ...}` of `reset`. It ends with the flow, or with the run, and is
     cut short after `max_steps`. The scenario's recovery must leave the window alone: newreno, sack or rack.
     """
 
@@ -80,7 +79,9 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         """Begins a run, and goes on to the first step's end. The information has the run's seed."""
         super().reset(seed=seed)
         chosen = (options or {}).get("seed")
-        run = int(self.np_random.integers(1, _SEEDS)) if chosen is None else int(chosen)
+        run = int(self.np_random.integers(1, _SEEDS)) if chosen is None else whole(chosen)
+        if run is None or not 0 <= run < 1 << 64:
+            raise InputError(f"seed = {chosen!r}: expected a whole number from 0 to 2^64 - 1")
         self._episode = Episode(self._experiment, self._variant, run, self._flow, self._by_ack)
         self._steps = 0
         observation = self._episode.step()
@@ -105,13 +106,15 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         return self._numbers(observation), self._reward(observation), is_over, is_long, information
 
     def _numbers(self, observation: Observation) -> NDArray[np.float32]:
+        # Before the connection is established nothing is in flight.
+        segment = observation.mss or 1
         numbers = [
             observation.cwnd,
-            observation.in_flight_bytes / _SEGMENT,
+            observation.in_flight_bytes / segment,
             observation.srtt_s,
             observation.min_rtt_s,
             _mbps(observation),
-            observation.lost_bytes / _SEGMENT,
+            observation.lost_bytes / segment,
             observation.timeouts,
         ]
         return np.minimum(np.array(numbers, dtype=np.float32), self.observation_space.high)

@@ -121,7 +121,7 @@ def predict(
         ack_every=(ack_every, None),
     )
     times, rates, binding, doubt = _bentpipe.predict(control, direction == "up", *arrays)
-    _doubt(doubt)
+    _doubt(doubt, 3)
     return Prediction(times.reshape(shape), rates.reshape(shape), np.array(binding).reshape(shape))
 
 
@@ -135,13 +135,14 @@ def _losses(name: str, loss: Any, rtt: Any, mss: Any, ack_every: Any, rto: Any, 
         window=(window, None),
     )
     values, doubt = _bentpipe.loss_model(name, *arrays)
-    _doubt(doubt)
+    _doubt(doubt, 4)
     return values.reshape(shape)
 
 
-def _doubt(text: str | None) -> None:
+def _doubt(text: str | None, level: int) -> None:
+    """Warns, if there is a doubt, at the line that called the model: `level` functions up, this one included."""
     if text is not None:
-        warnings.warn(text, ModelDoubt, stacklevel=4)
+        warnings.warn(text, ModelDoubt, stacklevel=level)
 
 
 def _broadcast(**arguments: tuple[Any, str | None]) -> tuple[tuple[int, ...], list[Floats]]:
@@ -163,6 +164,9 @@ def _floats(name: str, value: Any, kind: str | None) -> Floats:
     if np.ma.is_masked(value):
         raise QuantityError(f"{name}: values are masked: expected one for each element; compressed() leaves the others out")
     array = np.asarray(value)
+    if array.dtype.kind in "US" and isinstance(value, (list, tuple)):
+        # Beside texts, NumPy makes texts of numbers.
+        array = np.array(value, dtype=object)
     if array.dtype.kind in "fiu":
         return array.astype(np.float64)
     try:

@@ -80,10 +80,11 @@ def rtt(result: Result, ax: Axes | None = None, *, seed: int | None = None) -> A
     return _traces(result, ax, seed, "srtt_s", 1e3, "smoothed RTT, ms")
 
 
-def queue(result: Result, rate_bps: float | None = None, ax: Axes | None = None, *, seed: int | None = None) -> Axes:
+def queue(result: Result, ax: Axes | None = None, *, rate_bps: float | None = None, seed: int | None = None) -> Axes:
     """What waits for each link against time, in kB; with `rate_bps`, how long that waits, in ms."""
     ax = _axes(ax)
     links, queues = result.links, result.queues
+    _require(len(queues), "the scenario records no queues: set record.queue_interval")
     names = {
         (run, direction): f"{link}: {start} to {end}"
         for run, direction, link, start, end in zip(*(links[key] for key in ("run", "direction", "name", "from", "to")))
@@ -103,14 +104,20 @@ def queue(result: Result, rate_bps: float | None = None, ax: Axes | None = None,
 
 
 def dama(result: Result, ax: Axes | None = None, *, seed: int | None = None, direction: int | None = None) -> Axes:
-    """What a terminal asked for, was given and used, superframe by superframe, in Mbit/s: the first, or that of `direction`."""
+    """What a terminal asked for, was given and used, superframe by superframe, in Mbit/s: the first, or that of `direction`, in the first
+    run that has it."""
     ax = _axes(ax)
     capacity = result.capacity
     _require(len(capacity), "the scenario records no capacity: set record.capacity")
-    run = next(_runs(result, seed))[0]
-    of_run = capacity["run"] == run
-    terminal = capacity["direction"][of_run][0] if direction is None else direction
-    rows = of_run & (capacity["direction"] == terminal)
+    runs, directions = capacity["run"], capacity["direction"]
+    rows = np.isin(runs, [run for run, _ in _runs(result, seed)])
+    _require(rows.any(), "no capacity was recorded of these runs")
+    if direction is not None:
+        known = ", ".join(map(str, np.unique(directions[rows])))
+        rows &= directions == direction
+        _require(rows.any(), f"direction = {direction}: of it no capacity was recorded; it was of {known}")
+    first = rows.argmax()
+    rows &= (runs == runs[first]) & (directions == directions[first])
     times = capacity["time_s"][rows]
     # A value holds for the superframe that begins at its time, the last one, too.
     times = np.append(times, times[-1] + np.diff(times)[-1:].sum())
@@ -136,6 +143,7 @@ def band(
 ) -> Axes:
     """Means with bands of confidence, such as goodput against loss. `samples` has for each name, at each `x`, a value for each seed."""
     ax = _axes(ax)
+    _require(len(x), "x is empty: expected a value or more")
     for number, (name, values) in enumerate(samples.items()):
         _require(len(values) == len(x), f"samples[{name!r}] has {len(values)} entries: expected {len(x)}, one for each x")
         means, halves = zip(*(interval(at, level) for at in values))
@@ -227,13 +235,13 @@ def paper(
     """
     ax = _axes(ax)
     found, unit = _entries(document, item)
-    xs = [x for points in found.values() for x in points if x > 0]
     chosen = list(found) if curves is None else list(curves)
     unknown = [curve for curve in chosen if curve not in found]
     _require(not unknown, f"{item} has no curve {', '.join(unknown)}: it has {', '.join(found) or 'none'}")
+    xs = [x for curve in chosen for x in found[curve] if x > 0]
     for number, curve in enumerate(chosen):
         _paper_curve(ax, curve, found[curve], look(number))
-    if log if log is not None else max(xs) > 30 * min(xs):
+    if log if log is not None else max(xs, default=0) > 30 * min(xs, default=0):
         ax.set_xscale("log")
     return _finish(ax, xlabel or next(name for points in found.values() for name in {at.x for at in points.values()}), ylabel or unit)
 
@@ -321,6 +329,8 @@ def _runs(result: Result, seed: int | None, all_seeds: bool = False) -> Iterator
     """The number and the variant of each variant's run with `seed`, of its first run, or of all."""
     seen = set()
     runs: Table = result.runs
+    known = dict.fromkeys(runs["seed"].tolist())
+    _require(seed is None or seed in known, f"seed = {seed}: no run has it; there are {', '.join(map(str, known))}")
     for run, variant, made_with in zip(runs["run"], runs["variant"], runs["seed"]):
         if all_seeds or (variant not in seen and seed in (None, made_with)):
             seen.add(variant)

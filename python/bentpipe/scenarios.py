@@ -36,7 +36,7 @@ class Scenario:
 
     def __init__(self, **sections: Any) -> None:
         self._name = "scenario"
-        self._text = to_toml(json.dumps(_document({"version": 1, **sections}, "scenario")))
+        self._text = to_toml(json.dumps(document({"version": 1, **sections}, "scenario")))
         self._folder: str | None = None
         self._file: str | None = None
         self._settings: dict[str, str] = {}
@@ -59,7 +59,7 @@ class Scenario:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+            raise fault(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         scenario = cls.from_toml(text, name=str(path), folder=path.parent)
         scenario._file = os.path.abspath(path)
         return scenario
@@ -137,6 +137,13 @@ class Scenario:
         return f"<bentpipe.Scenario {self._name}{settings}>"
 
 
+def fault(text: str) -> ScenarioError:
+    """A `ScenarioError` whose only fault is `text`."""
+    error = ScenarioError(text)
+    error.faults = [text]
+    return error
+
+
 def kept(values: Any) -> Any:
     """`values`, as a list if they could be gone through only once."""
     return list(values) if isinstance(values, Iterator) else values
@@ -150,10 +157,10 @@ def choose_variants(experiment: Experiment, wanted: Iterable[str] | None) -> lis
     wanted = [wanted] if isinstance(wanted, str) else list(wanted)
     known = ", ".join(names) if names else "it has none"
     if not wanted:
-        raise ScenarioError(f"variants = []: expected names of variants ({known}), or None for all")
+        raise fault(f"variants = []: expected names of variants ({known}), or None for all")
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise ScenarioError(f"variants: the scenario has no variant {unknown[0]} ({known})")
+        raise fault(f"variants: the scenario has no variant {unknown[0]} ({known})")
     return [number for number, name in enumerate(names) if name in wanted]
 
 
@@ -167,12 +174,12 @@ def choose_seeds(experiment: Experiment, wanted: int | Iterable[int] | None) -> 
     else:
         seeds = [] if isinstance(wanted, (str, bytes)) or not isinstance(wanted, Iterable) else [whole(seed) for seed in wanted]
     if not seeds or any(seed is None or not 0 <= seed < 1 << 64 for seed in seeds):
-        raise ScenarioError(
-            f"seeds = {_cut(repr(wanted))}: expected a count of 1 or more, at most {_MOST_SEEDS}, or a list of whole numbers from 0 to 2^64 - 1"
+        raise fault(
+            f"seeds = {cut(repr(wanted))}: expected a count of 1 or more, at most {_MOST_SEEDS}, or a list of whole numbers from 0 to 2^64 - 1"
         )
     if len(set(seeds)) < len(seeds):
         twice = next(seed for at, seed in enumerate(seeds) if seed in seeds[:at])
-        raise ScenarioError(f"seeds = {_cut(repr(wanted))}: {twice} stands there twice, and its runs would count twice")
+        raise fault(f"seeds = {cut(repr(wanted))}: {twice} stands there twice, and its runs would count twice")
     return seeds
 
 
@@ -192,7 +199,7 @@ def plain(value: Any) -> Any:
     return convert() if callable(convert) else value
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     return text if len(text) <= 60 else text[:60] + "…"
 
 
@@ -206,14 +213,14 @@ def _part(value: Any, key: str) -> Any:
     return next(named, value[int(key)] if key.isdecimal() and int(key) < len(value) else None)
 
 
-def _document(value: Any, place: str) -> Any:
+def document(value: Any, place: str) -> Any:
     """`value` as JSON has it."""
     if isinstance(value, timedelta):
         return _time(value)
     if isinstance(value, Mapping):
-        return {str(key): _document(item, f"{place}.{key}") for key, item in value.items() if item is not None}
+        return {str(key): document(item, f"{place}.{key}") for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
-        return [_document(item, place) for item in value]
+        return [document(item, place) for item in value]
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, (int, float)):
@@ -222,23 +229,23 @@ def _document(value: Any, place: str) -> Any:
         return f"{int(value.astype('timedelta64[ns]').astype(int))}ns"
     of_python = plain(value)
     if type(of_python) is not type(value):
-        return _document(of_python, place)
+        return document(of_python, place)
     kind = type(value).__name__
-    raise ScenarioError(f"{place}: a {kind} is no setting; expected a text, a number, a timedelta, a list or a dict")
+    raise fault(f"{place}: a {kind} is no setting; expected a text, a number, a timedelta, a list or a dict")
 
 
 def _number(value: float, place: str) -> float:
     """`value`, if TOML has it."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise ScenarioError(f"{place} = {value}: expected a number")
+        raise fault(f"{place} = {value}: expected a number")
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-        raise ScenarioError(f"{place} = {_cut(str(value))}: expected a number from -2^63 to 2^63 - 1")
+        raise fault(f"{place} = {cut(str(value))}: expected a number from -2^63 to 2^63 - 1")
     return value
 
 
 def _value(value: Any, key: str) -> str:
     """`value` as the command line takes it: TOML, or a bare text."""
-    value = _document(value, key)
+    value = document(value, key)
     return value if isinstance(value, str) else _inline(value)
 
 

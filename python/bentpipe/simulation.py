@@ -120,6 +120,9 @@ def simulate(
     jobs_at_once = choose_jobs(jobs)
     if controls is not None and jobs is not None and jobs_at_once != 1:
         raise InputError(f"jobs = {jobs}: with controls in Python runs are made one after the other: allowed 1, or none")
+    # The tables are read with it in the end: if it cannot be imported, no run is made for nothing.
+    import numpy  # noqa: F401
+
     report, close = reporter(progress, len(runs))
     try:
         if controls is not None:

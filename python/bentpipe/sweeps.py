@@ -10,11 +10,12 @@ import weakref
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
-from bentpipe._bentpipe import BentpipeError, ScenarioError, Table
-from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, kept, plain
+from bentpipe._bentpipe import BentpipeError, Table
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, cut, document, fault, kept, plain
 from bentpipe.simulation import Progress, choose_jobs, processors, raise_at_limits, reporter, run_name
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
@@ -53,11 +54,8 @@ class Sweep:
         self.points = points
         """The settings of each point of the grid."""
         self._scenarios = [scenario.with_settings(point) for point in points]
-        # Without a folder of the user's, results live as long as the sweep.
-        if out is None:
-            out = tempfile.mkdtemp(prefix="bentpipe-")
-            weakref.finalize(self, _remove, out, os.getpid())
-        self._store = _bentpipe.Store(os.fspath(out))
+        # A process to which it passes may be in another directory.
+        self._open(None if out is None else os.path.abspath(out), {})
         self._runs: list[_Run] = []
         self._variants: list[str] = []
         variants, seeds = kept(variants), kept(seeds)
@@ -68,6 +66,27 @@ class Sweep:
             each = choose_seeds(experiment, seeds)
             self._variants = experiment.variants
             self._runs += [_Run(number, variant, seed, keys[variant]) for variant in chosen for seed in each]
+
+    def _open(self, out: str | None, shards: Mapping[str, bytes]) -> None:
+        """Keeps results in the folder `out`. Without one of the user's, they live as long as the sweep, which begins with `shards`."""
+        self._out = out
+        self._folder = out if out is not None else tempfile.mkdtemp(prefix="bentpipe-")
+        if out is None:
+            weakref.finalize(self, _remove, self._folder, os.getpid())
+        for name, shard in shards.items():
+            Path(self._folder, name).write_bytes(shard)
+        self._store = _bentpipe.Store(self._folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: what is in a folder of the user's stays there, other results go along."""
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_store", "_folder")}
+        names = [] if self._out is not None else [name for name in os.listdir(self._folder) if name.endswith(".parquet")]
+        return state | {"_shards": {name: Path(self._folder, name).read_bytes() for name in names}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        shards = state.pop("_shards")
+        self.__dict__.update(state)
+        self._open(self._out, shards)
 
     def __len__(self) -> int:
         """How many runs it has."""
@@ -131,18 +150,14 @@ class Sweep:
     def run(self, executor: Executor | None = None, *, jobs: int | None = None) -> Generator[int, None, None]:
         """Makes the runs that are missing, and gives, whenever some have ended, how many have."""
         if executor is None:
-            cancel = _bentpipe.Cancel()
             with ThreadPoolExecutor(choose_jobs(jobs)) as threads:
-                try:
-                    yield from self._run(threads, choose_jobs(jobs), cancel)
-                finally:
-                    cancel.set()
+                yield from self._run(threads, choose_jobs(jobs))
         else:
             yield from self._run(executor, _workers(executor) if jobs is None else choose_jobs(jobs))
 
-    def _run(
-        self, executor: Executor, workers: int, cancel: _bentpipe.Cancel | None = None
-    ) -> Generator[int, None, None]:
+    def _run(self, executor: Executor, workers: int) -> Generator[int, None, None]:
+        # Chunks on threads of this process can be ended; those of other processes end by themselves.
+        cancel = _bentpipe.Cancel() if isinstance(executor, ThreadPoolExecutor) else None
         chunks = _Chunks(self._missing())
         waiting: dict[Future[Any], list[_Run]] = {}
         ended = len(self._runs) - chunks.left
@@ -166,6 +181,8 @@ class Sweep:
         finally:
             for future in waiting:
                 future.cancel()
+            if cancel is not None:
+                cancel.set()
 
     def _keep(self, waiting: Iterable[Future[Any]]) -> None:
         """Keeps what had ended before the executor broke."""
@@ -257,6 +274,9 @@ def sweep(
     shares runs with it, makes only the runs that are missing there. Raises `WorkerLost` if a worker's death broke the executor, and
     `LimitError` if runs stopped at a limit of the scenario: its `result` is the sweep, whose rows of such runs `stopped` marks.
     """
+    # Limits are found with it in the end: if it cannot be imported, no run is made for nothing.
+    import numpy  # noqa: F401
+
     points = grid_points(grid)
     made = Sweep(Scenario.of(scenario), points, seeds, variants, out)
     report, close = reporter(progress, len(made))
@@ -274,18 +294,57 @@ def sweep(
 def grid_points(grid: Grid) -> list[dict[str, Any]]:
     """The settings of each point."""
     if not isinstance(grid, Mapping):
-        return [dict(point) for point in grid]
+        return _listed(grid)
     for key, values in grid.items():
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise ScenarioError(f"grid: {key} = {values!r}: expected a list of values")
+        if not _is_list(values):
+            raise fault(f"grid: {key} = {cut(repr(values))}: expected a list of values")
     grid = {key: list(values) for key, values in grid.items()}
     for key, values in grid.items():
         if not values:
-            raise ScenarioError(f"grid: {key} = []: expected at least one value")
-        twice = next((value for at, value in enumerate(values) if value in values[:at]), None)
+            raise fault(f"grid: {key} = []: expected at least one value")
+        twice = _repeated(values, [_hashable(document(value, key)) for value in values])
         if twice is not None:
-            raise ScenarioError(f"grid: {key}: {twice!r} stands there twice, and its runs would count twice")
+            raise fault(f"grid: {key}: {cut(repr(twice))} stands there twice, and its runs would count twice")
     return [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+
+
+def _listed(grid: Any) -> list[dict[str, Any]]:
+    """The points of a grid that lists them."""
+    if not _is_list(grid):
+        raise fault(f"grid = {cut(repr(grid))}: expected a dict with a list of values for each key, or a list of dicts")
+    grid = list(grid)
+    for number, point in enumerate(grid):
+        if not isinstance(point, Mapping):
+            raise fault(f"grid: point {number} is {cut(repr(point))}: expected a dict of settings")
+    if not grid:
+        raise fault("grid = []: expected at least one point")
+    points = [dict(point) for point in grid]
+    twice = _repeated(points, [_hashable({key: document(value, key) for key, value in point.items()}) for point in points])
+    if twice is not None:
+        raise fault(f"grid: {cut(repr(twice))} stands there twice, and its runs would count twice")
+    return points
+
+
+def _is_list(values: Any) -> bool:
+    """Whether it can be gone through value by value; an array of NumPy without dimensions only looks so."""
+    return isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping)) and getattr(values, "ndim", 1) > 0
+
+
+def _repeated(values: list[Any], same: list[Any]) -> Any:
+    """The first of `values` of which an earlier one is the same, by what stands for each; None if there is none."""
+    seen: set[Any] = set()
+    for value, key in zip(values, same):
+        if key in seen:
+            return value
+        seen.add(key)
+    return None
+
+
+def _hashable(value: Any) -> Any:
+    """What is equal to that of another setting if the two are equal."""
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(item)) for key, item in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _workers(executor: Executor) -> int:

@@ -4,11 +4,12 @@ use crate::controlled::flows;
 use crate::errors::{BentpipeError, InputError, LimitError, scenario_error};
 use crate::experiment::Experiment;
 use pyo3::prelude::*;
+use scenario::{Application, Traffic};
 use sim::{Simulation, Stopped};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tcp::control::{Ack, Control, Loss, Start, Window};
 
-/// Events between two looks at signals.
+/// Events between two looks at signals, and at whether the flow has ended.
 const EVENTS_AT_ONCE: u32 = 1 << 13;
 
 /// What has happened from one step to the next.
@@ -19,6 +20,8 @@ pub(crate) struct Observation {
     time_s: f64,
     /// How long the step took.
     elapsed_s: f64,
+    /// The payload of a full segment, in bytes; zero before the connection is established.
+    mss: u32,
     /// The congestion window at its end, in segments.
     cwnd: f64,
     /// The smoothed round-trip time, and the smallest so far; zero before the first.
@@ -30,7 +33,7 @@ pub(crate) struct Observation {
     in_flight_bytes: u64,
     /// How often the retransmission timer expired.
     timeouts: u32,
-    /// Whether the flow has ended; then there is no next step.
+    /// Whether the flow, or the run, has ended; then there is no next step.
     is_over: bool,
 }
 
@@ -50,6 +53,7 @@ struct Turn {
 /// What has happened in the step.
 #[derive(Debug, Default, Clone, Copy)]
 struct Step {
+    mss: u32,
     cwnd: f64,
     srtt_s: f64,
     min_rtt_s: f64,
@@ -72,6 +76,7 @@ impl Control for Steered {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
         let mut turn = lock(&self.0);
         turn.wanted = window.cwnd;
+        turn.so_far.mss = start.mss;
         turn.begun_s = start.now.as_secs_f64();
     }
 
@@ -79,6 +84,7 @@ impl Control for Steered {
         let mut turn = lock(&self.0);
         window.cwnd = turn.wanted;
         let step = &mut turn.so_far;
+        step.mss = ack.mss;
         step.cwnd = window.cwnd;
         step.srtt_s = ack.srtt.as_secs_f64();
         step.min_rtt_s = ack.min_rtt.as_secs_f64();
@@ -111,6 +117,9 @@ impl Control for Steered {
 /// A run of one variant with one seed, of which `flow` (by default the only TCP flow) has its window set by `step`.
 #[pyclass(module = "bentpipe._bentpipe", frozen)]
 pub(crate) struct Episode {
+    flow: usize,
+    /// Of a transfer that is stopped, nothing more is acknowledged; what other traffic has sent still arrives.
+    is_bulk: bool,
     simulation: Mutex<Simulation>,
     turn: Arc<Mutex<Turn>>,
 }
@@ -139,7 +148,13 @@ impl Episode {
         let turn = Arc::new(Mutex::new(Turn { by_ack, ..Turn::default() }));
         let steered = Box::new(Steered(Arc::clone(&turn)));
         simulation.set_control(flow, steered).map_err(|error| fault(error.to_string()))?;
-        Ok(Self { simulation: Mutex::new(simulation), turn })
+        let traffic = &scenario.flows[flow].traffic;
+        let is_bulk = matches!(
+            traffic,
+            Traffic::Tcp { application: Application::Bulk { .. }, .. }
+                | Traffic::Quic { application: Application::Bulk { .. }, .. }
+        );
+        Ok(Self { flow, is_bulk, simulation: Mutex::new(simulation), turn })
     }
 
     /// Goes on to the end of the next step, with a congestion window of `cwnd` segments from the next acknowledgement on (as it
@@ -162,13 +177,22 @@ impl Episode {
                 if let Some(limit) = stopped.and_then(Stopped::limit) {
                     return Err(LimitError::new_err(format!("the run stopped at {limit}")));
                 }
+                events += 1;
+                let looks = events % EVENTS_AT_ONCE == 0;
                 let mut turn = lock(&self.turn);
-                if turn.is_due || stopped.is_some() {
-                    return Ok(turn.observation(simulation.now().as_secs_f64(), stopped.is_some()));
+                if turn.is_due || stopped.is_some() || looks {
+                    let ended_s =
+                        if turn.may_be_over() { self.ended(&simulation, turn.so_far.in_flight) } else { None };
+                    let is_over = stopped.is_some() || ended_s.is_some();
+                    if turn.is_due || is_over {
+                        let now_s = simulation.now().as_secs_f64();
+                        // Time after the flow's end is not part of its last step.
+                        let end_s = if turn.is_due { now_s } else { ended_s.unwrap_or(now_s).max(turn.begun_s) };
+                        return Ok(turn.observation(end_s, is_over));
+                    }
                 }
                 drop(turn);
-                events += 1;
-                if events % EVENTS_AT_ONCE == 0 {
+                if looks {
                     Python::attach(|py| py.check_signals())?;
                 }
             }
@@ -176,10 +200,26 @@ impl Episode {
     }
 }
 
+impl Episode {
+    /// When the flow ended, if it has: it is complete, has failed, or has stopped with nothing in flight any more.
+    fn ended(&self, simulation: &Simulation, in_flight: u64) -> Option<f64> {
+        let report = simulation.report();
+        let flow = &report.flows[self.flow];
+        let until_s = flow.until_s?;
+        let has_stopped = until_s < report.end_s && (self.is_bulk || in_flight == 0);
+        (flow.complete || flow.failure.is_some() || has_stopped).then_some(until_s)
+    }
+}
+
 impl Turn {
+    /// Whether the flow may have ended: while data are in flight, acknowledgements follow.
+    fn may_be_over(&self) -> bool {
+        !self.is_due || self.so_far.in_flight == 0 || self.so_far.timeouts > 0
+    }
+
     /// What has happened in the step, at the end of which it is `now_s`; the next begins.
     fn observation(&mut self, now_s: f64, is_over: bool) -> Observation {
-        let Step { cwnd, srtt_s, min_rtt_s, delivered, lost, in_flight, timeouts } = self.so_far;
+        let Step { mss, cwnd, srtt_s, min_rtt_s, delivered, lost, in_flight, timeouts } = self.so_far;
         let elapsed_s = now_s - self.begun_s;
         self.begun_s = now_s;
         self.is_due = false;
@@ -187,6 +227,7 @@ impl Turn {
         Observation {
             time_s: now_s,
             elapsed_s,
+            mss,
             cwnd,
             srtt_s,
             min_rtt_s,

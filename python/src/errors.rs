@@ -35,7 +35,12 @@ create_exception!(
     BentpipeError,
     "Results that cannot be written or read; what was finished is kept."
 );
-create_exception!(bentpipe, CommandError, BentpipeError, "The command `bentpipe` ran and failed.");
+create_exception!(
+    bentpipe,
+    CommandError,
+    BentpipeError,
+    "The command `bentpipe` ran and failed. `document` has what it printed; None if that is no document."
+);
 create_exception!(bentpipe, MissingError, BentpipeError, "This machine lacks something, which the text names.");
 
 /// A [`ScenarioError`] with these faults.

@@ -18,6 +18,7 @@ mod waiting;
 #[pyo3::pymodule]
 mod _bentpipe {
     use pyo3::prelude::*;
+    use pyo3::types::PyList;
 
     #[pymodule_export]
     use super::control::{PyAck, PyLoss, PySent, PyStart, PyWindow};
@@ -45,7 +46,10 @@ mod _bentpipe {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
+        // Of exceptions that a caller makes.
         py.get_type::<LimitError>().setattr("result", py.None())?;
+        py.get_type::<CommandError>().setattr("document", py.None())?;
+        py.get_type::<ScenarioError>().setattr("faults", PyList::empty(py))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -1,39 +1,54 @@
 //! Models over arrays. All arrays of a call have one length, and quantities are in base units.
 
 use crate::errors::QuantityError;
+use crate::waiting::BETWEEN_LOOKS;
 use model::{Estimate, LossyPath, cubic, limit, mathis, pftk, prediction, queue, window};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
+use std::time::Instant;
 use units::{Bytes, Duration, Probability, Rate};
 
 type Input<'py> = PyReadonlyArray1<'py, f64>;
 type Output<'py> = Bound<'py, PyArray1<f64>>;
 
-/// The element of each array, in order; nothing if one is not contiguous.
-struct Rows<'a, const N: usize>([&'a [f64]; N]);
+/// The element of each array, in order; nothing if one is not contiguous. Copies, since other threads of Python may change the arrays
+/// meanwhile.
+struct Rows<const N: usize>([Vec<f64>; N]);
 
-impl<'a, const N: usize> Rows<'a, N> {
-    fn of(arrays: [&'a Input<'_>; N]) -> PyResult<Self> {
-        let mut slices = [&[][..]; N];
-        for (slice, array) in slices.iter_mut().zip(arrays) {
-            *slice = array.as_slice()?;
+impl<const N: usize> Rows<N> {
+    fn of(arrays: [&Input<'_>; N]) -> PyResult<Self> {
+        let mut columns = [const { Vec::new() }; N];
+        for (column, array) in columns.iter_mut().zip(arrays) {
+            *column = array.as_slice()?.to_vec();
         }
-        if slices.iter().any(|slice| slice.len() != slices[0].len()) {
+        if columns.iter().any(|column| column.len() != columns[0].len()) {
             return Err(QuantityError::new_err("arrays of different lengths"));
         }
-        Ok(Self(slices))
+        Ok(Self(columns))
     }
 
-    /// `model` of every row. A parameter that means nothing raises, with the element where it stands.
-    fn map<T>(&self, mut model: impl FnMut([f64; N]) -> Result<T, String>) -> PyResult<Vec<T>> {
-        let row = |at: usize| {
-            let values = self.0.map(|slice| slice[at]);
-            model(values).map_err(|problem| {
-                let place = if self.0[0].len() > 1 { format!(" (element {at})") } else { String::new() };
-                QuantityError::new_err(format!("{problem}{place}"))
-            })
-        };
-        (0..self.0[0].len()).map(row).collect()
+    /// `model` of every row, without Python's lock. A parameter that means nothing raises, with the element where it stands; so does
+    /// Ctrl-C.
+    fn map<T: Send>(
+        &self,
+        py: Python<'_>,
+        mut model: impl FnMut([f64; N]) -> Result<T, String> + Send,
+    ) -> PyResult<Vec<T>> {
+        py.detach(|| {
+            let mut looked = Instant::now();
+            let row = |at: usize| {
+                if looked.elapsed() >= BETWEEN_LOOKS {
+                    Python::attach(|py| py.check_signals())?;
+                    looked = Instant::now();
+                }
+                let values = std::array::from_fn(|column| self.0[column][at]);
+                model(values).map_err(|problem| {
+                    let place = if self.0[0].len() > 1 { format!(" (element {at})") } else { String::new() };
+                    QuantityError::new_err(format!("{problem}{place}"))
+                })
+            };
+            (0..self.0[0].len()).map(row).collect()
+        })
     }
 }
 
@@ -41,9 +56,9 @@ impl<'a, const N: usize> Rows<'a, N> {
 fn mapped<'py, const N: usize>(
     py: Python<'py>,
     arrays: [&Input<'py>; N],
-    model: impl FnMut([f64; N]) -> Result<f64, String>,
+    model: impl FnMut([f64; N]) -> Result<f64, String> + Send,
 ) -> PyResult<Output<'py>> {
-    Ok(PyArray1::from_vec(py, Rows::of(arrays)?.map(model)?))
+    Ok(PyArray1::from_vec(py, Rows::of(arrays)?.map(py, model)?))
 }
 
 /// What a model gives, or its error's text.
@@ -202,7 +217,7 @@ pub(crate) fn predict<'py>(
     let bounded = |name, value: f64| if value == f64::INFINITY { Ok(None) } else { size(name, value).map(Some) };
     let rows = Rows::of([&link_rate, &rtt, &loss, &bytes, &queue, &window, &initial_window, &ack_every])?;
     let mut doubts = Doubts::default();
-    let predictions = rows.map(|[bps, rtt, loss, bytes, queue, window, initial_window, ack_every]| {
+    let predictions = rows.map(py, |[bps, rtt, loss, bytes, queue, window, initial_window, ack_every]| {
         let rtt = time("rtt", rtt)?;
         let link = prediction::Link {
             rate: rate("rate", bps)?,

@@ -150,6 +150,8 @@ impl Table {
     /// (None).
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let index = self.index(name)?;
+        // Here an exception, as of Ctrl-C, is raised; where the bindings import it, it would be a panic.
+        py.import("numpy")?;
         let columns = || self.batches.iter().map(|batch| batch.column(index));
         let missing: usize = columns().map(|column| column.null_count()).sum();
         Ok(match self.schema.field(index).data_type() {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Between two looks at signals: a person takes this for at once.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Does `work` without holding Python's lock, and gives what it sends to `report`. Ctrl-C, or an exception of `report`, sets
 /// `interrupt` and is raised as soon as `work` has ended for it.

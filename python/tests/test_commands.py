@@ -59,6 +59,59 @@ time.sleep(60)
     assert interrupt.value.document == {"papers": ["marchese"]}
 
 
+@pytest.mark.parametrize(
+    "does, says, document",
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL", None),
+        ("sys.exit(1)", "failed with exit code 1 and said nothing", None),
+        ("""print('{"runs": ['); print('{"error": "the disk is full"}', file=sys.stderr); sys.exit(1)""", "^the disk is full$", None),
+        ("""print('{"runs": []}'); print('{"error": "the disk is full"}', file=sys.stderr); sys.exit(1)""", "^the disk is full$", {"runs": []}),
+    ],
+)
+def test_a_command_that_fails_says_why_whatever_it_printed(monkeypatch, tmp_path, does, says, document):
+    monkeypatch.setenv("BENTPIPE", written(tmp_path, does))
+    with pytest.raises(bp.CommandError, match=says) as error:
+        bp.papers()
+    assert error.value.document == document
+
+
+def test_an_interrupt_stays_one_whatever_the_command_printed(monkeypatch, tmp_path):
+    end = """def end(*_):
+    print('{"papers": [', flush=True)
+    os._exit(1)
+"""
+    does = end + "signal.signal(signal.SIGINT, end)\nos.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)"
+    monkeypatch.setenv("BENTPIPE", written(tmp_path, does))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt) as interrupt:
+            bp.papers()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert interrupt.value.document is None
+
+
+def test_an_exception_kills_the_command(monkeypatch, tmp_path):
+    does = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(60)"
+    monkeypatch.setenv("BENTPIPE", written(tmp_path, does))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        with pytest.raises(SystemExit):
+            bp.papers()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def written(folder, text: str) -> str:
+    """A program that does `text`, in the place of the command."""
+    program = folder / "bentpipe"
+    program.write_text(f"#!{sys.executable}\nimport os, signal, sys, time\n{text}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
 def namespaces() -> bool:
     """Whether this machine lets us make network namespaces."""
     probe = ["unshare", "--net", "true"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net", "true"]

@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import bentpipe as bp
 import bentpipe.gym
+from made import TEXT
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/agents.py"
 
@@ -62,6 +63,17 @@ def test_the_window_follows_the_actions_and_a_timeout_sets_it_to_one(steered):
     assert observation[0] == 1.0
 
 
+@pytest.mark.parametrize("mss", [536, 1448, 8948])
+def test_windows_and_what_is_in_flight_are_in_segments_of_the_flow(steered, mss):
+    settings = {"link.sat.loss": 0.0, "flow.file.tcp": "mine", "tcp.mine": {"preset": "sack", "mss": f"{mss}B"}}
+    env = bp.gym.LinkEnv(steered.with_settings(settings))
+    env.reset(seed=1)
+    for _ in range(4):
+        observation, *_ = env.step(np.zeros(1, dtype=np.float32))
+    # The step's last acknowledgement is for two segments.
+    assert observation[1] == pytest.approx(observation[0] - 2)
+
+
 def test_an_episode_ends_with_the_run_or_after_its_steps(steered):
     env = bp.gym.LinkEnv(steered, max_steps=3)
     env.reset(seed=1)
@@ -72,11 +84,35 @@ def test_an_episode_ends_with_the_run_or_after_its_steps(steered):
     assert found["steps"] < 1000 and 2.7 < found["time_s"] < 20
 
 
+@pytest.mark.parametrize("step", ["rtt", "ack"])
+@pytest.mark.parametrize("size, stop, end_s", [("200kB", "100s", None), ("20MB", "2s", 2.0)])
+def test_an_episode_ends_with_its_flow_whatever_else_runs(step, size, stop, end_s):
+    other = "\n".join(['[[flow]]', 'name = "other"', 'from = "client"', 'to = "server"', 'bulk = { size = "100MB" }'])
+    scenario = bp.Scenario.from_toml(TEXT + other).with_settings(
+        {"flow.file.tcp": "sack", "flow.file.bulk.size": size, "flow.file.stop": stop, "stop.time": "60s"}
+    )
+    env = bp.gym.LinkEnv(scenario, flow="file", step=step)
+    _, information = env.reset(seed=1)
+    delivered, terminated = 0, False
+    while not terminated:
+        *_, terminated, truncated, information = env.step(np.zeros(1, dtype=np.float32))
+        assert not truncated
+        delivered += information["delivered_bytes"]
+    if end_s is None:
+        # The first step, whose data `reset` does not give, has a segment or two.
+        assert information["time_s"] < 10 and 196_000 < delivered < 200_000
+    else:
+        assert information["time_s"] == end_s
+
+
 def test_what_cannot_be_is_told(steered, scenarios):
     with pytest.raises(bp.InputError, match="step = byte: allowed rtt, ack"):
         bp.gym.LinkEnv(steered, step="byte")
     with pytest.raises(bp.InputError, match="reset the environment first"):
         bp.gym.LinkEnv(steered).step(np.zeros(1))
+    for seed in (-1, 1 << 64, 1.9, "1", True):
+        with pytest.raises(bp.InputError, match="seed = .*: expected a whole number from 0"):
+            bp.gym.LinkEnv(steered).reset(options={"seed": seed})
     with pytest.raises(bp.ScenarioError, match="has no flow flie; it has file"):
         bp.gym.LinkEnv(steered, flow="flie").reset()
     with pytest.raises(bp.ScenarioError, match="scenario has several: name one"):

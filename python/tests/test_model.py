@@ -1,5 +1,11 @@
 """Models over arrays."""
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from datetime import timedelta
 
 import numpy as np
@@ -13,6 +19,13 @@ def test_arguments_are_broadcast_and_carry_units():
     assert rates.shape == (2, 3)
     assert (np.diff(rates, axis=1) < 0).all() and (rates[0] > rates[1]).all()
     assert rates[1, 1] == bp.model.pftk(1e-3, timedelta(milliseconds=550)) == bp.model.pftk("1e-3", 0.55)
+
+
+def test_lists_may_have_texts_beside_numbers():
+    both = bp.model.predict("6Mbit/s", ["100ms", 0.5], queue=["10MB", np.inf]).time_s
+    one, other = bp.model.predict("6Mbit/s", "100ms", queue="10MB").time_s, bp.model.predict("6Mbit/s", "500ms").time_s
+    assert both.tolist() == [one, other]
+    assert bp.model.mathis([["1e-3"], [1e-3]], (timedelta(seconds=1), "1s")).shape == (2, 2)
 
 
 def test_times_below_a_microsecond_count():
@@ -58,6 +71,7 @@ def test_a_shape_that_does_not_fit_names_the_argument_and_what_was_expected():
         (lambda: bp.model.limit(1e17, "1bit/s", "1s"), "within 584 years"),
         (lambda: bp.model.mathis(np.ma.array([1e-3, 1e-2], mask=[False, True]), "1s"), "loss: values are masked"),
         (lambda: bp.model.mathis(1e-3 + 1j, "1s"), "loss: .*no number"),
+        (lambda: bp.model.mathis(["1e-3", True], "1s"), "loss: True is no number"),
         (lambda: bp.model.mathis(True, "1s"), "loss: True is no number"),
         (lambda: bp.model.mathis(1e-3, np.timedelta64("NaT")), "rtt = NaN"),
         (lambda: bp.model.pftk(1e-3, "1s", window="64KiB"), "window: '64KiB' is no number: expected one without a unit"),
@@ -76,5 +90,53 @@ def test_what_means_nothing_is_refused(call, told):
 
 
 def test_a_model_out_of_its_range_warns():
-    with pytest.warns(bp.model.ModelDoubt, match="loss 0.5 is above"):
+    with pytest.warns(bp.model.ModelDoubt, match="loss 0.5 is above") as doubts:
         assert bp.model.pftk([1e-3, 0.5], "1s").shape == (2,)
+        bp.model.predict("6Mbit/s", "1s", loss=0.5)
+    assert [doubt.filename for doubt in doubts] == [__file__] * 2
+
+
+def test_other_threads_of_python_go_on():
+    ticks, over = [], threading.Event()
+
+    def tick():
+        while not over.wait(0.005):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        bp.model.predict("6Mbit/s", np.full(400, 0.5), loss=1e-2, size="10MB")
+    finally:
+        over.set()
+        thread.join()
+    assert len(ticks) >= 5
+
+
+# Programs that a shell starts in the background ignore Ctrl-C.
+LONG = """
+import bentpipe as bp, numpy as np, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+bp.model
+print("begun", flush=True)
+try:
+    bp.model.predict("6Mbit/s", np.full(200_000, 0.5), loss=1e-2, size="10MB")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_ends_predictions_at_once():
+    child = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "begun\n"
+        time.sleep(0.5)
+        assert child.poll() is None, "it would take minutes"
+        begun = time.monotonic()
+        os.kill(child.pid, signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - begun < 5
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()

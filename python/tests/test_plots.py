@@ -142,6 +142,43 @@ def test_what_was_not_recorded_is_told(scenario, ax):
         bp.plots.cwnd(result, ax)
     with pytest.raises(bp.QuantityError, match="set record.capacity"):
         bp.plots.dama(result, ax)
+    with pytest.raises(bp.QuantityError, match="set record.queue_interval"):
+        bp.plots.queue(result, ax)
+
+
+@pytest.mark.parametrize("name", ["cwnd", "time_sequence", "throughput", "rtt", "queue"])
+def test_a_seed_that_no_run_has_is_named_with_those_there_are(result, ax, name):
+    with pytest.raises(bp.QuantityError, match="seed = 7: no run has it; there are 1, 2"):
+        getattr(bp.plots, name)(result, ax, seed=7)
+
+
+def test_a_queue_is_a_delay_at_a_rate(result, ax):
+    bp.plots.queue(result, ax, rate_bps=8e6)
+    at_rate = ax.get_lines()[0].get_ydata()
+    ax.clear()
+    bp.plots.queue(result, ax)
+    assert at_rate.tolist() == pytest.approx(ax.get_lines()[0].get_ydata().tolist())
+
+
+def test_dama_finds_the_run_that_has_capacity_and_names_what_is_not_there(scenarios, ax):
+    scenario = bp.Scenario.from_file(scenarios / "dama.toml")
+    text = scenario.to_toml() + '\n[variants.unrecorded]\n"record.capacity" = false\n[variants.recorded]\n'
+    result = bp.simulate(bp.Scenario.from_toml(text, folder=scenarios), seeds=1, variants=["unrecorded", "recorded"])
+    bp.plots.dama(result, ax)
+    assert result.capacity["run"].min() == 1 and len(ax.get_lines()) == 3
+    with pytest.raises(bp.QuantityError, match="seed = 7: no run has it; there are 1"):
+        bp.plots.dama(result, ax, seed=7)
+    with pytest.raises(bp.QuantityError, match=r"direction = 99: of it no capacity was recorded; it was of \d"):
+        bp.plots.dama(result, ax, direction=99)
+
+
+def test_a_paper_s_entries_may_all_be_at_zero(ax):
+    entry = {"key": "loss=0", "interval": None, "corrected": None, "printed": 1.0, "model": 1.0, "simulated": 1.0}
+    document = {"papers": [{"items": [{"item": "table-1", "unit": "s", "entries": [entry]}]}]}
+    bp.plots.paper(document, "table-1", ax)
+    assert ax.get_xscale() == "linear"
+    with pytest.raises(bp.QuantityError, match="x is empty"):
+        bp.plots.band([], {"cubic": []}, ax)
 
 
 def test_fonts_are_embedded_in_a_pdf(result, tmp_path):

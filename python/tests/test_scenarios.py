@@ -136,3 +136,29 @@ def test_a_scenario_has_the_settings_that_are_written(scenario):
     assert "link.sat.jitter" not in scenario and "rate" not in scenario and 0 not in scenario
     with pytest.raises(TypeError, match="not iterable"):
         list(scenario)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda scenario, folder: bp.simulate(scenario, seeds=0),
+        lambda scenario, folder: bp.simulate(scenario, seeds=[1, 1]),
+        lambda scenario, folder: bp.simulate(scenario, variants=[]),
+        lambda scenario, folder: bp.simulate(scenario, variants="cubic"),
+        lambda scenario, folder: bp.Scenario.from_file(folder / "none.toml"),
+        lambda scenario, folder: scenario.with_settings({"link.sat.loss": object()}),
+        lambda scenario, folder: scenario.with_settings({"link.sat.loss": float("nan")}),
+        lambda scenario, folder: scenario.with_settings({"link.sat.loss": 1 << 63}),
+        lambda scenario, folder: bp.sweep(scenario, {"link.sat.loss": 0.1}),
+        lambda scenario, folder: bp.sweep(scenario, {"link.sat.loss": []}),
+        lambda scenario, folder: bp.sweep(scenario, {"link.sat.loss": [0.1, 0.1]}),
+    ],
+)
+def test_faults_that_python_finds_are_in_faults_too(scenario, tmp_path, call):
+    with pytest.raises(bp.ScenarioError) as error:
+        call(scenario, tmp_path)
+    assert error.value.faults == [str(error.value)] == pickle.loads(pickle.dumps(error.value)).faults
+
+
+def test_errors_that_a_caller_makes_have_their_attributes():
+    assert bp.ScenarioError("").faults == [] and bp.CommandError("").document is None

@@ -172,6 +172,7 @@ def test_other_threads_of_python_go_on(scenario):
 # Programs that a shell starts in the background ignore Ctrl-C.
 LONG = """
 import bentpipe as bp, signal, sys
+from concurrent.futures import ThreadPoolExecutor
 signal.signal(signal.SIGINT, signal.default_int_handler)
 scenario = bp.Scenario.from_file(sys.argv[1])
 for key in ("flow.file.bulk.size",):
@@ -181,14 +182,17 @@ print("begun", flush=True)
 try:
     if sys.argv[2] == "simulate":
         bp.simulate(scenario, variants="cubic", record=False)
-    else:
+    elif sys.argv[2] == "sweep":
         bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-5]}, variants="cubic")
+    else:
+        with ThreadPoolExecutor(2) as executor:
+            bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-5]}, variants="cubic", executor=executor)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
 
-@pytest.mark.parametrize("what", ["simulate", "sweep"])
+@pytest.mark.parametrize("what", ["simulate", "sweep", "sweep on an executor"])
 def test_ctrl_c_ends_it_at_once(scenarios, what):
     child = subprocess.Popen([sys.executable, "-c", LONG, scenarios / "geo-bulk.toml", what], stdout=subprocess.PIPE, text=True)
     try:
@@ -212,9 +216,61 @@ def test_import_loads_neither_numpy_nor_matplotlib():
     assert done.stdout.strip() == "[]"
 
 
+# None among the modules keeps one from being imported, as if it were not installed.
+BARE = """
+import sys
+sys.modules |= dict.fromkeys(["gymnasium", "matplotlib"])
+import bentpipe as bp
+from bentpipe import *
+print(simulate is bp.simulate, [hasattr(bp, name) for name in ("gym", "plots", "model", "nothing")])
+try:
+    bp.gym
+except AttributeError as error:
+    print(error)
+try:
+    import bentpipe.plots
+except ModuleNotFoundError as error:
+    print(error.name.partition(".")[0])
+"""
+
+
+def test_what_optional_packages_would_bring_is_missing_without_them():
+    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False)
+    expected = ["True [False, False, True, False]", "bentpipe.gym needs gymnasium, which is not installed", "matplotlib"]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
 def test_every_column_is_an_array(scenario):
     flows = bp.simulate(scenario, seeds=2).flows
     assert all(isinstance(flows[name], np.ndarray) and len(flows[name]) == len(flows) for name in flows)
     assert flows["complete"].dtype == bool and flows["complete"].all()
     assert flows["goodput_bps"][flows["name"] == "file"].size == 2
     assert flows["goodput_bps"][flows["name"] == "fil"].size == 0
+
+
+REFUSED = """
+import sys, bentpipe as bp
+from bentpipe import _bentpipe
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise KeyboardInterrupt
+
+scenario = bp.Scenario.from_file(sys.argv[1])
+found = _bentpipe.simulate(scenario.check(), [(0, 1)], 1, False)
+sys.meta_path.insert(0, Refuse())
+for call in (lambda: found.runs["seed"], lambda: bp.simulate(scenario, progress=print), lambda: bp.sweep(scenario, {}, progress=print)):
+    try:
+        call()
+    except KeyboardInterrupt:
+        print("interrupted")
+del sys.meta_path[0]
+print(found.runs["seed"].tolist())
+"""
+
+
+def test_an_exception_while_numpy_is_imported_is_raised_before_any_run_and_costs_no_table(scenario, tmp_path):
+    (tmp_path / "scenario.toml").write_text(scenario.to_toml())
+    done = subprocess.run([sys.executable, "-c", REFUSED, tmp_path / "scenario.toml"], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["interrupted"] * 3 + ["[1]"], done.stderr

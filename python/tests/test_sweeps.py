@@ -1,6 +1,7 @@
 """Sweeps on the executors of the standard library: resumed, killed, interrupted."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -64,6 +65,24 @@ def test_runs_at_their_limit_are_marked_and_the_others_there(scenario):
     frame = error.value.result.to_polars()
     assert frame["stop.max_events"].to_list() == [100, 100, 1_000_000, 1_000_000]
     assert frame["stopped"].to_list() == ["event_limit"] * 2 + ["complete"] * 2
+
+
+def test_points_may_have_lists_and_arrays_as_settings(scenario):
+    handovers = [{"period": "15s", "delay": np.array(delays)} for delays in (["20ms", "40ms"], ["30ms", "40ms"])]
+    made = bp.sweep(scenario, [{"link.sat.handover": handover} for handover in handovers])
+    assert len(made) == 2 == len(bp.sweep(scenario, {"link.sat.handover": handovers}))
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_limit_keeps_its_sweep_from_process_to_process(scenario, tmp_path, has_folder):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, pytest.raises(bp.LimitError) as error:
+        pool.submit(bp.sweep, scenario, {"stop.max_events": [100, 1_000_000]}, out=tmp_path if has_folder else None).result()
+    sweep = error.value.result
+    assert sweep.missing == 0 and sweep.to_polars()["stopped"].to_list() == ["event_limit", "complete"]
+    again = pickle.loads(pickle.dumps(sweep))
+    frame = sweep.to_polars()
+    del sweep, error
+    assert again.to_polars().equals(frame)
 
 
 def test_another_scenario_shares_nothing(scenario, tmp_path):
@@ -134,6 +153,15 @@ def test_a_sweep_says_how_far_it_is(scenario, tmp_path):
         ({"link.sat.loss": [1e-3, 0.001]}, 1, "link.sat.loss: 0.001 stands there twice"),
         ({"link.sat.loss": []}, 1, "link.sat.loss = \\[\\]: expected at least one value"),
         ({"link.sat.loss": [0.0]}, [1, 2, 1], "seeds = .*: 1 stands there twice"),
+        ([{"link.sat.loss": 0.1}, {"link.sat.loss": np.float64(0.1)}], 1, "grid: {.*} stands there twice"),
+        ({"link.sat.handover.delay": [np.array(["20ms"]), ["20ms"]]}, 1, "\\['20ms'\\] stands there twice"),
+        ([], 1, "grid = \\[\\]: expected at least one point"),
+        (iter([]), 1, "grid = \\[\\]: expected at least one point"),
+        (np.array([[0.1, 0.2]]), 1, "grid: point 0 is array.*: expected a dict of settings"),
+        ("abc", 1, "grid = 'abc': expected a dict with a list of values"),
+        (None, 1, "grid = None: expected a dict with a list of values"),
+        ({"link.sat.loss": np.array(0.1)}, 1, "link.sat.loss = array.*: expected a list of values"),
+        ({"link.sat.loss": {"bernoulli": 0.1}}, 1, "link.sat.loss = {.*}: expected a list of values"),
     ],
 )
 def test_runs_that_would_count_twice_or_not_at_all_are_refused(scenario, grid, seeds, says):
