@@ -156,12 +156,13 @@ pub fn run(ends: &[Ends<'_>], workload: &Workload) -> Result<Vec<Flow>, Error> {
 /// If a flow fails (one whose data does not verify has not failed).
 pub fn run_plans(plans: &[Plan<'_>]) -> Result<Vec<Flow>, Error> {
     let mut listeners = Vec::new();
-    for (port, Plan { ends, workload, .. }) in (FIRST_PORT..).zip(plans) {
+    for (port, Plan { ends, workload, start, .. }) in (FIRST_PORT..).zip(plans) {
         let options = workload.socket_options();
         let address = SocketAddr::new(ends.server.host_address(workload.family), port);
         let listener = ends.server.host.run(|| listen(address, &options))??;
         // accept() gives up, too, so that a client which never comes does not hang the experiment.
-        socket2::SockRef::from(&listener).set_read_timeout(Some(options.timeout.into())).map_err(Error::failed)?;
+        let wait = *start + options.timeout;
+        socket2::SockRef::from(&listener).set_read_timeout(Some(wait.into())).map_err(Error::failed)?;
         listeners.push((listener, address, options));
     }
     // By then every thread waits, however slow the machine is at starting them.

@@ -1,6 +1,7 @@
 //! Private networks on the machine that runs the tests. Where it may not create any, the tests say so and pass.
 #![allow(clippy::disallowed_methods, reason = "a test: moves real traffic in real time")]
 
+use lab::flows::{Plan, run_plans};
 use lab::transfer::Checksum;
 use lab::{Direction, Ends, Error, Family, LinkParameters, Satellite, Topology, Workload, flows};
 use units::{Bytes, Duration, Probability, Rate};
@@ -75,6 +76,18 @@ fn a_wired_pair_needs_no_satellite() {
     });
     assert!(is_quick, "no satellite is on the way");
     assert!(topology.stop().expect("nothing ran").is_none());
+}
+
+#[test]
+fn a_flow_may_start_later_than_a_flow_may_stand_still() {
+    let Some(topology) = topology(1, None) else { return };
+    let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
+    let patience = Duration::from_secs(1);
+    let workload = Workload { timeout: patience, ..workload(Direction::Down, Family::V4) };
+    let plan = |start| Plan { ends, workload: &workload, start, windows: None };
+    let flows = run_plans(&[plan(Duration::ZERO), plan(patience * 2)]).expect("both end");
+    assert!(flows.iter().all(|flow| flow.verified), "{flows:?}");
+    assert!(flows[1].start.duration_since(flows[0].start) > patience.into());
 }
 
 #[test]
