@@ -103,6 +103,16 @@ fn windows_segments_and_buffers_are_the_scenarios() {
 }
 
 #[test]
+fn a_file_that_has_not_arrived_when_the_run_ends_is_cut_off() {
+    let scenario = SCENARIO.replace("300kB", "10MB").replace("20Mbit/s", "1Mbit/s").replace("[40, 41]", "[]");
+    let Some(document) = measured(&format!("{scenario}[stop]\ntime = \"3s\"\n"), "cubic") else { return };
+    let flow = &document["runs"][0]["flows"][0];
+    assert_eq!(flow["complete"], false);
+    let bytes = flow["bytes"].as_u64().unwrap();
+    assert!(bytes > 0 && bytes < 3_000_000 / 8, "{bytes}");
+}
+
+#[test]
 fn what_has_no_counterpart_is_refused_by_name_before_anything_runs() {
     for (options, culprit) in [
         (vec![], "variant vegas: flow `file`"),

@@ -4,7 +4,7 @@ mod compare;
 
 use crate::named_files;
 use crate::output::{Failure, Output};
-use ::lab::scenario::{MeasuredRun, RealScenario};
+use ::lab::scenario::{MeasuredFlow, MeasuredRun, RealScenario};
 use clap::Args as ClapArgs;
 use replicas::Interrupt;
 use results::listing::{Listing, count, figure, text};
@@ -123,7 +123,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         output.result(&document, |columns| table(&document).render(columns))?;
     }
     end?;
-    match document.runs.iter().flat_map(|run| &run.flows).find(|flow| !flow.complete) {
+    let is_wrong = |flow: &&MeasuredFlow| !flow.complete && !flow.is_cut_off;
+    match document.runs.iter().flat_map(|run| &run.flows).find(is_wrong) {
         Some(flow) => Err(Failure::failed(format!("flow `{}`: what arrived is not what was sent", flow.name))),
         None => Ok(()),
     }
@@ -154,12 +155,22 @@ fn measure(prepared: Vec<(Scenario, RealScenario)>) -> Result<(Vec<MeasuredRun>,
             }
             tracing::info!("{} with seed {seed}", scenario.variant.as_deref().unwrap_or("the scenario"));
             match real.run(scenario.variant.clone(), seed) {
-                Ok(run) => runs.push(run),
+                Ok(run) => {
+                    warn(&run);
+                    runs.push(run);
+                }
                 Err(error) => return Ok((runs, Err(error.into()))),
             }
         }
     }
     Ok((runs, Ok(())))
+}
+
+/// Warns of flows that have not ended.
+fn warn(run: &MeasuredRun) {
+    for flow in run.flows.iter().filter(|flow| flow.is_cut_off) {
+        tracing::warn!(flow = flow.name, bytes = flow.bytes, "the flow was cut off at `stop.time`: it is not complete");
+    }
 }
 
 fn table(document: &Document) -> Listing {

@@ -149,6 +149,9 @@ fn simulate_once(scenario: &Scenario, seed: u64) -> Result<World, Error> {
 fn measure(real: &RealScenario, seed: u64) -> Result<World, Error> {
     let run = real.run(None, seed)?;
     let flow = run.flows.first().ok_or_else(|| Error::failed("there was no flow"))?;
+    if flow.is_cut_off {
+        return Err(Error::failed(format!("the transfer had not ended after {:.0} s", flow.end_s)));
+    }
     if !flow.complete {
         return Err(Error::failed("what arrived is not what was sent"));
     }

@@ -43,12 +43,15 @@ pub struct MeasuredFlow {
     pub bytes: u64,
     /// When the client connected.
     pub start_s: f64,
-    /// When the receiver had the last byte.
+    /// When the receiver had the last byte, or the run ended.
     pub end_s: f64,
     /// Bytes over the time between.
     pub goodput_bps: f64,
     /// Whether all arrived as it was sent.
     pub complete: bool,
+    /// The end of the run cut it off.
+    #[serde(skip)]
+    pub is_cut_off: bool,
     /// Segments sent again.
     pub retransmissions: u32,
     /// Arrivals, counted from its start.
@@ -109,6 +112,7 @@ impl MeasuredFlow {
             end_s: since(flow.end),
             goodput_bps: flow.goodput().as_bps() as f64,
             complete: flow.verified && flow.bytes > Bytes::ZERO,
+            is_cut_off: flow.is_cut_off,
             retransmissions: flow.retransmitted_segments,
             trace: flow.trace.clone(),
             windows: flow.windows.clone(),

@@ -2,7 +2,7 @@
 //!
 //! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires;
 //! or several such links to one hub, whose terminals share a carrier on demand. Flows are TCP, of one file each across a link,
-//! or uploads without an end until a given time, whose control the kernel has or takes. Gateways at the two ends of the only
+//! cut off at the end of the run, or uploads without an end until then, whose control the kernel has or takes. Gateways at the two ends of the only
 //! link may split them, over the kernel's TCP. Initial windows, segment sizes and the windows of small segments become settings of the route, buffers those of sockets,
 //! timestamps those of hosts.
 
@@ -17,6 +17,7 @@ mod tests;
 pub use measured::{MeasuredCapacity, MeasuredFlow, MeasuredLink, MeasuredRun};
 
 use crate::controls::Controls;
+use crate::flows::Stop;
 use crate::{Ends, Error, RouteSettings, Topology, bulk, flows};
 use ::scenario::Scenario;
 use emulated::Emulated;
@@ -32,8 +33,10 @@ pub struct RealScenario {
     emulated: Emulated,
     pair: Option<Pair>,
     flows: Vec<RealFlow>,
-    /// When flows without an end are cut off.
-    end: Option<Duration>,
+    /// When it ends.
+    stop: Option<Stop>,
+    /// Whether flows have no end but that.
+    is_endless: bool,
     /// Whether windows are to be looked at.
     wants_windows: bool,
     /// Whether the superframes of carriers are wanted.
@@ -80,9 +83,22 @@ impl RealScenario {
                 )));
             }
         }
-        let end = end(&flows, scenario.settings.stop.at)?;
+        let limits = &scenario.settings.stop;
+        let at = limits.at.map(|at| at.since(units::Instant::ZERO));
+        let stop = at.map(|at| Stop { at, when_complete: limits.when_complete });
+        let is_endless = are_endless(&flows, at)?;
         let wants_capacity = record.capacity;
-        Ok(Self { network, emulated, pair, flows, end, wants_windows, wants_capacity, _controls: controls })
+        Ok(Self {
+            network,
+            emulated,
+            pair,
+            flows,
+            stop,
+            is_endless,
+            wants_windows,
+            wants_capacity,
+            _controls: controls,
+        })
     }
 
     /// Runs it with one seed, in namespaces that are gone afterwards.
@@ -115,9 +131,9 @@ impl RealScenario {
         let gateways = self.pair.as_ref().map(|pair| pair.start(&topology)).transpose()?;
         // The emulator reads the one, flows the other.
         let clocks = (kernel::clock::now(), std::time::Instant::now());
-        let ended = match self.end {
-            Some(end) => bulk::run(&plans, end)?,
-            None => flows::run_plans(&plans)?,
+        let ended = match self.stop {
+            Some(stop) if self.is_endless => bulk::run(&plans, stop.at)?,
+            stop => flows::run_plans_until(&plans, stop)?,
         };
         drop(gateways);
         let monitor = topology.satellite_monitor();
@@ -166,15 +182,22 @@ pub fn run_side_by_side(scenarios: &[&Scenario], seed: u64) -> Result<Vec<Measur
     })
 }
 
-/// When flows without an end are to be cut off; `None` if all have an end.
-fn end(flows: &[RealFlow], stop: Option<units::Instant>) -> Result<Option<Duration>, Error> {
+/// Whether the flows have no end, but that of the run.
+fn are_endless(flows: &[RealFlow], stop: Option<Duration>) -> Result<bool, Error> {
+    let late = stop.and_then(|stop| Some((flows.iter().find(|flow| flow.start >= stop)?, stop)));
+    if let Some((RealFlow { name, start, .. }, stop)) = late {
+        return Err(Error::Input(format!(
+            "flow `{name}`: it starts at {start}, when the run has ended (`stop.time` = {stop})"
+        )));
+    }
     match flows.iter().filter(|flow| flow.is_endless).count() {
-        0 => Ok(None),
+        0 => Ok(false),
         count if count < flows.len() => {
             Err(Error::Input("flows with and without an end: for real, all have one or none has".to_owned()))
         }
-        _ => stop
-            .map(|stop| Some(stop.since(units::Instant::ZERO)))
-            .ok_or_else(|| Error::Input("flows without an end need a time at which to stop (`stop.time`)".to_owned())),
+        _ if stop.is_none() => {
+            Err(Error::Input("flows without an end need a time at which to stop (`stop.time`)".to_owned()))
+        }
+        _ => Ok(true),
     }
 }

@@ -66,6 +66,7 @@ fn what_the_kernel_is_not_given_is_refused_by_its_key_and_value() {
     }
     for (setting, expected) in [
         ("flow.file.stop=2s", "flow `file`: stop = 2s"),
+        ("flow.file.start=1h", "flow `file`: it starts at 3600s, when the run has ended (`stop.time` = 3600s)"),
         ("tcp.host.profile=ns2", "flow `file`: profile = ns2"),
         ("tcp.host.tuning.vegas=[1, 2, 1]", "flow `file`: tuning.vegas = [1.0, 2.0, 1.0]"),
         (
