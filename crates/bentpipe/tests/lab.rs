@@ -103,6 +103,15 @@ fn windows_segments_and_buffers_are_the_scenarios() {
 }
 
 #[test]
+fn no_segment_is_longer_than_the_receiver_takes() {
+    let scenario = SCENARIO.replace("tcp = \"cubic\"\n", "tcp = \"cubic\"\nserver_tcp = \"narrow\"\n");
+    let narrow = "[tcp.narrow]\npreset = \"cubic\"\nmss = \"536B\"\n";
+    let Some(document) = measured(&format!("{scenario}{narrow}"), "cubic") else { return };
+    let link = &document["runs"][0]["links"][0];
+    assert!(link["delivered_packets"].as_u64().unwrap() >= 300_000 / 536, "{link}");
+}
+
+#[test]
 fn a_file_that_has_not_arrived_when_the_run_ends_is_cut_off() {
     let scenario = SCENARIO.replace("300kB", "10MB").replace("20Mbit/s", "1Mbit/s").replace("[40, 41]", "[]");
     let Some(document) = measured(&format!("{scenario}[stop]\ntime = \"3s\"\n"), "cubic") else { return };

@@ -61,28 +61,11 @@ impl RealScenario {
         let flows = scenario
             .flows
             .iter()
-            .map(|flow| RealFlow::new(&network, &emulated, flow, &mut controls))
+            .map(|flow| RealFlow::new(&network, &emulated, flow, pair.is_some(), &mut controls))
             .collect::<Result<Vec<_>, _>>()?;
         let record = &scenario.settings.record;
         let wants_windows = record.window_changes || record.flow_interval.is_some();
-        for flow in &flows {
-            let shares_route = |other: &&RealFlow| other.sender() == flow.sender();
-            if let Some(other) = flows.iter().filter(shares_route).find(|other| other.route != flow.route) {
-                return Err(Error::Input(format!(
-                    "flows `{}` and `{}` leave the same host with different initial windows or segments: for real, these are the \
-                     route's, and the same for both",
-                    flow.name, other.name
-                )));
-            }
-            let shares_host = |other: &&RealFlow| other.receiver() == flow.receiver() && other.window != flow.window;
-            if let Some(other) = flows.iter().find(|other| shares_host(other) || other.timestamps != flow.timestamps) {
-                return Err(Error::Input(format!(
-                    "flows `{}` and `{}` have different windows for small segments, or timestamps: for real, these are the host's, \
-                     and the same for both",
-                    flow.name, other.name
-                )));
-            }
-        }
+        check_hosts(&flows)?;
         let limits = &scenario.settings.stop;
         let at = limits.at.map(|at| at.since(units::Instant::ZERO));
         let stop = at.map(|at| Stop { at, when_complete: limits.when_complete });
@@ -157,13 +140,51 @@ impl RealScenario {
 
 impl RealScenario {
     /// What the flows want of the route of the host at `place`: those that send from there their initial window and segments,
-    /// those that receive there their window.
+    /// those that receive there their segments and their window.
     fn route(&self, place: Place) -> RouteSettings {
-        let sending = self.flows.iter().find(|flow| flow.sender() == place);
-        let receiving = self.flows.iter().find(|flow| flow.receiver() == place);
-        let settings = sending.map(|flow| flow.route).unwrap_or_default();
-        RouteSettings { window: receiving.and_then(|flow| flow.window), ..settings }
+        let sending = self.flows.iter().find(|flow| flow.sender() == place).map(|flow| flow.route);
+        let receiving = self.flows.iter().find(|flow| flow.receiver() == place).map(|flow| flow.receiver_route);
+        let window = receiving.and_then(|route| route.window);
+        RouteSettings { window, ..sending.or(receiving).unwrap_or_default() }
     }
+}
+
+/// Refuses flows that want different things of one host.
+fn check_hosts(flows: &[RealFlow]) -> Result<(), Error> {
+    let refused = |flow: &RealFlow, other: &RealFlow, problem: &str| {
+        Err(Error::Input(format!("flows `{}` and `{}` {problem}, and the same for both", flow.name, other.name)))
+    };
+    for flow in flows {
+        let leaves_by = |other: &&RealFlow| other.sender() == flow.sender() && other.route != flow.route;
+        if let Some(other) = flows.iter().find(leaves_by) {
+            return refused(
+                flow,
+                other,
+                "leave the same host with different initial windows or segments: for real, these are the route's",
+            );
+        }
+        let differs = |other: &&RealFlow| {
+            let arrives_at = other.receiver() == flow.receiver();
+            (arrives_at && other.receiver_route != flow.receiver_route) || other.timestamps != flow.timestamps
+        };
+        if let Some(other) = flows.iter().find(differs) {
+            return refused(
+                flow,
+                other,
+                "have different segments, windows for small ones, or timestamps: for real, these are the host's",
+            );
+        }
+        let returns =
+            |other: &&RealFlow| other.receiver() == flow.sender() && other.receiver_route.mtu != flow.route.mtu;
+        if let Some(other) = flows.iter().find(returns) {
+            return refused(
+                flow,
+                other,
+                "leave a host and come to it with different segments: for real, these are the route's",
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Runs scenarios at the same time, each over a link of its own.
