@@ -196,6 +196,9 @@ fn terminals_share_a_carrier_for_real_and_show_what_they_had_of_it() {
     let two: Vec<_> = rows.iter().filter(|row| row["link"] == "two").collect();
     // The constant rate is there in each superframe of 100 ms, whole slots of it.
     assert!(two.len() >= 10 && two.iter().all(|row| number(&row["cra_bps"]) > 980_000), "{two:?}");
+    // None is left out where they are taken from the emulator, once a second.
+    let times: Vec<_> = two.iter().map(|row| row["time_s"].as_f64().unwrap()).collect();
+    assert!(times.windows(2).all(|pair| (pair[1] - pair[0] - 0.1).abs() < 1e-6), "{times:?}");
     // The requested one comes with the queue.
     assert!(rows.iter().any(|row| row["link"] == "one" && number(&row["rbdc_bps"]) > 2_000_000), "{rows:?}");
     for flow in run["flows"].as_array().unwrap() {

@@ -17,13 +17,17 @@ mod tests;
 pub use measured::{MeasuredCapacity, MeasuredFlow, MeasuredLink, MeasuredRun};
 
 use crate::controls::Controls;
-use crate::flows::Stop;
-use crate::{Ends, Error, RouteSettings, Topology, bulk, flows};
+use crate::flows::{Plan, Stop};
+use crate::topology::Ways;
+use crate::{Ends, Error, Flow, RouteSettings, Topology, bulk, flows};
 use ::scenario::Scenario;
 use emulated::Emulated;
+use emulator::Monitor;
 use flow::{Place, RealFlow};
+use link::dama::Sample;
 use pair::Pair;
 use sim::Network;
+use std::sync::mpsc;
 use units::Duration;
 
 /// A scenario as it is run for real.
@@ -47,6 +51,8 @@ pub struct RealScenario {
 
 /// How often windows are looked at.
 const WINDOW_INTERVAL: Duration = Duration::from_millis(10);
+/// How often superframes are taken from the emulator.
+const COLLECTION_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RealScenario {
     /// What of `scenario` is to be run.
@@ -89,9 +95,9 @@ impl RealScenario {
     /// # Errors
     /// If the machine lacks something or a flow fails.
     pub fn run(&self, variant: Option<String>, seed: u64) -> Result<MeasuredRun, Error> {
-        let [up, down] = self.emulated.paths(&self.network, seed);
+        let ways = Ways { paths: self.emulated.paths(&self.network, seed), records_capacity: self.wants_capacity };
         // Gateways listen for both Internet Protocols.
-        let topology = Topology::over_ways(self.emulated.terminals(), [up, down], self.pair.is_some())?;
+        let topology = Topology::over_ways(self.emulated.terminals(), ways, self.pair.is_some())?;
         let site = |place: Place| place.map_or(&topology.hub, |terminal| &topology.terminals[terminal]);
         for place in (0..self.emulated.terminals()).map(Some).chain([None]) {
             let route = self.route(place);
@@ -108,22 +114,19 @@ impl RealScenario {
             .map(|flow| {
                 let ends = Ends { client: site(flow.client), server: site(flow.server) };
                 let windows = (self.wants_windows && flow.is_recorded).then_some(WINDOW_INTERVAL);
-                flows::Plan { ends, workload: &flow.workload, start: flow.start, windows }
+                Plan { ends, workload: &flow.workload, start: flow.start, windows }
             })
             .collect();
         let gateways = self.pair.as_ref().map(|pair| pair.start(&topology)).transpose()?;
         // The emulator reads the one, flows the other.
         let clocks = (kernel::clock::now(), std::time::Instant::now());
-        let ended = match self.stop {
-            Some(stop) if self.is_endless => bulk::run(&plans, stop.at)?,
-            stop => flows::run_plans_until(&plans, stop)?,
-        };
+        let monitor = topology.satellite_monitor().filter(|_| self.wants_capacity);
+        let (ended, mut samples) = self.run_flows(&plans, monitor.as_ref())?;
         drop(gateways);
-        let monitor = topology.satellite_monitor();
         let report = topology.stop()?.ok_or_else(|| Error::failed("there was no emulated link"))?;
         let start = ended.iter().map(|flow| flow.start).min().ok_or_else(|| Error::failed("there was no flow"))?;
         let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
-        let samples = monitor.filter(|_| self.wants_capacity).map(|monitor| monitor.take_samples()).unwrap_or_default();
+        samples.extend(monitor.iter().flat_map(take_samples));
         let start_on_clock = clocks.0 + start.duration_since(clocks.1).into();
         Ok(MeasuredRun {
             variant,
@@ -131,7 +134,7 @@ impl RealScenario {
             flows: measured.collect(),
             links: MeasuredLink::both(&self.network, &self.emulated, [&report.up, &report.down]),
             carriers: measured::carriers(&self.network, &self.emulated, &report.up.terminals),
-            capacity: measured::capacity(&self.network, &self.emulated, &samples[0], start_on_clock),
+            capacity: measured::capacity(&self.network, &self.emulated, &samples, start_on_clock),
             events: None,
             data_packets: None,
         })
@@ -139,6 +142,22 @@ impl RealScenario {
 }
 
 impl RealScenario {
+    /// Runs the flows, and collects the superframes that `monitor` sees meanwhile.
+    fn run_flows(&self, plans: &[Plan<'_>], monitor: Option<&Monitor>) -> Result<(Vec<Flow>, Vec<Sample>), Error> {
+        std::thread::scope(|scope| {
+            let (done, ended) = mpsc::channel();
+            let collect = move |monitor| flows::spawn(scope, move || Ok(collect_samples(monitor, &ended)));
+            let collector = monitor.map(collect).transpose()?;
+            let flows = match self.stop {
+                Some(stop) if self.is_endless => bulk::run(plans, stop.at),
+                stop => flows::run_plans_until(plans, stop),
+            };
+            drop(done);
+            let samples = collector.map(flows::join).transpose()?.unwrap_or_default();
+            Ok((flows?, samples))
+        })
+    }
+
     /// What the flows want of the route of the host at `place`: those that send from there their initial window and segments,
     /// those that receive there their segments and their window.
     fn route(&self, place: Place) -> RouteSettings {
@@ -147,6 +166,21 @@ impl RealScenario {
         let window = receiving.and_then(|route| route.window);
         RouteSettings { window, ..sending.or(receiving).unwrap_or_default() }
     }
+}
+
+/// Takes superframes from the emulator, which keeps a limited number, until the other end of `ended` is gone.
+fn collect_samples(monitor: &Monitor, ended: &mpsc::Receiver<()>) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    while ended.recv_timeout(COLLECTION_INTERVAL.into()) == Err(mpsc::RecvTimeoutError::Timeout) {
+        samples.extend(take_samples(monitor));
+    }
+    samples
+}
+
+/// The superframes of the carrier to the hub since it was last asked.
+fn take_samples(monitor: &Monitor) -> Vec<Sample> {
+    let [to_hub, _] = monitor.take_samples();
+    to_hub
 }
 
 /// Refuses flows that want different things of one host.
