@@ -133,6 +133,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 /// What to say after the first Ctrl-C.
 const STOPPING: &str = "bentpipe: stopping when the runs under way have ended; Ctrl-C again stops at once";
 
+/// What packets mean that the emulator dropped itself.
+const NOT_THE_LINKS: &str = "the emulator dropped packets that the link would not: the results are not the link's (an idle machine, or a lower rate, helps)";
+
 /// Says what happens after the first Ctrl-C, where stderr can be written.
 fn say_stopping() {
     let _ = writeln!(std::io::stderr(), "{STOPPING}");
@@ -166,10 +169,15 @@ fn measure(prepared: Vec<(Scenario, RealScenario)>) -> Result<(Vec<MeasuredRun>,
     Ok((runs, Ok(())))
 }
 
-/// Warns of flows that have not ended.
+/// Warns of flows that have not ended, and of packets that the emulator dropped though the link would not.
 fn warn(run: &MeasuredRun) {
     for flow in run.flows.iter().filter(|flow| flow.is_cut_off) {
         tracing::warn!(flow = flow.name, bytes = flow.bytes, "the flow was cut off at `stop.time`: it is not complete");
+    }
+    for link in &run.links {
+        for (reason, packets) in link.emulator_drops() {
+            tracing::warn!(from = link.from, to = link.to, reason, packets, "{NOT_THE_LINKS}");
+        }
     }
 }
 

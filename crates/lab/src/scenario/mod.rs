@@ -131,6 +131,7 @@ impl RealScenario {
         Ok(MeasuredRun {
             variant,
             seed,
+            has_priority: report.has_priority,
             flows: measured.collect(),
             links: MeasuredLink::both(&self.network, &self.emulated, [&report.up, &report.down]),
             carriers: measured::carriers(&self.network, &self.emulated, &report.up.terminals),

@@ -1,6 +1,6 @@
 //! `bentpipe lab --compare`: random links, the kernel's TCP and the simulator's side by side.
 
-use super::say_stopping;
+use super::{NOT_THE_LINKS, say_stopping};
 use crate::commands::demo::start_in_private;
 use crate::output::{Failure, Output};
 use crate::text::Text;
@@ -93,6 +93,10 @@ fn measure(
         drop(sender);
         for (seed, outcome) in receiver {
             bar.inc(1);
+            if let Some(packets) = outcome.as_ref().ok().map(|link| link.emulator_drops).filter(|packets| *packets > 0)
+            {
+                bar.suspend(|| tracing::warn!(seed, packets, "{NOT_THE_LINKS}"));
+            }
             match &outcome {
                 Ok(comparison) if !comparison.is_within(SMALL) => keep(request.keep, comparison)?,
                 Err(Error::Missing(problem)) => return Err(Failure::missing(problem)),
