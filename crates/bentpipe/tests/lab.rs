@@ -103,6 +103,25 @@ fn windows_segments_and_buffers_are_the_scenarios() {
 }
 
 #[test]
+fn no_segment_is_longer_than_the_receiver_takes() {
+    let scenario = SCENARIO.replace("tcp = \"cubic\"\n", "tcp = \"cubic\"\nserver_tcp = \"narrow\"\n");
+    let narrow = "[tcp.narrow]\npreset = \"cubic\"\nmss = \"536B\"\n";
+    let Some(document) = measured(&format!("{scenario}{narrow}"), "cubic") else { return };
+    let link = &document["runs"][0]["links"][0];
+    assert!(link["delivered_packets"].as_u64().unwrap() >= 300_000 / 536, "{link}");
+}
+
+#[test]
+fn a_file_that_has_not_arrived_when_the_run_ends_is_cut_off() {
+    let scenario = SCENARIO.replace("300kB", "10MB").replace("20Mbit/s", "1Mbit/s").replace("[40, 41]", "[]");
+    let Some(document) = measured(&format!("{scenario}[stop]\ntime = \"3s\"\n"), "cubic") else { return };
+    let flow = &document["runs"][0]["flows"][0];
+    assert_eq!(flow["complete"], false);
+    let bytes = flow["bytes"].as_u64().unwrap();
+    assert!(bytes > 0 && bytes < 3_000_000 / 8, "{bytes}");
+}
+
+#[test]
 fn what_has_no_counterpart_is_refused_by_name_before_anything_runs() {
     for (options, culprit) in [
         (vec![], "variant vegas: flow `file`"),
@@ -177,6 +196,9 @@ fn terminals_share_a_carrier_for_real_and_show_what_they_had_of_it() {
     let two: Vec<_> = rows.iter().filter(|row| row["link"] == "two").collect();
     // The constant rate is there in each superframe of 100 ms, whole slots of it.
     assert!(two.len() >= 10 && two.iter().all(|row| number(&row["cra_bps"]) > 980_000), "{two:?}");
+    // None is left out where they are taken from the emulator, once a second.
+    let times: Vec<_> = two.iter().map(|row| row["time_s"].as_f64().unwrap()).collect();
+    assert!(times.windows(2).all(|pair| (pair[1] - pair[0] - 0.1).abs() < 1e-6), "{times:?}");
     // The requested one comes with the queue.
     assert!(rows.iter().any(|row| row["link"] == "one" && number(&row["rbdc_bps"]) > 2_000_000), "{rows:?}");
     for flow in run["flows"].as_array().unwrap() {

@@ -30,7 +30,7 @@ mod route_text;
 pub mod routes;
 pub mod routing_rules;
 pub mod sandbox;
-mod socket_option;
+pub mod socket_option;
 pub mod sysctl;
 pub mod tcp;
 #[doc(hidden)]

@@ -54,6 +54,7 @@ pub fn run(plans: &[Plan<'_>], time: Duration) -> Result<Vec<Flow>, Error> {
                     end,
                     bytes,
                     verified: true,
+                    is_cut_off: false,
                     trace: trace.counted_from(sent.start),
                     retransmitted_segments: sent.retransmitted_segments,
                     windows: sent.windows,

@@ -47,6 +47,9 @@ impl From<emulator::Error> for Error {
 
 impl From<crate::transfer::TransferError> for Error {
     fn from(error: crate::transfer::TransferError) -> Self {
-        Self::failed(error)
+        match error {
+            crate::transfer::TransferError::Buffer { .. } => Self::Missing(error.to_string()),
+            _ => Self::failed(error),
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! The traffic of an experiment: transfers that start together, each measured with the one clock of this host.
 
+use crate::cutoff::Cutoff;
 use crate::transfer::{
-    Beginning, Checksum, Content, SocketOptions, Trace, accept, await_request, connect, listen, receive, request, send,
+    Beginning, Checksum, Content, Received, SocketOptions, Trace, TransferError, accept, await_request, connect,
+    listen, receive, request, send,
 };
 use crate::{Error, Family, Site};
 use kernel::tcp::TcpInfo;
@@ -82,12 +84,14 @@ pub struct Ends<'a> {
 pub struct Flow {
     /// When the client called connect().
     pub start: Instant,
-    /// When the receiver had the last byte.
+    /// When the receiver had the last byte, or the flow was cut off.
     pub end: Instant,
     /// Bytes that arrived.
     pub bytes: Bytes,
     /// Whether they are those that were sent.
     pub verified: bool,
+    /// Whether it was cut off before all that it has to move had arrived; what had arrived is not verified then.
+    pub is_cut_off: bool,
     /// Arrivals, counted from `start`.
     pub trace: Trace,
     /// Segments that the sender sent again (unknown, and 0, where the data did not verify).
@@ -150,34 +154,61 @@ pub fn run(ends: &[Ends<'_>], workload: &Workload) -> Result<Vec<Flow>, Error> {
     run_plans(&plans)
 }
 
+/// When an experiment ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// At this time after its start, when flows that have not ended are cut off.
+    pub at: Duration,
+    /// Or before, when all flows have ended.
+    pub when_complete: bool,
+}
+
 /// Runs flows that start at times of their own, and waits until the last has ended.
 ///
 /// # Errors
 /// If a flow fails (one whose data does not verify has not failed).
 pub fn run_plans(plans: &[Plan<'_>]) -> Result<Vec<Flow>, Error> {
+    run_plans_until(plans, None)
+}
+
+/// As [`run_plans`], but not beyond `stop`.
+///
+/// # Errors
+/// If a flow fails before (one whose data does not verify has not failed).
+pub fn run_plans_until(plans: &[Plan<'_>], stop: Option<Stop>) -> Result<Vec<Flow>, Error> {
     let mut listeners = Vec::new();
     for (port, Plan { ends, workload, .. }) in (FIRST_PORT..).zip(plans) {
         let options = workload.socket_options();
         let address = SocketAddr::new(ends.server.host_address(workload.family), port);
         let listener = ends.server.host.run(|| listen(address, &options))??;
-        // accept() gives up, too, so that a client which never comes does not hang the experiment.
-        socket2::SockRef::from(&listener).set_read_timeout(Some(options.timeout.into())).map_err(Error::failed)?;
         listeners.push((listener, address, options));
     }
     // By then every thread waits, however slow the machine is at starting them.
     let together = Instant::now() + std::time::Duration::from_millis(20 + plans.len() as u64);
-    thread::scope(|scope| {
+    let cutoff = &Cutoff::new(stop.map(|stop| together + stop.at.into()));
+    let flows = thread::scope(|scope| {
+        let (done, ended) = mpsc::channel();
+        let keeper = spawn(scope, move || {
+            cutoff.keep(&ended);
+            Ok(())
+        })?;
         let mut flows = Vec::new();
         for ((listener, address, options), plan) in listeners.into_iter().zip(plans) {
-            let (plan, server_options) = (*plan, options.clone());
-            let server = spawn(scope, move || run_server(&listener, plan, &server_options))?;
             let start = together + plan.start.into();
-            let client = spawn(scope, move || run_client(address, start, plan, &options))?;
+            let (end, server_options) = (EndPlan { plan: *plan, start, cutoff }, options.clone());
+            let server = spawn(scope, move || run_server(&listener, end, &server_options))?;
+            let client = spawn(scope, move || run_client(address, end, options))?;
             flows.push((client, server));
         }
         let ended: Vec<_> = flows.into_iter().map(|(client, server)| (join(client), join(server))).collect();
-        ended.into_iter().map(|(client, server)| combine(client?, server?)).collect()
-    })
+        drop(done);
+        join(keeper)?;
+        ended.into_iter().map(|(client, server)| combine(client?, server?, cutoff)).collect::<Result<Vec<_>, _>>()
+    })?;
+    if let Some(end) = cutoff.end().filter(|_| stop.is_some_and(|stop| !stop.when_complete)) {
+        thread::sleep(end.saturating_duration_since(Instant::now()));
+    }
+    Ok(flows)
 }
 
 pub(crate) type Thread<'scope, T> = thread::ScopedJoinHandle<'scope, Result<T, Error>>;
@@ -195,44 +226,79 @@ pub(crate) fn join<T>(thread: Thread<'_, T>) -> Result<T, Error> {
     thread.join().map_err(|_| Error::failed("a flow's thread panicked"))?
 }
 
+/// What one end is to do.
+#[derive(Clone, Copy)]
+struct EndPlan<'a> {
+    plan: Plan<'a>,
+    /// When the flow starts.
+    start: Instant,
+    cutoff: &'a Cutoff,
+}
+
 /// What one end knows about its flow.
 struct End {
     start: Instant,
     /// What arrived, at the end that receives.
-    received: Option<crate::transfer::Received>,
+    received: Option<Received>,
+    /// It was cut off before it was done.
+    is_cut_off: bool,
     /// Segments sent again, at the end that sends.
     retransmitted_segments: u32,
     /// The windows of the end that sends.
     windows: Vec<WindowSample>,
 }
 
-fn run_client(server: SocketAddr, together: Instant, plan: Plan<'_>, options: &SocketOptions) -> Result<End, Error> {
-    let (mut stream, start) = plan.ends.client.host.run(|| {
-        thread::sleep(together.saturating_duration_since(Instant::now()));
-        connect(server, options)
-    })??;
-    match plan.workload.direction {
-        Direction::Up => send_all(&mut stream, start, plan),
-        Direction::Down => {
-            request(&mut stream, &Beginning::none())?;
-            receive_all(&mut stream, start, plan.workload)
-        }
+impl End {
+    /// One that moved nothing before the cut-off.
+    fn cut_off(start: Instant) -> Self {
+        Self { start, received: None, is_cut_off: true, retransmitted_segments: 0, windows: Vec::new() }
     }
 }
 
-fn run_server(listener: &TcpListener, plan: Plan<'_>, options: &SocketOptions) -> Result<End, Error> {
-    let (mut stream, _, start) = accept(listener, options)?;
+fn run_client(server: SocketAddr, end: EndPlan<'_>, mut options: SocketOptions) -> Result<End, Error> {
+    let EndPlan { plan, start, cutoff } = end;
+    let connected = plan.ends.client.host.run(|| {
+        thread::sleep(start.saturating_duration_since(Instant::now()));
+        options.timeout = cutoff.bound(options.timeout).into();
+        connect(server, &options)
+    })?;
+    let (mut stream, start) = match connected {
+        Err(_) if cutoff.is_past() => return Ok(End::cut_off(start)),
+        connected => connected?,
+    };
+    let _watched = cutoff.watch(&stream)?;
+    let end = EndPlan { start, ..end };
     match plan.workload.direction {
-        Direction::Up => receive_all(&mut stream, start, plan.workload),
-        Direction::Down => {
-            await_request(&mut stream)?;
-            send_all(&mut stream, start, plan)
-        }
+        Direction::Up => send_all(&mut stream, end),
+        Direction::Down => match request(&mut stream, &Beginning::none()) {
+            Err(_) if cutoff.is_past() => Ok(End::cut_off(start)),
+            asked => asked.map_err(Error::from).and_then(|()| receive_all(&mut stream, end)),
+        },
+    }
+}
+
+fn run_server(listener: &TcpListener, end: EndPlan<'_>, options: &SocketOptions) -> Result<End, Error> {
+    let EndPlan { plan, start, cutoff } = end;
+    // accept() gives up, too, so that a client which never comes does not hang the experiment.
+    let wait = Duration::from(start.saturating_duration_since(Instant::now())) + options.timeout;
+    socket2::SockRef::from(listener).set_read_timeout(Some(cutoff.bound(wait))).map_err(Error::failed)?;
+    let (mut stream, _, accepted) = match accept(listener, options) {
+        Err(_) if cutoff.is_past() => return Ok(End::cut_off(start)),
+        accepted => accepted?,
+    };
+    let _watched = cutoff.watch(&stream)?;
+    let end = EndPlan { start: accepted, ..end };
+    match plan.workload.direction {
+        Direction::Up => receive_all(&mut stream, end),
+        Direction::Down => match await_request(&mut stream) {
+            Err(_) if cutoff.is_past() => Ok(End::cut_off(accepted)),
+            asked => asked.map_err(Error::from).and_then(|_| send_all(&mut stream, end)),
+        },
     }
 }
 
 /// Sends, and does not mind if the receiver's verdict is bad: the receiver says so itself.
-fn send_all(stream: &mut std::net::TcpStream, start: Instant, plan: Plan<'_>) -> Result<End, Error> {
+fn send_all(stream: &mut std::net::TcpStream, EndPlan { plan, start, cutoff }: EndPlan<'_>) -> Result<End, Error> {
     let watched = stream.try_clone().map_err(Error::failed)?;
     let workload = plan.workload;
     let mut content = Content::random(workload.size, workload.seed);
@@ -246,12 +312,15 @@ fn send_all(stream: &mut std::net::TcpStream, start: Instant, plan: Plan<'_>) ->
             Ok::<_, Error>((sent, join(watch)?))
         })?,
     };
-    let retransmitted_segments = match sent {
-        Ok(sent) => sent.retransmitted_segments,
-        Err(crate::transfer::TransferError::NotVerified) => 0,
+    let (is_cut_off, retransmitted_segments) = match sent {
+        Ok(sent) => (false, sent.retransmitted_segments),
+        Err(TransferError::NotVerified) => (false, 0),
+        Err(_) if cutoff.is_past() => {
+            (true, kernel::tcp::tcp_info(stream).map_or(0, |info| info.retransmitted_segments))
+        }
         Err(error) => return Err(error.into()),
     };
-    Ok(End { start, received: None, retransmitted_segments, windows })
+    Ok(End { start, received: None, is_cut_off, retransmitted_segments, windows })
 }
 
 /// Looks at the window of `stream` in steps of `interval` until the other end of `ended` is gone.
@@ -271,23 +340,58 @@ pub(crate) fn watch(
     samples
 }
 
-fn receive_all(stream: &mut std::net::TcpStream, start: Instant, workload: &Workload) -> Result<End, Error> {
-    let checksum = workload.checksum;
-    let received = receive(stream, start, checksum, Beginning::none(), &mut io::sink(), &mut |_, _| {})?;
-    Ok(End { start, received: Some(received), retransmitted_segments: 0, windows: Vec::new() })
+fn receive_all(stream: &mut std::net::TcpStream, EndPlan { plan, start, cutoff }: EndPlan<'_>) -> Result<End, Error> {
+    let mut arrived = cutoff.end().map(|end| Arrived { end, bytes: Bytes::ZERO, trace: Trace::new(start) });
+    let mut progress = |bytes, _| arrived.iter_mut().for_each(|arrived| arrived.note(bytes));
+    let checksum = plan.workload.checksum;
+    let received = receive(stream, start, checksum, Beginning::none(), &mut io::sink(), &mut progress);
+    let (received, is_cut_off) = match (received, arrived) {
+        (Err(_), Some(arrived)) if cutoff.is_past() => (arrived.into_received(), true),
+        (received, _) => (received?, false),
+    };
+    Ok(End { start, received: Some(received), is_cut_off, retransmitted_segments: 0, windows: Vec::new() })
+}
+
+/// What has arrived of a flow by the time at which it is cut off.
+struct Arrived {
+    end: Instant,
+    bytes: Bytes,
+    trace: Trace,
+}
+
+impl Arrived {
+    fn note(&mut self, bytes: Bytes) {
+        let now = Instant::now();
+        if now < self.end {
+            self.bytes = bytes;
+            self.trace.record(now, bytes);
+        }
+    }
+
+    fn into_received(self) -> Received {
+        let Self { end, bytes, mut trace } = self;
+        trace.end(end, bytes);
+        Received { bytes, begin: Bytes::ZERO, verified: false, last_byte: end, trace }
+    }
 }
 
 /// One flow from what its two ends know.
-fn combine(client: End, server: End) -> Result<Flow, Error> {
+fn combine(client: End, server: End, cutoff: &Cutoff) -> Result<Flow, Error> {
     let start = client.start;
     let retransmitted_segments = client.retransmitted_segments + server.retransmitted_segments;
     let windows = if client.windows.is_empty() { server.windows } else { client.windows };
-    let received = client.received.or(server.received).ok_or_else(|| Error::failed("neither end received"))?;
+    let nothing = || {
+        let end = cutoff.end().filter(|_| client.is_cut_off || server.is_cut_off)?;
+        Some(Arrived { end, bytes: Bytes::ZERO, trace: Trace::new(start) }.into_received())
+    };
+    let received = client.received.or(server.received).or_else(nothing);
+    let received = received.ok_or_else(|| Error::failed("neither end received"))?;
     Ok(Flow {
         start,
         end: received.last_byte,
         bytes: received.bytes,
         verified: received.verified,
+        is_cut_off: !received.verified && (client.is_cut_off || server.is_cut_off),
         trace: received.trace.counted_from(start),
         retransmitted_segments,
         windows,

@@ -4,6 +4,7 @@
 pub mod bulk;
 pub mod compare;
 mod controls;
+mod cutoff;
 mod error;
 pub mod experiment;
 pub mod flows;

@@ -33,10 +33,17 @@ pub struct Satellite {
 }
 
 impl Satellite {
-    /// To the hub, and back.
-    fn ways(self) -> [PathModel; 2] {
-        [self.return_link.into(), self.forward.into()]
+    fn ways(self) -> Ways {
+        Ways { paths: [self.return_link.into(), self.forward.into()], records_capacity: false }
     }
+}
+
+/// What the emulator does.
+pub(crate) struct Ways {
+    /// To the hub, and back.
+    pub(crate) paths: [PathModel; 2],
+    /// Whether it keeps what terminals of a carrier are given, for [`Monitor::take_samples`].
+    pub(crate) records_capacity: bool,
 }
 
 /// A network that exists until it is dropped.
@@ -88,11 +95,11 @@ impl Topology {
     ///
     /// # Errors
     /// As [`Topology::new`].
-    pub(crate) fn over_ways(terminals: usize, ways: [PathModel; 2], has_ipv6: bool) -> Result<Self, Error> {
+    pub(crate) fn over_ways(terminals: usize, ways: Ways, has_ipv6: bool) -> Result<Self, Error> {
         Self::with_families(terminals, Some(ways), has_ipv6)
     }
 
-    fn with_families(terminals: usize, satellite: Option<[PathModel; 2]>, has_ipv6: bool) -> Result<Self, Error> {
+    fn with_families(terminals: usize, satellite: Option<Ways>, has_ipv6: bool) -> Result<Self, Error> {
         if terminals == 0 || terminals > Self::MAX_TERMINALS || (terminals > 1 && satellite.is_none()) {
             return Err(Error::Input(format!("a hub has 1 to {} terminals, not {terminals}", Self::MAX_TERMINALS)));
         }
@@ -166,7 +173,7 @@ const HUB_PORT: &str = "hub";
 const TERMINALS_PORT: &str = "terminals";
 
 /// Wires the sites to a satellite and starts its emulator.
-fn start_satellite([up, down]: [PathModel; 2], hub: &Site, terminals: &[Site]) -> Result<RunningSatellite, Error> {
+fn start_satellite(ways: Ways, hub: &Site, terminals: &[Site]) -> Result<RunningSatellite, Error> {
     let space = Namespace::new()?;
     set_sysctls(&space, SILENT_SYSCTLS)?;
     IpBatch::new(&space).add_veth(HUB_PORT, &hub.gateway, SATELLITE_INTERFACE).run()?;
@@ -174,8 +181,11 @@ fn start_satellite([up, down]: [PathModel; 2], hub: &Site, terminals: &[Site]) -
     IpBatch::new(&space).add(format!("link set {HUB_PORT} up")).add(format!("link set {TERMINALS_PORT} up")).run()?;
     let open = |name: &str| emulator::open(name).map_err(|error| Error::failed(format!("interface {name}: {error}")));
     let (near, far) = space.run(|| Ok::<_, Error>((open(TERMINALS_PORT)?, open(HUB_PORT)?)))??;
+    let [up, down] = ways.paths;
     let mut emulator = Emulator::new(Config::new(up, down), near, far)?;
-    emulator.record_capacity();
+    if ways.records_capacity {
+        emulator.record_capacity();
+    }
     let (stop, monitor) = (Arc::new(AtomicBool::new(false)), emulator.monitor());
     let flag = Arc::clone(&stop);
     let thread = std::thread::Builder::new()

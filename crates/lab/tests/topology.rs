@@ -1,6 +1,7 @@
 //! Private networks on the machine that runs the tests. Where it may not create any, the tests say so and pass.
 #![allow(clippy::disallowed_methods, reason = "a test: moves real traffic in real time")]
 
+use lab::flows::{Plan, Stop, run_plans, run_plans_until};
 use lab::transfer::Checksum;
 use lab::{Direction, Ends, Error, Family, LinkParameters, Satellite, Topology, Workload, flows};
 use units::{Bytes, Duration, Probability, Rate};
@@ -75,6 +76,54 @@ fn a_wired_pair_needs_no_satellite() {
     });
     assert!(is_quick, "no satellite is on the way");
     assert!(topology.stop().expect("nothing ran").is_none());
+}
+
+#[test]
+fn a_flow_may_start_later_than_a_flow_may_stand_still() {
+    let Some(topology) = topology(1, None) else { return };
+    let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
+    let patience = Duration::from_secs(1);
+    let workload = Workload { timeout: patience, ..workload(Direction::Down, Family::V4) };
+    let plan = |start| Plan { ends, workload: &workload, start, windows: None };
+    let flows = run_plans(&[plan(Duration::ZERO), plan(patience * 2)]).expect("both end");
+    assert!(flows.iter().all(|flow| flow.verified), "{flows:?}");
+    assert!(flows[1].start.duration_since(flows[0].start) > patience.into());
+}
+
+/// One flow has ended by then, another is half done, and a third has no answer to its connect() yet.
+#[test]
+fn flows_are_cut_off_at_the_end_of_the_experiment() {
+    let link = LinkParameters { rate: Rate::from_bps(1_000_000), rtt: Duration::from_secs(1), ..LINK };
+    for direction in [Direction::Up, Direction::Down] {
+        let Some(topology) = topology(1, Some(link.satellite())) else { return };
+        let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
+        let [small, large] =
+            [1_000, 10_000_000].map(|size| Workload { size: Bytes::new(size), ..workload(direction, Family::V4) });
+        let at = Duration::from_secs(4);
+        let plan = |workload, start| Plan { ends, workload, start, windows: None };
+        let late = at.saturating_sub(Duration::from_millis(500));
+        let plans = [plan(&small, Duration::ZERO), plan(&large, Duration::ZERO), plan(&large, late)];
+        let stop = Stop { at, when_complete: true };
+        let flows = run_plans_until(&plans, Some(stop)).expect("they end, or are cut off");
+        let outcomes: Vec<_> = flows.iter().map(|flow| (flow.verified, flow.is_cut_off)).collect();
+        assert_eq!(outcomes, [(true, false), (false, true), (false, true)]);
+        assert!(flows[1].bytes > Bytes::ZERO && flows[1].bytes < Bytes::new(10_000_000 / 8), "{}", flows[1].bytes);
+        assert_eq!(flows[1].trace.bytes_at(flows[1].time()), flows[1].bytes.as_u64() as f64);
+        assert_eq!((flows[2].bytes, flows[2].end), (Bytes::ZERO, flows[1].end));
+    }
+}
+
+#[test]
+fn an_experiment_may_go_on_when_its_flows_have_ended() {
+    let Some(topology) = topology(1, None) else { return };
+    let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
+    let workload = workload(Direction::Up, Family::V4);
+    let plan = Plan { ends, workload: &workload, start: Duration::ZERO, windows: None };
+    let begun = std::time::Instant::now();
+    let stop = Stop { at: Duration::from_secs(2), when_complete: false };
+    let flows = run_plans_until(&[plan], Some(stop)).expect("it ends");
+    assert!(flows[0].verified && !flows[0].is_cut_off);
+    assert!(begun.elapsed() >= stop.at.into());
 }
 
 #[test]

@@ -37,7 +37,8 @@ pub struct SocketArgs {
 pub const INITIAL_WINDOW_HELP: &str = "\
 Linux takes the initial window from the route, not from a socket option. If this end connects, --initial-window adds a
 host route with initcwnd and initrwnd; if it listens, change the route by hand (ip route change).
-Buffers are limited by net.core.wmem_max and net.core.rmem_max, automatic tuning by net.ipv4.tcp_wmem and tcp_rmem.";
+Buffers beyond net.core.wmem_max and net.core.rmem_max need CAP_NET_ADMIN; net.ipv4.tcp_wmem and tcp_rmem limit
+automatic tuning.";
 
 impl SocketArgs {
     /// The options as the transfer takes them.
@@ -94,6 +95,7 @@ impl From<TransferError> for Failure {
         let kind = match &error {
             TransferError::Option { source, .. } | TransferError::Listen { source, .. } => Some(source.kind()),
             TransferError::File { .. } => return Failure::usage(error),
+            TransferError::Buffer { .. } => return Failure::missing(error),
             _ => None,
         };
         match kind {

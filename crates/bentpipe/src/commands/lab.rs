@@ -4,7 +4,7 @@ mod compare;
 
 use crate::named_files;
 use crate::output::{Failure, Output};
-use ::lab::scenario::{MeasuredRun, RealScenario};
+use ::lab::scenario::{MeasuredFlow, MeasuredRun, RealScenario};
 use clap::Args as ClapArgs;
 use replicas::Interrupt;
 use results::listing::{Listing, count, figure, text};
@@ -123,7 +123,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         output.result(&document, |columns| table(&document).render(columns))?;
     }
     end?;
-    match document.runs.iter().flat_map(|run| &run.flows).find(|flow| !flow.complete) {
+    let is_wrong = |flow: &&MeasuredFlow| !flow.complete && !flow.is_cut_off;
+    match document.runs.iter().flat_map(|run| &run.flows).find(is_wrong) {
         Some(flow) => Err(Failure::failed(format!("flow `{}`: what arrived is not what was sent", flow.name))),
         None => Ok(()),
     }
@@ -131,6 +132,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 
 /// What to say after the first Ctrl-C.
 const STOPPING: &str = "bentpipe: stopping when the runs under way have ended; Ctrl-C again stops at once";
+
+/// What packets mean that the emulator dropped itself.
+const NOT_THE_LINKS: &str = "the emulator dropped packets that the link would not: the results are not the link's (an idle machine, or a lower rate, helps)";
 
 /// Says what happens after the first Ctrl-C, where stderr can be written.
 fn say_stopping() {
@@ -154,12 +158,27 @@ fn measure(prepared: Vec<(Scenario, RealScenario)>) -> Result<(Vec<MeasuredRun>,
             }
             tracing::info!("{} with seed {seed}", scenario.variant.as_deref().unwrap_or("the scenario"));
             match real.run(scenario.variant.clone(), seed) {
-                Ok(run) => runs.push(run),
+                Ok(run) => {
+                    warn(&run);
+                    runs.push(run);
+                }
                 Err(error) => return Ok((runs, Err(error.into()))),
             }
         }
     }
     Ok((runs, Ok(())))
+}
+
+/// Warns of flows that have not ended, and of packets that the emulator dropped though the link would not.
+fn warn(run: &MeasuredRun) {
+    for flow in run.flows.iter().filter(|flow| flow.is_cut_off) {
+        tracing::warn!(flow = flow.name, bytes = flow.bytes, "the flow was cut off at `stop.time`: it is not complete");
+    }
+    for link in &run.links {
+        for (reason, packets) in link.emulator_drops() {
+            tracing::warn!(from = link.from, to = link.to, reason, packets, "{NOT_THE_LINKS}");
+        }
+    }
 }
 
 fn table(document: &Document) -> Listing {

@@ -7,7 +7,7 @@ pub use draw::{CONTROLS, RandomLink};
 pub use parting::{Parting, State};
 
 use crate::Error;
-use crate::scenario::RealScenario;
+use crate::scenario::{MeasuredLink, RealScenario};
 use ::scenario::Scenario;
 use serde::Serialize;
 use sim::{Simulation, Traffic};
@@ -45,6 +45,8 @@ pub struct Comparison {
     pub simulated_s: Option<f64>,
     /// The simulator's time over the kernel's, less one; null if it did not end.
     pub deviation: Option<f64>,
+    /// Packets that the emulator dropped in the measurements though the link would not: with any, their times are not the link's.
+    pub emulator_drops: u64,
     /// Segments that the kernel sent again, in the first measurement.
     pub kernel_retransmissions: u32,
     /// Segments that the simulator sent again.
@@ -76,6 +78,7 @@ impl Comparison {
             deviation: simulated.time.map(|time| time / kernel_median_s - 1.0),
             kernel_s,
             kernel_median_s,
+            emulator_drops: kernel.iter().map(|world| world.emulator_drops).sum(),
             simulated_s: simulated.time,
             kernel_retransmissions: kernel[0].retransmissions as u32,
             simulated_retransmissions: simulated.retransmissions,
@@ -103,6 +106,8 @@ struct World {
     /// In seconds; `None` if it did not end.
     time: Option<f64>,
     retransmissions: u64,
+    /// None in the simulator.
+    emulator_drops: u64,
     states: Vec<State>,
 }
 
@@ -143,12 +148,15 @@ fn simulate_once(scenario: &Scenario, seed: u64) -> Result<World, Error> {
     }
     let flow = simulation.report().flows.into_iter().next().ok_or_else(|| Error::failed("there was no flow"))?;
     let time = flow.end_s.zip(flow.start_s).filter(|_| flow.complete).map(|(end, start)| end - start);
-    Ok(World { time, retransmissions: flow.retransmissions, states })
+    Ok(World { time, retransmissions: flow.retransmissions, emulator_drops: 0, states })
 }
 
 fn measure(real: &RealScenario, seed: u64) -> Result<World, Error> {
     let run = real.run(None, seed)?;
     let flow = run.flows.first().ok_or_else(|| Error::failed("there was no flow"))?;
+    if flow.is_cut_off {
+        return Err(Error::failed(format!("the transfer had not ended after {:.0} s", flow.end_s)));
+    }
     if !flow.complete {
         return Err(Error::failed("what arrived is not what was sent"));
     }
@@ -160,6 +168,7 @@ fn measure(real: &RealScenario, seed: u64) -> Result<World, Error> {
     Ok(World {
         time: Some(flow.end_s - flow.start_s),
         retransmissions: flow.retransmissions.into(),
+        emulator_drops: run.links.iter().flat_map(MeasuredLink::emulator_drops).map(|(_, packets)| packets).sum(),
         states: states.collect(),
     })
 }

@@ -13,9 +13,13 @@ use units::{Bytes, Duration};
 const KERNEL_INITIAL_WINDOW: f64 = 10.0;
 /// Payload of a full segment on an Ethernet, with timestamps.
 const ETHERNET_MSS: u32 = 1448;
+/// The largest packet of an Ethernet.
+const ETHERNET_MTU: u32 = 1500;
 /// Headers around a segment, IPv4 and TCP, and what timestamps add.
 const HEADERS: u32 = 40;
 const TIMESTAMPS: u32 = 12;
+/// A SYN offers segments of at least so many bytes, options included (`net.ipv4.route.min_adv_mss`).
+const LEAST_OFFER: u32 = 256;
 /// What a packet of up to 1500 bytes takes of the receive buffer when it comes over the emulated link, in bytes: 2048 and
 /// the kernel's own 256 (Linux 6.18).
 const PACKET_MEMORY: u64 = 2304;
@@ -40,8 +44,8 @@ pub(super) struct RealFlow {
     pub(super) is_endless: bool,
     /// Of the end that sends.
     pub(super) route: RouteSettings,
-    /// The largest window of the end that receives, where its route is to set it.
-    pub(super) window: Option<u32>,
+    /// Of the end that receives: its segments, and its largest window where the route is to set that.
+    pub(super) receiver_route: RouteSettings,
     /// Whether segments carry timestamps.
     pub(super) timestamps: bool,
     /// Whether the sender's windows are wanted.
@@ -63,6 +67,7 @@ impl RealFlow {
         network: &Network,
         emulated: &Emulated,
         flow: &FlowConfig,
+        is_split: bool,
         controls: &mut Controls,
     ) -> Result<Self, Error> {
         let named = |error: Error| error.preceded_by(format!("flow `{}`", flow.name));
@@ -109,8 +114,10 @@ impl RealFlow {
         // A buffer that grows is left to the kernel, whose own does.
         let is_fixed = receiver.receive_buffer.size == receiver.receive_buffer.most;
         let buffer = given(receiver.receive_buffer.size).filter(|_| is_fixed);
-        let has_small_segments = sender.mss < ETHERNET_MSS / 2;
         let timestamps = sender.options.timestamps && receiver.options.timestamps;
+        let segments =
+            Segments::new(sender.mss, receiver.mss, timestamps, is_split).map_err(|problem| refused(&problem))?;
+        let has_small_segments = segments.received < ETHERNET_MSS / 2;
         Ok(Self {
             name: flow.name.clone(),
             start: flow.start.at.since(units::Instant::ZERO),
@@ -128,7 +135,7 @@ impl RealFlow {
                 // segments there is more than that, and the route sets the window.
                 receive_buffer: buffer.map(|_| {
                     let small = Bytes::new(window * WINDOWS_OF_SMALL_SEGMENTS);
-                    let plain = Bytes::new(window * PACKET_MEMORY / u64::from(sender.mss) / 2);
+                    let plain = Bytes::new(window * PACKET_MEMORY / u64::from(segments.received) / 2);
                     if has_small_segments { small } else { plain }
                 }),
                 timeout: Duration::from_secs(60),
@@ -138,14 +145,49 @@ impl RealFlow {
             route: RouteSettings {
                 initial_window: (sender.initial_window != KERNEL_INITIAL_WINDOW)
                     .then_some(sender.initial_window as u32),
-                mtu: (sender.mss != ETHERNET_MSS)
-                    .then_some(sender.mss + HEADERS + if timestamps { TIMESTAMPS } else { 0 }),
+                mtu: segments.sender_mtu,
                 window: None,
             },
-            window: buffer.filter(|_| has_small_segments).map(|_| window as u32),
+            receiver_route: RouteSettings {
+                initial_window: None,
+                mtu: segments.receiver_mtu,
+                window: buffer.filter(|_| has_small_segments).map(|_| window as u32),
+            },
             timestamps,
             is_recorded: flow.record,
         })
+    }
+}
+
+/// The sizes of a flow's segments.
+struct Segments {
+    /// The largest packets of the two hosts' routes, where these are not the Ethernet's.
+    sender_mtu: Option<u32>,
+    receiver_mtu: Option<u32>,
+    /// Payload of a full segment as it comes to the receiver.
+    received: u32,
+}
+
+impl Segments {
+    /// Those between ends with these largest segments. Neither end sends longer ones than the other takes; gateways that split the
+    /// connection have the Ethernet's towards both.
+    ///
+    /// # Errors
+    /// If they do not fit into packets of an Ethernet.
+    fn new(sender: u32, receiver: u32, timestamps: bool, is_split: bool) -> Result<Self, String> {
+        let headers = HEADERS + if timestamps { TIMESTAMPS } else { 0 };
+        let largest = ETHERNET_MTU - headers;
+        let sent = if is_split { sender.min(ETHERNET_MSS) } else { sender.min(receiver) };
+        if sent > largest {
+            return Err(format!(
+                "mss = {sender}B: for real, packets have up to {ETHERNET_MTU}B: at most {largest}B fit in"
+            ));
+        }
+        let mtu = |payload: u32| (payload < largest).then_some(payload + headers);
+        let received = if is_split { receiver.min(ETHERNET_MSS) } else { sent };
+        // The receiver's SYN bounds what is sent, unless that is less than any kernel offers.
+        let sending = if receiver + headers - HEADERS < LEAST_OFFER { sent } else { sender };
+        Ok(Self { sender_mtu: mtu(sending), receiver_mtu: mtu(receiver), received })
     }
 }
 

@@ -4,7 +4,7 @@ use super::Emulated;
 use crate::Flow;
 use crate::flows::WindowSample;
 use crate::transfer::Trace;
-use emulator::{DirectionReport, TerminalReport};
+use emulator::{DirectionReport, Dropped, Lateness, TerminalReport};
 use link::dama::Sample;
 use serde::Serialize;
 use sim::{CarrierReport, Network};
@@ -18,6 +18,8 @@ pub struct MeasuredRun {
     pub variant: Option<String>,
     /// The seed of the links' random processes.
     pub seed: u64,
+    /// Whether the emulator ran with a real-time priority; if not, a busy host makes it late.
+    pub has_priority: bool,
     /// Each flow.
     pub flows: Vec<MeasuredFlow>,
     /// Both directions of the emulated link; of several, all ways to the hub together and all ways back.
@@ -43,12 +45,15 @@ pub struct MeasuredFlow {
     pub bytes: u64,
     /// When the client connected.
     pub start_s: f64,
-    /// When the receiver had the last byte.
+    /// When the receiver had the last byte, or the run ended.
     pub end_s: f64,
     /// Bytes over the time between.
     pub goodput_bps: f64,
     /// Whether all arrived as it was sent.
     pub complete: bool,
+    /// The end of the run cut it off.
+    #[serde(skip)]
+    pub is_cut_off: bool,
     /// Segments sent again.
     pub retransmissions: u32,
     /// Arrivals, counted from its start.
@@ -96,7 +101,9 @@ pub struct MeasuredLink {
     /// Packets that left at its end.
     pub delivered_packets: u64,
     /// Those that did not, by reason.
-    pub dropped: emulator::Dropped,
+    pub dropped: Dropped,
+    /// How much later than the model the packets left.
+    pub lateness_us: Lateness,
 }
 
 impl MeasuredFlow {
@@ -109,6 +116,7 @@ impl MeasuredFlow {
             end_s: since(flow.end),
             goodput_bps: flow.goodput().as_bps() as f64,
             complete: flow.verified && flow.bytes > Bytes::ZERO,
+            is_cut_off: flow.is_cut_off,
             retransmissions: flow.retransmitted_segments,
             trace: flow.trace.clone(),
             windows: flow.windows.clone(),
@@ -134,8 +142,23 @@ impl MeasuredLink {
             to: to.to_owned(),
             delivered_packets: report.delivered.packets,
             dropped: report.dropped,
+            lateness_us: report.lateness_us,
         };
         vec![link(&terminals, hub, up), link(hub, &terminals, down)]
+    }
+
+    /// Packets that the emulator dropped though the link would not, by reason: with any, something else was measured.
+    pub fn emulator_drops(&self) -> Vec<(&'static str, u64)> {
+        let Dropped { receive_overrun, memory_limit, unsupported, oversize, send_failed, .. } = self.dropped;
+        let mut drops = vec![
+            ("receive_overrun", receive_overrun),
+            ("memory_limit", memory_limit.packets),
+            ("unsupported", unsupported),
+            ("oversize", oversize.packets),
+            ("send_failed", send_failed.packets),
+        ];
+        drops.retain(|(_, packets)| *packets > 0);
+        drops
     }
 }
 
@@ -176,4 +199,26 @@ pub(super) fn capacity(
         queued_bytes: sample.queued.as_u64(),
     };
     samples.iter().filter(|sample| sample.at >= start).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_link_drops_is_no_fault_of_the_emulators() {
+        let lost = link::Tally { packets: 3, bytes: 4_500 };
+        let link = |dropped| MeasuredLink {
+            name: "sat".into(),
+            from: "terminal".into(),
+            to: "hub".into(),
+            delivered_packets: 9,
+            dropped,
+            lateness_us: Lateness::default(),
+        };
+        let by_model = Dropped { queue_full: lost, queue_delay: lost, policed: lost, loss: lost, ..Dropped::default() };
+        assert_eq!(link(by_model).emulator_drops(), []);
+        let dropped = Dropped { receive_overrun: 2, oversize: lost, ..by_model };
+        assert_eq!(link(dropped).emulator_drops(), [("receive_overrun", 2), ("oversize", 3)]);
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires;
 //! or several such links to one hub, whose terminals share a carrier on demand. Flows are TCP, of one file each across a link,
-//! or uploads without an end until a given time, whose control the kernel has or takes. Gateways at the two ends of the only
+//! cut off at the end of the run, or uploads without an end until then, whose control the kernel has or takes. Gateways at the two ends of the only
 //! link may split them, over the kernel's TCP. Initial windows, segment sizes and the windows of small segments become settings of the route, buffers those of sockets,
 //! timestamps those of hosts.
 
@@ -17,12 +17,17 @@ mod tests;
 pub use measured::{MeasuredCapacity, MeasuredFlow, MeasuredLink, MeasuredRun};
 
 use crate::controls::Controls;
-use crate::{Ends, Error, RouteSettings, Topology, bulk, flows};
+use crate::flows::{Plan, Stop};
+use crate::topology::Ways;
+use crate::{Ends, Error, Flow, RouteSettings, Topology, bulk, flows};
 use ::scenario::Scenario;
 use emulated::Emulated;
+use emulator::Monitor;
 use flow::{Place, RealFlow};
+use link::dama::Sample;
 use pair::Pair;
 use sim::Network;
+use std::sync::mpsc;
 use units::Duration;
 
 /// A scenario as it is run for real.
@@ -32,8 +37,10 @@ pub struct RealScenario {
     emulated: Emulated,
     pair: Option<Pair>,
     flows: Vec<RealFlow>,
-    /// When flows without an end are cut off.
-    end: Option<Duration>,
+    /// When it ends.
+    stop: Option<Stop>,
+    /// Whether flows have no end but that.
+    is_endless: bool,
     /// Whether windows are to be looked at.
     wants_windows: bool,
     /// Whether the superframes of carriers are wanted.
@@ -44,6 +51,8 @@ pub struct RealScenario {
 
 /// How often windows are looked at.
 const WINDOW_INTERVAL: Duration = Duration::from_millis(10);
+/// How often superframes are taken from the emulator.
+const COLLECTION_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RealScenario {
     /// What of `scenario` is to be run.
@@ -58,31 +67,27 @@ impl RealScenario {
         let flows = scenario
             .flows
             .iter()
-            .map(|flow| RealFlow::new(&network, &emulated, flow, &mut controls))
+            .map(|flow| RealFlow::new(&network, &emulated, flow, pair.is_some(), &mut controls))
             .collect::<Result<Vec<_>, _>>()?;
         let record = &scenario.settings.record;
         let wants_windows = record.window_changes || record.flow_interval.is_some();
-        for flow in &flows {
-            let shares_route = |other: &&RealFlow| other.sender() == flow.sender();
-            if let Some(other) = flows.iter().filter(shares_route).find(|other| other.route != flow.route) {
-                return Err(Error::Input(format!(
-                    "flows `{}` and `{}` leave the same host with different initial windows or segments: for real, these are the \
-                     route's, and the same for both",
-                    flow.name, other.name
-                )));
-            }
-            let shares_host = |other: &&RealFlow| other.receiver() == flow.receiver() && other.window != flow.window;
-            if let Some(other) = flows.iter().find(|other| shares_host(other) || other.timestamps != flow.timestamps) {
-                return Err(Error::Input(format!(
-                    "flows `{}` and `{}` have different windows for small segments, or timestamps: for real, these are the host's, \
-                     and the same for both",
-                    flow.name, other.name
-                )));
-            }
-        }
-        let end = end(&flows, scenario.settings.stop.at)?;
+        check_hosts(&flows)?;
+        let limits = &scenario.settings.stop;
+        let at = limits.at.map(|at| at.since(units::Instant::ZERO));
+        let stop = at.map(|at| Stop { at, when_complete: limits.when_complete });
+        let is_endless = are_endless(&flows, at)?;
         let wants_capacity = record.capacity;
-        Ok(Self { network, emulated, pair, flows, end, wants_windows, wants_capacity, _controls: controls })
+        Ok(Self {
+            network,
+            emulated,
+            pair,
+            flows,
+            stop,
+            is_endless,
+            wants_windows,
+            wants_capacity,
+            _controls: controls,
+        })
     }
 
     /// Runs it with one seed, in namespaces that are gone afterwards.
@@ -90,9 +95,9 @@ impl RealScenario {
     /// # Errors
     /// If the machine lacks something or a flow fails.
     pub fn run(&self, variant: Option<String>, seed: u64) -> Result<MeasuredRun, Error> {
-        let [up, down] = self.emulated.paths(&self.network, seed);
+        let ways = Ways { paths: self.emulated.paths(&self.network, seed), records_capacity: self.wants_capacity };
         // Gateways listen for both Internet Protocols.
-        let topology = Topology::over_ways(self.emulated.terminals(), [up, down], self.pair.is_some())?;
+        let topology = Topology::over_ways(self.emulated.terminals(), ways, self.pair.is_some())?;
         let site = |place: Place| place.map_or(&topology.hub, |terminal| &topology.terminals[terminal]);
         for place in (0..self.emulated.terminals()).map(Some).chain([None]) {
             let route = self.route(place);
@@ -109,30 +114,28 @@ impl RealScenario {
             .map(|flow| {
                 let ends = Ends { client: site(flow.client), server: site(flow.server) };
                 let windows = (self.wants_windows && flow.is_recorded).then_some(WINDOW_INTERVAL);
-                flows::Plan { ends, workload: &flow.workload, start: flow.start, windows }
+                Plan { ends, workload: &flow.workload, start: flow.start, windows }
             })
             .collect();
         let gateways = self.pair.as_ref().map(|pair| pair.start(&topology)).transpose()?;
         // The emulator reads the one, flows the other.
         let clocks = (kernel::clock::now(), std::time::Instant::now());
-        let ended = match self.end {
-            Some(end) => bulk::run(&plans, end)?,
-            None => flows::run_plans(&plans)?,
-        };
+        let monitor = topology.satellite_monitor().filter(|_| self.wants_capacity);
+        let (ended, mut samples) = self.run_flows(&plans, monitor.as_ref())?;
         drop(gateways);
-        let monitor = topology.satellite_monitor();
         let report = topology.stop()?.ok_or_else(|| Error::failed("there was no emulated link"))?;
         let start = ended.iter().map(|flow| flow.start).min().ok_or_else(|| Error::failed("there was no flow"))?;
         let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
-        let samples = monitor.filter(|_| self.wants_capacity).map(|monitor| monitor.take_samples()).unwrap_or_default();
+        samples.extend(monitor.iter().flat_map(take_samples));
         let start_on_clock = clocks.0 + start.duration_since(clocks.1).into();
         Ok(MeasuredRun {
             variant,
             seed,
+            has_priority: report.has_priority,
             flows: measured.collect(),
             links: MeasuredLink::both(&self.network, &self.emulated, [&report.up, &report.down]),
             carriers: measured::carriers(&self.network, &self.emulated, &report.up.terminals),
-            capacity: measured::capacity(&self.network, &self.emulated, &samples[0], start_on_clock),
+            capacity: measured::capacity(&self.network, &self.emulated, &samples, start_on_clock),
             events: None,
             data_packets: None,
         })
@@ -140,14 +143,83 @@ impl RealScenario {
 }
 
 impl RealScenario {
-    /// What the flows want of the route of the host at `place`: those that send from there their initial window and segments,
-    /// those that receive there their window.
-    fn route(&self, place: Place) -> RouteSettings {
-        let sending = self.flows.iter().find(|flow| flow.sender() == place);
-        let receiving = self.flows.iter().find(|flow| flow.receiver() == place);
-        let settings = sending.map(|flow| flow.route).unwrap_or_default();
-        RouteSettings { window: receiving.and_then(|flow| flow.window), ..settings }
+    /// Runs the flows, and collects the superframes that `monitor` sees meanwhile.
+    fn run_flows(&self, plans: &[Plan<'_>], monitor: Option<&Monitor>) -> Result<(Vec<Flow>, Vec<Sample>), Error> {
+        std::thread::scope(|scope| {
+            let (done, ended) = mpsc::channel();
+            let collect = move |monitor| flows::spawn(scope, move || Ok(collect_samples(monitor, &ended)));
+            let collector = monitor.map(collect).transpose()?;
+            let flows = match self.stop {
+                Some(stop) if self.is_endless => bulk::run(plans, stop.at),
+                stop => flows::run_plans_until(plans, stop),
+            };
+            drop(done);
+            let samples = collector.map(flows::join).transpose()?.unwrap_or_default();
+            Ok((flows?, samples))
+        })
     }
+
+    /// What the flows want of the route of the host at `place`: those that send from there their initial window and segments,
+    /// those that receive there their segments and their window.
+    fn route(&self, place: Place) -> RouteSettings {
+        let sending = self.flows.iter().find(|flow| flow.sender() == place).map(|flow| flow.route);
+        let receiving = self.flows.iter().find(|flow| flow.receiver() == place).map(|flow| flow.receiver_route);
+        let window = receiving.and_then(|route| route.window);
+        RouteSettings { window, ..sending.or(receiving).unwrap_or_default() }
+    }
+}
+
+/// Takes superframes from the emulator, which keeps a limited number, until the other end of `ended` is gone.
+fn collect_samples(monitor: &Monitor, ended: &mpsc::Receiver<()>) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    while ended.recv_timeout(COLLECTION_INTERVAL.into()) == Err(mpsc::RecvTimeoutError::Timeout) {
+        samples.extend(take_samples(monitor));
+    }
+    samples
+}
+
+/// The superframes of the carrier to the hub since it was last asked.
+fn take_samples(monitor: &Monitor) -> Vec<Sample> {
+    let [to_hub, _] = monitor.take_samples();
+    to_hub
+}
+
+/// Refuses flows that want different things of one host.
+fn check_hosts(flows: &[RealFlow]) -> Result<(), Error> {
+    let refused = |flow: &RealFlow, other: &RealFlow, problem: &str| {
+        Err(Error::Input(format!("flows `{}` and `{}` {problem}, and the same for both", flow.name, other.name)))
+    };
+    for flow in flows {
+        let leaves_by = |other: &&RealFlow| other.sender() == flow.sender() && other.route != flow.route;
+        if let Some(other) = flows.iter().find(leaves_by) {
+            return refused(
+                flow,
+                other,
+                "leave the same host with different initial windows or segments: for real, these are the route's",
+            );
+        }
+        let differs = |other: &&RealFlow| {
+            let arrives_at = other.receiver() == flow.receiver();
+            (arrives_at && other.receiver_route != flow.receiver_route) || other.timestamps != flow.timestamps
+        };
+        if let Some(other) = flows.iter().find(differs) {
+            return refused(
+                flow,
+                other,
+                "have different segments, windows for small ones, or timestamps: for real, these are the host's",
+            );
+        }
+        let returns =
+            |other: &&RealFlow| other.receiver() == flow.sender() && other.receiver_route.mtu != flow.route.mtu;
+        if let Some(other) = flows.iter().find(returns) {
+            return refused(
+                flow,
+                other,
+                "leave a host and come to it with different segments: for real, these are the route's",
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Runs scenarios at the same time, each over a link of its own.
@@ -166,15 +238,22 @@ pub fn run_side_by_side(scenarios: &[&Scenario], seed: u64) -> Result<Vec<Measur
     })
 }
 
-/// When flows without an end are to be cut off; `None` if all have an end.
-fn end(flows: &[RealFlow], stop: Option<units::Instant>) -> Result<Option<Duration>, Error> {
+/// Whether the flows have no end, but that of the run.
+fn are_endless(flows: &[RealFlow], stop: Option<Duration>) -> Result<bool, Error> {
+    let late = stop.and_then(|stop| Some((flows.iter().find(|flow| flow.start >= stop)?, stop)));
+    if let Some((RealFlow { name, start, .. }, stop)) = late {
+        return Err(Error::Input(format!(
+            "flow `{name}`: it starts at {start}, when the run has ended (`stop.time` = {stop})"
+        )));
+    }
     match flows.iter().filter(|flow| flow.is_endless).count() {
-        0 => Ok(None),
+        0 => Ok(false),
         count if count < flows.len() => {
             Err(Error::Input("flows with and without an end: for real, all have one or none has".to_owned()))
         }
-        _ => stop
-            .map(|stop| Some(stop.since(units::Instant::ZERO)))
-            .ok_or_else(|| Error::Input("flows without an end need a time at which to stop (`stop.time`)".to_owned())),
+        _ if stop.is_none() => {
+            Err(Error::Input("flows without an end need a time at which to stop (`stop.time`)".to_owned()))
+        }
+        _ => Ok(true),
     }
 }

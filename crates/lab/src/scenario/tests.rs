@@ -26,9 +26,13 @@ control = "reno"
 "#;
 
 fn real(setting: &str) -> Result<RealScenario, Error> {
+    real_of(SCENARIO, &[setting])
+}
+
+fn real_of(text: &str, settings: &[&str]) -> Result<RealScenario, Error> {
+    let settings: Vec<_> = settings.iter().map(|setting| (*setting).to_owned()).collect();
     let no_files = |_: &str| Err(String::new());
-    let scenario = scenario::load(SCENARIO, "lab.toml", &[setting.to_owned()], &no_files).unwrap().scenarios.remove(0);
-    RealScenario::new(&scenario)
+    RealScenario::new(&scenario::load(text, "lab.toml", &settings, &no_files).unwrap().scenarios.remove(0))
 }
 
 #[test]
@@ -67,6 +71,7 @@ fn what_the_kernel_is_not_given_is_refused_by_its_key_and_value() {
     }
     for (setting, expected) in [
         ("flow.file.stop=2s", "flow `file`: stop = 2s"),
+        ("flow.file.start=1h", "flow `file`: it starts at 3600s, when the run has ended (`stop.time` = 3600s)"),
         ("tcp.host.profile=ns2", "flow `file`: profile = ns2"),
         ("tcp.host.tuning.vegas=[1, 2, 1]", "flow `file`: tuning.vegas = [1.0, 2.0, 1.0]"),
         (
@@ -102,6 +107,43 @@ fn the_send_buffer_is_the_scenarios() {
     assert_eq!(buffer("tcp.host.timestamps=true"), None, "the kernel's own grows");
 }
 
+/// The simulator's segments have the payload that the scenario says, and no more than the other end takes.
+#[test]
+fn segments_are_the_scenarios() {
+    let mtus = |setting: &str| {
+        let flow = real(setting).unwrap().flows.remove(0);
+        (flow.route.mtu, flow.receiver_route.mtu)
+    };
+    assert_eq!(mtus("tcp.host.mss=1448B"), (None, None), "what an Ethernet carries");
+    assert_eq!(mtus("tcp.host.timestamps=false"), (Some(1488), Some(1488)), "less than an Ethernet carries");
+    assert_eq!(mtus("tcp.host={ mss = \"1460B\", timestamps = false, profile = \"linux\" }"), (None, None));
+    assert_eq!(mtus("tcp.host.mss=536B"), (Some(588), Some(588)));
+    let received = |mss: &str| {
+        let other = format!("tcp.other={{ profile = \"linux\", control = \"reno\", mss = \"{mss}\" }}");
+        let flow = real_of(SCENARIO, &[&other, "flow.file.server_tcp=other"]).unwrap().flows.remove(0);
+        (flow.route.mtu, flow.receiver_route.mtu)
+    };
+    assert_eq!(received("536B"), (None, Some(588)), "the receiver's SYN says so");
+    assert_eq!(received("100B"), (Some(152), Some(152)), "no SYN says so");
+    assert_eq!(received("9000B"), (None, None), "the sender has the Ethernet's");
+    assert_refused("tcp.host.mss=8960B", "flow `file`: mss = 8960B");
+    assert_refused("tcp.host.mss=1460B", "flow `file`: mss = 1460B");
+}
+
+/// Flows between the same hosts, one each way.
+#[test]
+fn a_host_has_one_size_of_segments() {
+    let real = |back: &str| {
+        let more = "[[flow]]\nname = \"back\"\nfrom = \"server\"\nto = \"client\"\nbulk = { size = \"1MB\" }\n";
+        let tcp = "[tcp.back]\nprofile = \"linux\"\ncontrol = \"reno\"\n";
+        let text = format!("{SCENARIO}{tcp}mss = \"{back}\"\n{more}tcp = \"back\"\n");
+        real_of(&text, &[])
+    };
+    real("1448B").unwrap();
+    let problem = real("1000B").unwrap_err().to_string();
+    assert!(problem.starts_with("flows `file` and `back` leave a host and come to it with"), "{problem}");
+}
+
 /// Real gateways are given their control, and nothing else of TCP.
 #[test]
 fn what_gateways_are_not_given_is_refused_by_its_key_and_value() {
@@ -113,9 +155,7 @@ fn what_gateways_are_not_given_is_refused_by_its_key_and_value() {
         let links = [["client", "t"], ["h", "server"]].map(link).concat();
         let pair = "[[gateway]]\nname = \"pep\"\nnodes = [\"t\", \"h\"]\ntransport = \"tcp\"\ntcp = \"hop\"\n";
         let text = format!("{text}{links}{pair}[tcp.hop]\nprofile = \"linux\"\ncontrol = \"cubic\"\n");
-        let settings: Vec<_> = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let no_files = |_: &str| Err(String::new());
-        RealScenario::new(&scenario::load(&text, "lab.toml", &settings, &no_files).unwrap().scenarios.remove(0))
+        real_of(&text, settings)
     };
     real(&["tcp.hop.control=reno"]).unwrap();
     real(&["tcp.hop.send_buffer=4MiB", "tcp.hop.mss=1448B"]).unwrap();

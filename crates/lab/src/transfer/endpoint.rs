@@ -1,6 +1,7 @@
 //! Sockets with the options that a transfer may set on them.
 
 use super::TransferError;
+use kernel::socket_option::{Buffer, set_buffer};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,8 +13,8 @@ use units::{Bytes, Duration};
 pub struct SocketOptions {
     /// `TCP_CONGESTION`: matters at the sender.
     pub congestion_control: Option<String>,
-    /// `SO_SNDBUF`: switches the kernel's automatic tuning off. The kernel doubles it for its own use, and limits it by
-    /// the sysctl net.core.wmem_max.
+    /// `SO_SNDBUF`: switches the kernel's automatic tuning off. The kernel doubles it for its own use. One beyond the sysctl
+    /// net.core.wmem_max needs `CAP_NET_ADMIN` on the host.
     pub send_buffer: Option<Bytes>,
     /// `SO_RCVBUF`: the same at the receiver, with net.core.rmem_max; it bounds the window from the handshake on.
     pub receive_buffer: Option<Bytes>,
@@ -37,10 +38,13 @@ impl SocketOptions {
             socket.set_tcp_congestion(name.as_bytes()).map_err(refused("congestion control", name))?;
         }
         if let Some(size) = self.send_buffer {
-            socket.set_send_buffer_size(size.as_usize()).map_err(refused("send buffer", size))?;
+            let given = set_buffer(&socket, Buffer::Send, size.as_usize()).map_err(refused("send buffer", size))?;
+            check_buffer("send buffer", "net.core.wmem_max", size, Bytes::from(given))?;
         }
         if let Some(size) = self.receive_buffer {
-            socket.set_recv_buffer_size(size.as_usize()).map_err(refused("receive buffer", size))?;
+            let given =
+                set_buffer(&socket, Buffer::Receive, size.as_usize()).map_err(refused("receive buffer", size))?;
+            check_buffer("receive buffer", "net.core.rmem_max", size, Bytes::from(given))?;
         }
         Ok(socket)
     }
@@ -58,6 +62,11 @@ impl SocketOptions {
 fn refused(option: &'static str, value: impl ToString) -> impl FnOnce(io::Error) -> TransferError {
     let value = value.to_string();
     move |source| TransferError::Option { option, value, source }
+}
+
+/// Refuses a buffer that is smaller than it was to be: what is measured with it would be another host's.
+fn check_buffer(option: &'static str, sysctl: &'static str, size: Bytes, given: Bytes) -> Result<(), TransferError> {
+    if given < size { Err(TransferError::Buffer { option, sysctl, size, given }) } else { Ok(()) }
 }
 
 /// Whether the kernel has the congestion control `name`, or can load it.
@@ -119,4 +128,30 @@ pub fn accept(
     let now = Instant::now();
     options.prepare(&stream)?;
     Ok((stream, from, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No kernel gives as much.
+    #[test]
+    fn a_buffer_that_the_kernel_cuts_is_refused_with_the_limit() {
+        let size = Bytes::new(1 << 30);
+        let options = [
+            ("wmem_max", SocketOptions { send_buffer: Some(size), ..SocketOptions::default() }),
+            ("rmem_max", SocketOptions { receive_buffer: Some(size), ..SocketOptions::default() }),
+        ];
+        for (sysctl, options) in options {
+            let error = listen(SocketAddr::from(([127, 0, 0, 1], 0)), &options).expect_err("it is less").to_string();
+            assert!(error.contains(&format!("sysctl -w net.core.{sysctl}=1073741824")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_within_the_limit_is_given() {
+        let size = Some(Bytes::new(100_000));
+        let options = SocketOptions { send_buffer: size, receive_buffer: size, ..SocketOptions::default() };
+        listen(SocketAddr::from(([127, 0, 0, 1], 0)), &options).expect("as every host allows");
+    }
 }

@@ -64,6 +64,21 @@ pub enum TransferError {
         /// What the system answered.
         source: std::io::Error,
     },
+    /// The kernel gives less than the buffer that was asked for.
+    #[error(
+        "the {option} of {size} is beyond this host's limit of {given}: raise it (sysctl -w {sysctl}={}), or run as root",
+        size.as_u64()
+    )]
+    Buffer {
+        /// Which buffer, in words.
+        option: &'static str,
+        /// What limits it.
+        sysctl: &'static str,
+        /// What it was to become.
+        size: Bytes,
+        /// What it became.
+        given: Bytes,
+    },
     /// The address to listen on cannot be used.
     #[error("cannot listen on {address}: {source}")]
     Listen {

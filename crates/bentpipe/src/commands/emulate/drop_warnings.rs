@@ -16,6 +16,7 @@ struct Given {
     oversize: bool,
     unsupported: bool,
     memory_limit: bool,
+    receive_overrun: bool,
     send_failed: bool,
 }
 
@@ -58,6 +59,13 @@ impl DropWarnings {
                     interface = from,
                     "more packets are on the link than the emulator has memory for: further ones are dropped, and counted as \
                      memory_limit; lower the rate, the delay or the queue"
+                );
+            }
+            if dropped.receive_overrun > 0 && !std::mem::replace(&mut given.receive_overrun, true) {
+                tracing::warn!(
+                    interface = from,
+                    "packets came faster than the emulator received them: some are dropped, and counted as receive_overrun; give it a \
+                     processor of its own, or the hosts a lower rate"
                 );
             }
             if dropped.send_failed.packets > 0 && !std::mem::replace(&mut given.send_failed, true) {

@@ -1,6 +1,6 @@
 //! `bentpipe lab --compare`: random links, the kernel's TCP and the simulator's side by side.
 
-use super::say_stopping;
+use super::{NOT_THE_LINKS, say_stopping};
 use crate::commands::demo::start_in_private;
 use crate::output::{Failure, Output};
 use crate::text::Text;
@@ -11,6 +11,8 @@ use replicas::Interrupt;
 use results::listing::{Cell, Listing, count, figure, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -54,9 +56,11 @@ struct Document {
 /// If fewer than 95 in 100 links are close, one is far off or fails, or the user interrupts (1), or a privilege is missing (3).
 pub fn run(request: &Request<'_>, output: &Output) -> Result<(), Failure> {
     let interrupt = Interrupt::on_signals()?;
+    // The private file system would hide a directory below it.
+    let kept = request.keep.map(Kept::open).transpose()?;
     start_in_private()?;
     let start = Instant::now();
-    let done = measure(request, &interrupt, output)?;
+    let done = measure(request, kept.as_ref(), &interrupt, output)?;
     let document = Document::new(request.seed, done, start.elapsed().as_secs_f64());
     output.result(&document, |columns| document.text(columns))?;
     document.verdict(request.links)
@@ -64,6 +68,7 @@ pub fn run(request: &Request<'_>, output: &Output) -> Result<(), Failure> {
 
 fn measure(
     request: &Request<'_>,
+    kept: Option<&Kept<'_>>,
     interrupt: &Interrupt,
     output: &Output,
 ) -> Result<BTreeMap<u64, Result<Comparison, Error>>, Failure> {
@@ -93,8 +98,14 @@ fn measure(
         drop(sender);
         for (seed, outcome) in receiver {
             bar.inc(1);
+            if let Some(packets) = outcome.as_ref().ok().map(|link| link.emulator_drops).filter(|packets| *packets > 0)
+            {
+                bar.suspend(|| tracing::warn!(seed, packets, "{NOT_THE_LINKS}"));
+            }
             match &outcome {
-                Ok(comparison) if !comparison.is_within(SMALL) => keep(request.keep, comparison)?,
+                Ok(comparison) if !comparison.is_within(SMALL) => {
+                    kept.map(|kept| kept.write(comparison)).transpose()?;
+                }
                 Err(Error::Missing(problem)) => return Err(Failure::missing(problem)),
                 _ => {}
             }
@@ -105,16 +116,31 @@ fn measure(
     })
 }
 
-/// Writes what a link that deviates is, for a closer look.
-fn keep(directory: Option<&Path>, comparison: &Comparison) -> Result<(), Failure> {
-    let Some(directory) = directory else { return Ok(()) };
-    let write = |suffix: &str, text: String| {
-        let path = directory.join(format!("link-{}.{suffix}", comparison.link.seed));
-        std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
-    };
-    std::fs::create_dir_all(directory).map_err(|error| Failure::failed(format!("{}: {error}", directory.display())))?;
-    write("toml", comparison.link.text())?;
-    write("json", serde_json::to_string_pretty(comparison).map_err(Failure::failed)?)
+/// The directory for links that deviate: this one, whatever is mounted over its path later.
+struct Kept<'a> {
+    path: &'a Path,
+    open: File,
+}
+
+impl<'a> Kept<'a> {
+    fn open(path: &'a Path) -> Result<Self, Failure> {
+        let opened = std::fs::create_dir_all(path).and_then(|()| File::open(path));
+        opened.map(|open| Self { path, open }).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    }
+
+    /// Writes what a link that deviates is, for a closer look.
+    fn write(&self, comparison: &Comparison) -> Result<(), Failure> {
+        let seed = comparison.link.seed;
+        self.write_file(&format!("link-{seed}.toml"), &comparison.link.text())?;
+        let results = serde_json::to_string_pretty(comparison).map_err(Failure::failed)?;
+        self.write_file(&format!("link-{seed}.json"), &results)
+    }
+
+    fn write_file(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let directory = format!("/proc/self/fd/{}", self.open.as_raw_fd());
+        let written = std::fs::write(Path::new(&directory).join(name), text);
+        written.map_err(|error| Failure::failed(format!("{}: {error}", self.path.join(name).display())))
+    }
 }
 
 fn progress_bar(links: u64, output: &Output) -> ProgressBar {
@@ -220,4 +246,20 @@ fn table(links: &[&Comparison]) -> Listing {
         ]);
     }
     listing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_goes_to_the_directory_that_was_there_at_the_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, elsewhere] = ["kept", "elsewhere"].map(|name| folder.path().join(name));
+        let kept = Kept::open(&path).expect("it is made");
+        std::fs::rename(&path, &elsewhere).expect("it moves");
+        std::fs::create_dir(&path).expect("another is in its place");
+        kept.write_file("link-1.toml", "version = 1").expect("written");
+        assert_eq!(std::fs::read_to_string(elsewhere.join("link-1.toml")).expect("it is there"), "version = 1");
+    }
 }
