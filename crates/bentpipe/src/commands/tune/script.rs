@@ -55,9 +55,11 @@ fn root_qdisc(kind: &str, target: Target) -> String {
     let device = format!("$({} | sed -n 's/\\\\.*//; s/.* dev \\([^ ]*\\).*/\\1/p')", shown_route(target));
     let replace = "tc qdisc replace dev \"$device\" root";
     let no_kind = format!("echo 'this kernel has no {kind}: bbr keeps the time itself' >&2");
+    let no_device = format!("echo 'several next hops: give their interfaces {kind} by hand' >&2");
     let stays = "echo \"the interface ($device) keeps its queue discipline\" >&2";
     format!(
-        "device={device}; case \"$(tc qdisc show dev \"$device\" root)\" in *' 0: '*) {replace} {kind} || {no_kind};; *) {stays};; esac"
+        "device={device}; case \"$device $(tc qdisc show dev \"$device\" root)\" in ' '*) {no_device};; \
+         *' 0: '*) {replace} {kind} || {no_kind};; *) {stays};; esac"
     )
 }
 
@@ -150,16 +152,20 @@ mod tests {
 
     #[test]
     fn a_configured_queue_discipline_and_a_kernel_without_fq_are_left_alone() {
-        let run = |qdisc: &str, result: &str| {
-            let ip = "ip() { echo default via 192.0.2.1 dev eth0 proto dhcp; }";
+        let run_with = |route: &str, qdisc: &str, result: &str| {
+            let ip = format!("ip() {{ printf '{route}\\n'; }}");
             let tc = format!("tc() {{ if [ $2 = show ]; then echo '{qdisc}'; else echo \"$@\"; {result}; fi; }}");
             let line = root_qdisc("fq", Target::Default { is_ipv6: false });
             sh(&format!("{ip}; {tc}; {line} 2>&1; echo go on"))
         };
+        let run = |qdisc, result| run_with("default via 192.0.2.1 dev eth0 proto dhcp", qdisc, result);
         let replaced = "qdisc replace dev eth0 root fq\ngo on";
         assert_eq!(run("qdisc fq_codel 0: root refcnt 2", "true"), replaced);
         assert_eq!(run("qdisc noqueue 0: root refcnt 2", "true"), replaced);
         assert!(run("qdisc mq 0: root", "false").contains("this kernel has no fq"));
+        let several = "default \\\\\tnexthop via 192.0.2.1 dev a weight 1 \\\\\tnexthop via 192.0.2.5 dev b weight 1";
+        let by_hand = "several next hops: give their interfaces fq by hand\ngo on";
+        assert_eq!(run_with(several, "qdisc noqueue 0: root", "true"), by_hand);
         assert_eq!(run("qdisc htb 1: root refcnt 2", "true"), "the interface (eth0) keeps its queue discipline\ngo on");
     }
 
