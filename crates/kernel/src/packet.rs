@@ -42,6 +42,8 @@ pub struct OffloadHeader {
 impl OffloadHeader {
     /// Flag: the transport checksum is yet to be computed.
     pub const NEEDS_CHECKSUM: u8 = 1;
+    /// Flag: the card has checked the transport checksum.
+    pub const DATA_VALID: u8 = 2;
     /// An ordinary packet.
     pub const GSO_NONE: u8 = 0;
     /// A super-packet of TCP over IPv4.
