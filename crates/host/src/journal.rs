@@ -347,6 +347,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "they stand for processes")]
     fn of_processes_that_apply_settings_at_once_one_does() {
         const AT_ONCE: usize = 4;
         let folder = tempfile::tempdir().unwrap();
