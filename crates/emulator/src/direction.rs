@@ -327,9 +327,14 @@ impl Direction {
         self.path.delays(now)
     }
 
+    /// What each terminal of a carrier was given and used so far.
+    pub(crate) fn terminals(&self) -> Vec<TerminalReport> {
+        self.path.terminals()
+    }
+
     /// Everything counted so far.
     pub(crate) fn facts(&self) -> Facts {
-        Facts { link: self.path.counters(), terminals: self.path.terminals(), ..self.facts.clone() }
+        Facts { link: self.path.counters(), terminals: self.terminals(), ..self.facts.clone() }
     }
 }
 

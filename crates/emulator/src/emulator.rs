@@ -198,18 +198,21 @@ impl Emulator {
         // Without the privilege the emulation is as good as the host is idle; its lateness says how good that is.
         let has_priority = priority::run_first().is_ok();
         let (start, cpu_start) = (clock::now(), clock::thread_cpu_time());
-        let (mut next_housekeeping, mut is_readable) = (start, [true; 2]);
+        let (mut next_housekeeping, mut next_change, mut is_readable) = (start, start, [true; 2]);
         let (mut now, mut looks_again) = (start, false);
         loop {
             if now >= next_housekeeping {
-                // A modem must report a change when it happens.
-                next_housekeeping = self.next_change(now).min(now + HOUSEKEEPING);
+                (next_housekeeping, next_change) = (now + HOUSEKEEPING, self.next_change(now));
                 let ports = self.inspect_ports();
                 self.publish(has_priority, now.since(start), clock::thread_cpu_time() - cpu_start);
                 ports?;
                 if stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
+            } else if now >= next_change {
+                // A modem must report a change when it happens; the counters need not follow, which are many.
+                next_change = self.next_change(now);
+                self.monitor.lock().follow(&self.directions);
             }
             for (index, is_readable) in is_readable.into_iter().enumerate() {
                 if is_readable {
@@ -225,7 +228,7 @@ impl Emulator {
             }
             depart(now, &mut self.directions, &self.ports, &mut self.pool);
             self.write_log();
-            (now, is_readable) = self.wait(next_housekeeping)?;
+            (now, is_readable) = self.wait(next_housekeeping.min(next_change))?;
         }
     }
 
@@ -416,7 +419,7 @@ impl Monitor {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Snapshot> {
-        // A snapshot is replaced as a whole, so one that a panicking thread left is sound.
+        // Parts of a snapshot are replaced as a whole, so one that a panicking thread left is sound.
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -435,11 +438,23 @@ struct Snapshot {
 
 impl Snapshot {
     fn take(directions: &[Direction; 2], has_priority: bool, wall: Duration, cpu: Duration) -> Self {
+        let facts = directions.each_ref().map(Direction::facts);
+        let (rates, delays) = Self::rates_and_delays(directions);
+        let [up, down] = directions.each_ref().map(Direction::mtu);
+        Self { has_priority, wall, cpu, directions: facts, rates, delays, mtu: up.min(down) }
+    }
+
+    /// Brings up to date what a modem reports, and leaves the counters.
+    fn follow(&mut self, directions: &[Direction; 2]) {
+        (self.rates, self.delays) = Self::rates_and_delays(directions);
+        for (facts, direction) in self.directions.iter_mut().zip(directions) {
+            facts.terminals = direction.terminals();
+        }
+    }
+
+    fn rates_and_delays(directions: &[Direction; 2]) -> ([Option<Rate>; 2], [Vec<Duration>; 2]) {
         let now = clock::now();
         let rates = directions.each_ref().map(|direction| direction.rate(now).map(|(rate, _)| rate));
-        let delays = directions.each_ref().map(|direction| direction.delays(now));
-        let [up, down] = directions.each_ref().map(Direction::mtu);
-        let directions = directions.each_ref().map(Direction::facts);
-        Self { has_priority, wall, cpu, directions, rates, delays, mtu: up.min(down) }
+        (rates, directions.each_ref().map(|direction| direction.delays(now)))
     }
 }

@@ -50,8 +50,8 @@ struct Plan {
     checksum: usize,
     payload: usize,
     segment_size: usize,
-    /// Length of the transport header and payload of the super-packet.
-    transport_length: usize,
+    /// The pseudo-header's sum but for the length, in which segments differ.
+    pseudo_sum: u16,
     clears_cwr: bool,
     /// The offload header of each segment.
     offload: OffloadHeader,
@@ -69,23 +69,38 @@ impl Plan {
         };
         let (minimum, checksum_offset) = if protocol == TCP { (20, 16) } else { (8, 6) };
         let payload = transport + header_length;
-        // The kernel leaves the checksum of every super-packet to us; if it started elsewhere, this would be a tunnel
-        // whose inner headers need rewriting too.
-        let is_plain = offload.flags & OffloadHeader::NEEDS_CHECKSUM != 0
-            && usize::from(offload.checksum_start) == transport
-            && offload.checksum_offset == checksum_offset
-            && layer.offset >= ETHERNET_HEADER;
         let is_whole = header_length >= minimum && offload.gso_size > 0 && payload < frame.len();
-        (is_plain && is_whole).then(|| Self {
+        if !is_whole || layer.offset < ETHERNET_HEADER {
+            return None;
+        }
+        let left = OffloadHeader {
+            flags: OffloadHeader::NEEDS_CHECKSUM,
+            gso_type: OffloadHeader::GSO_NONE,
+            header_length: 0,
+            gso_size: 0,
+            checksum_start: u16::try_from(transport).ok()?,
+            checksum_offset,
+        };
+        let checksum = transport + usize::from(checksum_offset);
+        let pseudo_sum = if offload.flags & OffloadHeader::NEEDS_CHECKSUM != 0 {
+            // If the checksum started elsewhere, this would be a tunnel whose inner headers need rewriting too.
+            let is_plain = (offload.checksum_start, offload.checksum_offset) == (left.checksum_start, checksum_offset);
+            let stored = is_plain.then(|| get_u16(frame, checksum))?;
+            add_ones_complement(stored, !((frame.len() - transport) as u16))
+        } else {
+            // A card that joins received segments (LRO) checks their checksums, and leaves none that fits the whole.
+            (offload.flags & OffloadHeader::DATA_VALID != 0).then(|| joined_pseudo_sum(frame, layer, transport))??
+        };
+        Some(Self {
             layer,
             transport,
             protocol,
-            checksum: transport + usize::from(checksum_offset),
+            checksum,
             payload,
             segment_size: usize::from(offload.gso_size),
-            transport_length: frame.len() - transport,
+            pseudo_sum,
             clears_cwr: offload.gso_type & OffloadHeader::GSO_ECN != 0,
-            offload: OffloadHeader { gso_type: OffloadHeader::GSO_NONE, gso_size: 0, header_length: 0, ..*offload },
+            offload: left,
         })
     }
 
@@ -107,10 +122,7 @@ impl Plan {
         } else {
             put_u16(frame, self.transport + 4, transport_length as u16);
         }
-        // The pseudo-header's sum covers the length: take the old one out and put the new one in (RFC 1624).
-        let sum = get_u16(frame, self.checksum);
-        let sum = add_ones_complement(sum, !(self.transport_length as u16));
-        put_u16(frame, self.checksum, add_ones_complement(sum, transport_length as u16));
+        put_u16(frame, self.checksum, add_ones_complement(self.pseudo_sum, transport_length as u16));
     }
 
     fn rewrite_tcp(&self, tcp: &mut [u8], index: usize, is_last: bool) {
@@ -124,6 +136,15 @@ impl Plan {
             tcp[TCP_FLAGS] &= !CWR;
         }
     }
+}
+
+/// The sum of the pseudo-header of TCP, but for the length (RFC 9293, section 3.1; RFC 8200, section 8.1). `None` behind options,
+/// which may change the destination: cards join no such segments.
+fn joined_pseudo_sum(frame: &[u8], layer: NetworkLayer, transport: usize) -> Option<u16> {
+    let (length, addresses) = if layer.protocol == IPV4 { (20, 12..20) } else { (IPV6_HEADER, 8..40) };
+    let is_tcp = headers::transport(frame, layer) == Some((TCP, layer.offset + length));
+    let addresses = frame.get(layer.offset..transport)?.get(addresses)?;
+    is_tcp.then(|| add_ones_complement(sum_of(addresses), u16::from(TCP)))
 }
 
 /// Total length, identification and checksum of an IPv4 header.
@@ -226,6 +247,33 @@ pub(crate) mod tests {
         Ok(segments)
     }
 
+    /// The same as a card delivers it that has joined received segments: with the checksum complete, and checked.
+    fn joined_by_a_card((offload, mut frame): (OffloadHeader, Vec<u8>)) -> (OffloadHeader, Vec<u8>) {
+        let transport = usize::from(offload.checksum_start);
+        let sum = frame[transport..].chunks(2).fold(0, |sum, word| {
+            add_ones_complement(sum, u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]))
+        });
+        put_u16(&mut frame, transport + usize::from(offload.checksum_offset), !sum);
+        let flags = OffloadHeader::DATA_VALID;
+        (OffloadHeader { flags, checksum_start: 0, checksum_offset: 0, ..offload }, frame)
+    }
+
+    #[test]
+    fn what_a_card_joined_is_cut_like_what_a_host_left_to_its_card() {
+        for (ethertype, payload) in [(IPV4, 5000), (IPV6, 5000), (IPV4, 4321)] {
+            let payload: Vec<u8> = (0..payload).map(|number| (number % 251) as u8).collect();
+            let left = super_packet(ethertype, TCP, &payload, 1448);
+            let expected = segments_of(&left.0, &left.1).expect("a known kind");
+            let (offload, frame) = joined_by_a_card(left);
+            let segments = segments_of(&offload, &frame).expect("a known kind");
+            assert_eq!(segments.len(), expected.len());
+            for (segment, expected) in segments.iter().zip(&expected) {
+                check_segment(segment, ethertype, TCP);
+                assert_eq!((&segment.bytes, segment.offload), (&expected.bytes, expected.offload));
+            }
+        }
+    }
+
     fn check_segment(segment: &Frame, ethertype: u16, protocol: u8) {
         let ip = &segment.bytes[ETHERNET_HEADER..];
         assert_eq!(segment.packet_size.as_usize(), ip.len());
@@ -279,12 +327,12 @@ pub(crate) mod tests {
         fn no_frame_and_no_offload_header_makes_it_panic(
             frame in proptest::collection::vec(any::<u8>(), 14..200), ethertype in prop_oneof![Just(IPV4), Just(IPV6)],
             gso_type in prop_oneof![Just(1u8), Just(4), Just(5), any::<u8>()], gso_size in any::<u16>(),
-            checksum_start in 0u16..120, checksum_offset in prop_oneof![Just(6u16), Just(16)],
+            checksum_start in 0u16..120, checksum_offset in prop_oneof![Just(6u16), Just(16)], flags in 0u8..4,
         ) {
             let mut frame = frame;
             put_u16(&mut frame, 12, ethertype);
             let offload =
-                OffloadHeader { flags: 1, gso_type, header_length: 0, gso_size, checksum_start, checksum_offset };
+                OffloadHeader { flags, gso_type, header_length: 0, gso_size, checksum_start, checksum_offset };
             let _ = segments_of(&offload, &frame);
         }
     }
@@ -310,5 +358,7 @@ pub(crate) mod tests {
         ] {
             assert_eq!(segments_of(&broken, &frame).err(), Some(Unsupported), "{broken:?}");
         }
+        let (joined, datagrams) = joined_by_a_card(super_packet(IPV4, UDP, &[7; 3000], 1448));
+        assert_eq!(segments_of(&joined, &datagrams).err(), Some(Unsupported), "cards join TCP alone");
     }
 }

@@ -1,6 +1,8 @@
 //! What was there before: written to a file before anything is changed, so that it can be put back whatever happens.
 
 use crate::{Change, Error, Outcome};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -184,11 +186,10 @@ impl Journal {
 
     /// Writes it so that it is whole or not there, and stays if the power fails.
     fn write(&self, file: &Path) -> Result<(), Error> {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let beside = file.with_extension("new");
         let write = || {
             let text = serde_json::to_string_pretty(self)?;
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(folder(file))?;
             let mut new = File::create(&beside)?;
             new.write_all(text.as_bytes())?;
             new.sync_all()?;
@@ -214,6 +215,8 @@ struct Applying<'a> {
 impl<'a> Applying<'a> {
     /// Records what is there, and changes nothing.
     fn begin(changes: Vec<Change>, file: &'a Path) -> Result<Self, Error> {
+        // Another process that applies settings now must not replace the journal, which alone has what was there before.
+        let _lock = lock(file)?;
         Journal::check_not_applied(file)?;
         changes.iter().try_for_each(Change::check)?;
         let journal = Journal::new(changes)?;
@@ -261,6 +264,24 @@ fn roll_back(made: &[Change], file: &Path, cause: kernel::Error) -> Error {
         Some((change, error)) => format!("{change} could not be undone ({error}), {} stays", file.display()),
     };
     Error::Incomplete { cause, consequence }
+}
+
+/// The folder that `file` is in.
+fn folder(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Waits until no other process looks for a journal `file` and then writes it; while this is held, none does. What is locked is the
+/// folder, so that no file is left over.
+fn lock(file: &Path) -> Result<File, Error> {
+    let open = || {
+        fs::create_dir_all(folder(file))?;
+        File::open(folder(file))
+    };
+    let folder = open().map_err(|source| Error::Record { file: file.to_owned(), source })?;
+    // Some network file systems lock no folders. Settings are applied there all the same.
+    let _ = retry_on_intr(|| flock(&folder, FlockOperation::LockExclusive));
+    Ok(folder)
 }
 
 fn remove(file: &Path) -> Result<(), Error> {
@@ -323,6 +344,36 @@ mod tests {
         assert!(matches!(Journal::apply(Vec::new(), &file), Err(Error::AlreadyApplied(_))));
         Journal::undo(&file, false).unwrap();
         assert!(!file.exists());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "they stand for processes")]
+    fn of_processes_that_apply_settings_at_once_one_does() {
+        const AT_ONCE: usize = 4;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("journal.json");
+        for round in 0..50 {
+            // An ended journal may be replaced, but also by one process alone.
+            if round % 2 == 1 {
+                fs::write(&file, text("boot", "earlier".into())).unwrap();
+            }
+            let start = std::sync::Barrier::new(AT_ONCE);
+            let begin = || {
+                start.wait();
+                match Applying::begin(Vec::new(), &file) {
+                    Ok(_) => 1,
+                    Err(Error::AlreadyApplied(_)) => 0,
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            let begun: usize = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(begin)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(begun, 1, "round {round}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "round {round}");
+            fs::remove_file(&file).unwrap();
+        }
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct OffloadHeader {
 impl OffloadHeader {
     /// Flag: the transport checksum is yet to be computed.
     pub const NEEDS_CHECKSUM: u8 = 1;
+    /// Flag: the card has checked the transport checksum.
+    pub const DATA_VALID: u8 = 2;
     /// An ordinary packet.
     pub const GSO_NONE: u8 = 0;
     /// A super-packet of TCP over IPv4.
@@ -296,6 +298,19 @@ impl PacketSocket {
     /// # Errors
     /// Those of `getsockname(2)`; none is expected.
     pub fn is_interface_gone(&self) -> io::Result<bool> {
+        Ok(self.address()?.sll_ifindex < 0)
+    }
+
+    /// Whether frames begin with an Ethernet header: those of tunnels at the network layer (tun, WireGuard, ipip) have none.
+    ///
+    /// # Errors
+    /// Those of `getsockname(2)`; none is expected.
+    pub fn is_ethernet(&self) -> io::Result<bool> {
+        Ok(self.address()?.sll_hatype == libc::ARPHRD_ETHER)
+    }
+
+    /// What the socket is bound to now.
+    fn address(&self) -> io::Result<libc::sockaddr_ll> {
         let mut address = MaybeUninit::<libc::sockaddr_ll>::zeroed();
         let mut length = size_of_val(&address) as libc::socklen_t;
         // SAFETY: both pointers are valid for writing, and `length` is the size of `address`.
@@ -304,7 +319,7 @@ impl PacketSocket {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: all-zero bytes are a valid address, and the kernel has written another over them.
-        Ok(unsafe { address.assume_init() }.sll_ifindex < 0)
+        Ok(unsafe { address.assume_init() })
     }
 
     /// The longest network-layer packet that the interface sends now. The kernel sends super-packets whatever their segments'
@@ -496,6 +511,19 @@ mod tests {
         let error = PacketSocket::open("nosuchif0", Bytes::new(1)).expect_err("no such interface");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().contains("nosuchif0"), "{error}");
+    }
+
+    #[test]
+    fn tunnels_at_the_network_layer_have_no_ethernet_headers() {
+        let Some(namespace) = crate::testing::namespace() else { return };
+        let mut batch = crate::network::IpBatch::new(&namespace);
+        batch.add("link add wire type veth peer name far").add("tuntap add name tunnel mode tun");
+        if let Err(error) = batch.run() {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        let is_ethernet = |name| PacketSocket::open(name, Bytes::new(4096)).unwrap().is_ethernet().unwrap();
+        assert_eq!(namespace.run(|| ["wire", "tunnel", "lo"].map(is_ethernet)).unwrap(), [true, false, false]);
     }
 
     #[test]

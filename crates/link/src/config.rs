@@ -74,6 +74,9 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
+    /// How many streams there are: [`LinkConfig::stream`] is below.
+    pub const STREAMS: u64 = 1 << 56;
+
     /// A link without loss whose queue holds one bandwidth-delay product (`rate` times twice `delay`).
     pub fn new(rate: Rate, delay: Duration) -> Self {
         Self {
@@ -173,7 +176,7 @@ impl LinkConfig {
             let problem = format!("{extra_delay} is not above 0s and at most 1h");
             return Err(ConfigError::new("reorder.extra_delay", &problem));
         }
-        if self.stream >= 1 << 56 {
+        if self.stream >= Self::STREAMS {
             return Err(ConfigError::new("stream", "it is not below 2^56"));
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::text::Queue;
 use ::link::LinkConfig;
 use ::link::dama::CarrierConfig;
-use document::{Document, Faults, Form, Format, Name, Node, RateLimit, Section, form, item_name, suggestion};
+use document::{Document, Faults, Form, Format, Name, Node, Origin, RateLimit, Section, form, item_name, suggestion};
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -116,7 +116,7 @@ struct Randomness {
     /// The seed of random processes: equal seeds, equal fates.
     #[schemars(range(min = 0), extend("default" = 0))]
     seed: Option<u64>,
-    /// Separates links that share a seed. The links of one file always differ.
+    /// Separates links that share a seed. Links for which it is not set have the lowest numbers that no other has, the link down first.
     #[schemars(range(min = 0), extend("default" = 0))]
     stream: Option<u64>,
 }
@@ -196,14 +196,53 @@ impl Loader<'_> {
         let up = self.up(delay_down, in_place_up);
         let delay_up = up.as_ref().map_or(Duration::ZERO, |up| up.delay());
         let down = self.link(&down?, &[down_key?], delay_up + delay_down, in_place_down);
-        let (mut up, down) = (up?, down?);
-        // Links with one stream would lose the same packets.
-        for (number, link) in up.links_mut().enumerate() {
-            if link.stream == down.stream || number > 0 {
-                link.stream = down.stream + 1 + number as u64;
+        let mut links = LinkFile { up: up?, down: down? };
+        self.separate(&mut links);
+        Some(links)
+    }
+
+    /// Gives each link a stream of its own, for links with one stream would lose the same packets: what its table sets, else the
+    /// first from there on that no other has.
+    fn separate(&mut self, file: &mut LinkFile) {
+        let tables = self.tables(&file.up);
+        let links: Vec<_> = std::iter::once(&mut file.down).chain(file.up.links_mut()).zip(tables).collect();
+        let mut taken = BTreeMap::new();
+        for (link, (name, set)) in &links {
+            let Some(origin) = set else { continue };
+            if let Some(other) = taken.insert(link.stream, name.clone()) {
+                let path: Vec<_> = name.split('.').chain(["stream"]).collect();
+                let problem = format!(" = {}: {other} has the same; links of one file must differ", link.stream);
+                self.document.fault_at(origin.clone(), &path, &problem);
             }
         }
-        Some(LinkFile { up, down })
+        for (link, (name, _)) in links.into_iter().filter(|(_, (_, set))| set.is_none()) {
+            let mut streams = (link.stream..LinkConfig::STREAMS).chain(0..link.stream);
+            if let Some(stream) = streams.find(|stream| !taken.contains_key(stream)) {
+                link.stream = stream;
+                taken.insert(stream, name);
+            }
+        }
+    }
+
+    /// The tables of the link down and of those up: their keys, and where each sets its stream.
+    fn tables(&self, up: &UpLink) -> Vec<(String, Option<Origin>)> {
+        let named = |name: String, table: Option<&Node>| {
+            (name, table.and_then(|table| table.get("stream")).map(|stream| stream.origin.clone()))
+        };
+        let [down_key, up_key] = ["down", "up"].map(|own| self.key_of(own).unwrap_or(own));
+        let [down, link_up] = [down_key, up_key].map(|key| named(key.to_owned(), self.document.root().get(key)));
+        let mut tables = vec![down];
+        match up {
+            // A stream that [both] sets for two links is that of the first.
+            UpLink::Link(_) => tables.push((link_up.0, link_up.1.filter(|_| up_key != down_key))),
+            UpLink::Carrier { .. } => {
+                let items = self.document.items("terminal");
+                let table =
+                    |(at, item): (usize, &Node)| named(format!("terminal.{}.up", item_name(item, at)), item.get("up"));
+                tables.extend(items.iter().enumerate().map(table));
+            }
+        }
+        tables
     }
 
     /// The table that describes the link `own`: its own, or that of both.

@@ -73,6 +73,50 @@ fn terminals_share_a_carrier() {
     assert_ne!(terminal[0].up.stream, terminal[1].up.stream);
 }
 
+/// The streams of the links down and up.
+fn streams(text: &str) -> Vec<u64> {
+    let mut file = read(text).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    std::iter::once(file.down.stream).chain(file.up.links_mut().map(|link| link.stream)).collect()
+}
+
+/// The carrier's terminals, and of some links the streams.
+fn with_streams(down: Option<u64>, terminals: &[Option<u64>]) -> String {
+    let set = |stream: Option<u64>| stream.map_or(String::new(), |stream| format!("stream = {stream}"));
+    let terminals = terminals.iter().enumerate().map(|(number, stream)| {
+        let comma = stream.map_or(String::new(), |_| format!("{}, ", set(*stream)));
+        TERMINAL.replace("one", &format!("t{number}")).replace("up = { ", &format!("up = {{ {comma}"))
+    });
+    format!("{CARRIER}{}\n{}", set(down), terminals.collect::<String>())
+}
+
+#[test]
+fn links_for_which_no_stream_is_set_have_numbers_in_order() {
+    assert_eq!(streams("[both]\ndelay = \"1ms\"\n"), [0, 1]);
+    assert_eq!(streams("[up]\ndelay = \"1ms\"\n[down]\ndelay = \"1ms\"\n"), [0, 1]);
+    assert_eq!(streams(&with_streams(None, &[None; 4])), [0, 1, 2, 3, 4]);
+    assert_eq!(streams("[both]\ndelay = \"1ms\"\nstream = 5\n"), [5, 6], "one setting for two links");
+}
+
+#[test]
+fn streams_that_are_set_are_kept_and_the_others_differ_from_them() {
+    assert_eq!(streams(&with_streams(None, &[Some(2), None, None])), [0, 2, 1, 3]);
+    assert_eq!(streams(&with_streams(Some(1), &[None, None, Some(0)])), [1, 2, 3, 0]);
+    assert_eq!(streams("[up]\nstream = 0\n[down]\ndelay = \"1ms\"\n"), [1, 0]);
+    assert_eq!(streams("[up]\ndelay = \"1ms\"\n[down]\nstream = 7\n"), [7, 0]);
+    let last = (1 << 56) - 1;
+    assert_eq!(streams(&with_streams(Some(last), &[None, None])), [last, 0, 1]);
+    assert_eq!(streams(&format!("[both]\nstream = {last}\n")), [last, 0]);
+}
+
+#[test]
+fn two_links_for_which_one_stream_is_set_are_a_fault_that_names_both() {
+    let faults = read(&with_streams(None, &[Some(3), None, Some(3)])).unwrap_err();
+    assert_eq!(faults.len(), 1, "{faults:#?}");
+    assert!(faults[0].contains("terminal.t2.up.stream = 3: terminal.t0.up has the same"), "{faults:#?}");
+    let faults = read("[up]\nstream = 4\n[down]\nstream = 4\n").unwrap_err();
+    assert!(faults[0].starts_with("link.toml:2:10: up.stream = 4: down has the same"), "{faults:#?}");
+}
+
 #[test]
 fn every_fault_is_reported_at_once_with_place_key_and_what_would_fit() {
     let text = "[up]\nrate = \"6 parsecs\"\nlatency = \"1ms\"\n[down]\ndelay = \"2h\"\nloss = 1.5\n\

@@ -79,6 +79,13 @@ impl Port {
             _ => Failure::failed(error),
         })?;
         self.refuse_hosts_own()?;
+        if !socket.is_ethernet().map_err(Failure::failed)? {
+            return Err(Failure::usage(format!(
+                "--between: packets of {} have no Ethernet header; expected an Ethernet interface (a network card, veth, tap or gretap): \
+                 for a tunnel, that of a host or namespace that routes into it",
+                self.interface
+            )));
+        }
         Ok(Opened { socket, claim: self.claim()? })
     }
 
@@ -156,5 +163,18 @@ mod tests {
             assert!(two.open().is_ok());
         };
         namespace.run(inside).expect("inside");
+    }
+
+    #[test]
+    fn an_interface_without_ethernet_headers_is_refused() {
+        let Some(namespace) = namespace() else { return };
+        if let Err(error) = IpBatch::new(&namespace).add("tuntap add name tunnel mode tun").run() {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        let tunnel: Port = "tunnel".parse().expect("a port");
+        let refused = namespace.run(|| tunnel.open().expect_err("it has no Ethernet header")).expect("inside");
+        assert!(matches!(refused, Failure::Usage(_)), "{refused:?}");
+        assert!(refused.to_string().contains("packets of tunnel have no Ethernet header"), "{refused}");
     }
 }
