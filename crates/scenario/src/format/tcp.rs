@@ -15,7 +15,8 @@ pub(crate) struct Tcp {
     /// too.
     #[schemars(schema_with = "presets")]
     pub(crate) preset: Option<String>,
-    /// The source of constants: the RFCs, Linux 6.x, or the one-way agents of ns-2 2.35.
+    /// The source of constants: the RFCs, Linux 6.x, or the one-way agents of ns-2 2.35. These have their own rules of growth, of limited
+    /// transmit, and for idle periods: settings that they would not read are refused.
     #[schemars(extend("default" = "rfc"))]
     pub(crate) profile: Option<ProfileName>,
     /// Loss recovery, instead of the preset's.
