@@ -1,6 +1,6 @@
 //! What both axes act on: the scoreboard, the window, the timers' arithmetic and the congestion control.
 
-use crate::config::Config;
+use crate::config::{Config, initial_window_rfc6928};
 use crate::control::{self, Ack, Control, Loss, LossState, Window};
 use crate::kinds::{self, ControlId};
 use crate::marks::Answer;
@@ -66,10 +66,21 @@ impl Outstanding {
     }
 
     /// The peer takes at most `mss` bytes of payload in a segment (RFC 9293, section 3.7.1), before anything has happened.
+    /// The initial window of RFC 6928 is that of such segments; another counts segments, whatever their size.
     pub(crate) fn limit_mss(&mut self, mss: u32) {
-        if mss < self.config.mss {
-            self.configure(Config { mss, ..(*self.config).clone() });
+        if mss >= self.config.mss {
+            return;
         }
+        let mut config = Config { mss, ..(*self.config).clone() };
+        let before = config.initial_window;
+        if before == initial_window_rfc6928(self.config.mss) {
+            config.initial_window = initial_window_rfc6928(mss);
+            // A control that follows the link's capacity may have set it already.
+            if self.window.cwnd == before {
+                self.window.cwnd = config.initial_window;
+            }
+        }
+        self.configure(config);
     }
 
     /// The peer does not say how many packets were marked: Prague, which has to know, gives way to Reno, before anything has happened
