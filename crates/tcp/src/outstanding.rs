@@ -189,9 +189,10 @@ impl Outstanding {
 
     /// Tells the congestion control of a loss. Unless it governs the window, `cwnd` is left for the recovery to move. A window of
     /// data for whose marks it was lowered as for a loss is not lowered again (RFC 3168, section 6.1.2); an answer to the share of marks
-    /// stands in for none (RFC 9331, section 4.3).
+    /// stands in for none (RFC 9331, section 4.3), nor do marks that a control which governs the window did not answer.
     pub fn reduce(&mut self, now: Instant, flight: u64) {
-        if self.marks.has_lowered(self.board.una()) && !self.config.control.reads_share_of_marks() {
+        let stand_in = !self.control.governs_window() && !self.config.control.reads_share_of_marks();
+        if stand_in && self.marks.has_lowered(self.board.una()) {
             return;
         }
         self.marks.on_loss(self.board.nxt());
@@ -314,6 +315,35 @@ mod tests {
             out.reduce(Instant::ZERO, 6 * u64::from(MSS));
             assert!((out.window.ssthresh - expected).abs() < 1e-9, "{name}: {:?}", out.window);
         }
+    }
+
+    /// Governs its window, and shows that it knows of a loss.
+    #[derive(Debug)]
+    struct Governing;
+
+    impl Control for Governing {
+        fn grow(&mut self, _: &Ack, _: &mut Window) {}
+
+        fn on_loss(&mut self, _: &Loss, window: &mut Window) {
+            window.ssthresh = 7.0;
+        }
+
+        fn on_timeout(&mut self, _: &Loss, _: &mut Window) {}
+
+        fn governs_window(&self) -> bool {
+            true
+        }
+    }
+
+    /// Marks do not lower its window, so that they stand in for no loss: BBR remembers the window that it had before one.
+    #[test]
+    fn a_control_that_governs_the_window_hears_of_a_loss_beside_marks() {
+        let mut out = Outstanding::new(Arc::new(Config { mss: MSS, ..Config::new(Profile::Rfc) }), 1);
+        out.set_control(Box::new(Governing));
+        (0..10).for_each(|_| out.board.on_sent(Instant::ZERO, MSS));
+        out.answer_marks(Instant::ZERO, LossState::Open);
+        out.reduce(Instant::ZERO, 6 * u64::from(MSS));
+        assert_eq!(out.window.ssthresh, 7.0);
     }
 
     #[test]
