@@ -30,7 +30,7 @@ fn wrong(fault: &tcp::Fault) -> Wrong {
         tcp::Fault::NeedsSack { .. } => "sack",
         tcp::Fault::WindowRuledTwice { .. } | tcp::Fault::Nacks { .. } => "recovery",
         tcp::Fault::NeedsCapacity { .. } => "control",
-        tcp::Fault::ResumeGoverned { .. } => "resume",
+        tcp::Fault::ResumeGoverned { .. } | tcp::Fault::ResumeWithTahoe => "resume",
         tcp::Fault::Ecn { .. } | tcp::Fault::NeedsEcn { .. } | tcp::Fault::NeedsL4s { .. } => "ecn",
         tcp::Fault::OptionWithoutCounts => "accurate_ecn_option",
         tcp::Fault::PacedNs2 => "pacing",
