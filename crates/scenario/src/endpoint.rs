@@ -30,10 +30,11 @@ fn wrong(fault: &tcp::Fault) -> Wrong {
         tcp::Fault::NeedsSack { .. } => "sack",
         tcp::Fault::WindowRuledTwice { .. } | tcp::Fault::Nacks { .. } => "recovery",
         tcp::Fault::NeedsCapacity { .. } => "control",
-        tcp::Fault::ResumeGoverned { .. } => "resume",
+        tcp::Fault::ResumeGoverned { .. } | tcp::Fault::ResumeWithTahoe => "resume",
         tcp::Fault::Ecn { .. } | tcp::Fault::NeedsEcn { .. } | tcp::Fault::NeedsL4s { .. } => "ecn",
         tcp::Fault::OptionWithoutCounts => "accurate_ecn_option",
         tcp::Fault::PacedNs2 => "pacing",
+        tcp::Fault::IgnoredByNs2 { key } => key,
         tcp::Fault::Range { key, range, value } => {
             // A part of a setting is named behind it.
             let (key, part) = key.split_once(' ').unwrap_or((key, "it"));

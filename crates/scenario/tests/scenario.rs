@@ -744,6 +744,20 @@ fn a_pair_that_splits_no_flow_is_refused_unless_a_variant_needs_it() {
 }
 
 #[test]
+fn what_the_agents_of_ns2_would_not_read_is_refused_by_its_key() {
+    let tcp = |settings: &str| format!("{SMALL}\n[tcp.host]\nprofile = \"ns2\"\n{settings}\n");
+    accepted(&tcp("min_rto = \"1s\"\nslow_start_limit = 1\ngrow_when_not_limited = true"), &[]);
+    for (settings, key) in [
+        ("limited_transmit = false", "limited_transmit"),
+        ("tuning.slow_start_exit = \"hystart\"", "tuning.slow_start_exit"),
+    ] {
+        let faults = faults(&tcp(settings), &[]);
+        let said = format!("tcp.host.{key}: the agents of ns-2 do not read `{key}`");
+        assert!(faults.iter().any(|fault| fault.contains(&said)), "{settings}: {faults:#?}");
+    }
+}
+
+#[test]
 fn the_longest_timeout_is_the_longest() {
     let tcp = |settings: &str| format!("{SMALL}\n[tcp.host]\n{settings}\n");
     accepted(&tcp("min_rto = \"2s\"\nmax_rto = \"2s\""), &[]);

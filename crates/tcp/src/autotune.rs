@@ -64,6 +64,11 @@ impl Autotune {
         }
     }
 
+    /// Whether it may grow.
+    pub(crate) fn grows(&self) -> bool {
+        self.growth.is_some()
+    }
+
     /// The window of the empty buffer.
     fn whole(&self) -> u64 {
         self.part(self.size)

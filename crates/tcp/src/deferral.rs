@@ -103,7 +103,7 @@ fn pacing_rate(out: &Outstanding) -> u64 {
     }
     let (srtt, cwnd) = (out.rtt.srtt().as_nanos() / 1000, out.cwnd_bytes());
     let percent = if out.window.cwnd < out.window.ssthresh / 2.0 { 200 } else { 120 };
-    cwnd * percent * 10_000 / srtt.max(1)
+    cwnd.saturating_mul(percent * 10_000) / srtt.max(1)
 }
 
 #[cfg(test)]
@@ -162,6 +162,16 @@ mod tests {
         assert!(!holds(now, room(at(10_900)), &outstanding(0)), "nothing is in flight");
         assert!(!holds(now, Room { is_open: false, ..room(at(10_900)) }, &one), "a repair");
         assert!(!holds(now, room(at(10_900)), &outstanding(12)), "what the window does not allow is not ours to hold");
+    }
+
+    /// A control that is given may set any window.
+    #[test]
+    fn a_piece_of_a_huge_window_is_the_largest() {
+        for cwnd in [1e10, 1e30] {
+            let mut out = outstanding(1);
+            out.set_cwnd(cwnd);
+            assert_eq!(piece(&out), LARGEST / MSS * MSS, "{cwnd}");
+        }
     }
 
     /// Linux 6.18 over `bentpipe lab`, a window of 81,920 bytes: segments of 1,448 and one of 1,200 in turns.

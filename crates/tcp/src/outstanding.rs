@@ -1,6 +1,6 @@
 //! What both axes act on: the scoreboard, the window, the timers' arithmetic and the congestion control.
 
-use crate::config::Config;
+use crate::config::{Config, initial_window_rfc6928};
 use crate::control::{self, Ack, Control, Loss, LossState, Window};
 use crate::kinds::{self, ControlId};
 use crate::marks::Answer;
@@ -66,10 +66,21 @@ impl Outstanding {
     }
 
     /// The peer takes at most `mss` bytes of payload in a segment (RFC 9293, section 3.7.1), before anything has happened.
+    /// The initial window of RFC 6928 is that of such segments; another counts segments, whatever their size.
     pub(crate) fn limit_mss(&mut self, mss: u32) {
-        if mss < self.config.mss {
-            self.configure(Config { mss, ..(*self.config).clone() });
+        if mss >= self.config.mss {
+            return;
         }
+        let mut config = Config { mss, ..(*self.config).clone() };
+        let before = config.initial_window;
+        if before == initial_window_rfc6928(self.config.mss) {
+            config.initial_window = initial_window_rfc6928(mss);
+            // A control that follows the link's capacity may have set it already.
+            if self.window.cwnd == before {
+                self.window.cwnd = config.initial_window;
+            }
+        }
+        self.configure(config);
     }
 
     /// The peer does not say how many packets were marked: Prague, which has to know, gives way to Reno, before anything has happened
@@ -178,9 +189,10 @@ impl Outstanding {
 
     /// Tells the congestion control of a loss. Unless it governs the window, `cwnd` is left for the recovery to move. A window of
     /// data for whose marks it was lowered as for a loss is not lowered again (RFC 3168, section 6.1.2); an answer to the share of marks
-    /// stands in for none (RFC 9331, section 4.3).
+    /// stands in for none (RFC 9331, section 4.3), nor do marks that a control which governs the window did not answer.
     pub fn reduce(&mut self, now: Instant, flight: u64) {
-        if self.marks.has_lowered(self.board.una()) && !self.config.control.reads_share_of_marks() {
+        let stand_in = !self.control.governs_window() && !self.config.control.reads_share_of_marks();
+        if stand_in && self.marks.has_lowered(self.board.una()) {
             return;
         }
         self.marks.on_loss(self.board.nxt());
@@ -303,6 +315,35 @@ mod tests {
             out.reduce(Instant::ZERO, 6 * u64::from(MSS));
             assert!((out.window.ssthresh - expected).abs() < 1e-9, "{name}: {:?}", out.window);
         }
+    }
+
+    /// Governs its window, and shows that it knows of a loss.
+    #[derive(Debug)]
+    struct Governing;
+
+    impl Control for Governing {
+        fn grow(&mut self, _: &Ack, _: &mut Window) {}
+
+        fn on_loss(&mut self, _: &Loss, window: &mut Window) {
+            window.ssthresh = 7.0;
+        }
+
+        fn on_timeout(&mut self, _: &Loss, _: &mut Window) {}
+
+        fn governs_window(&self) -> bool {
+            true
+        }
+    }
+
+    /// Marks do not lower its window, so that they stand in for no loss: BBR remembers the window that it had before one.
+    #[test]
+    fn a_control_that_governs_the_window_hears_of_a_loss_beside_marks() {
+        let mut out = Outstanding::new(Arc::new(Config { mss: MSS, ..Config::new(Profile::Rfc) }), 1);
+        out.set_control(Box::new(Governing));
+        (0..10).for_each(|_| out.board.on_sent(Instant::ZERO, MSS));
+        out.answer_marks(Instant::ZERO, LossState::Open);
+        out.reduce(Instant::ZERO, 6 * u64::from(MSS));
+        assert_eq!(out.window.ssthresh, 7.0);
     }
 
     #[test]

@@ -249,11 +249,22 @@ impl Receiver {
     pub(crate) fn window(&mut self, shift: u8) -> u32 {
         self.open_window();
         let window = if self.rounds_up { self.round_up(shift) } else { self.open() };
-        let window = if self.satpep.is_some() { window } else { window.min(65_535 << shift) >> shift << shift };
+        let window = if self.satpep.is_some() { window } else { self.in_units(window, shift) };
         self.edge = self.edge.max(self.rcv_nxt + window);
         self.advertised_edge = self.rcv_nxt + window;
         self.acknowledged = self.rcv_nxt;
         window as u32
+    }
+
+    /// So much of `window` as whole units can say. A buffer that grows may be smaller than one, as the scale is that of its largest size:
+    /// while half of it is free it takes a unit, or nothing would ever come that makes it grow.
+    fn in_units(&self, window: u64, shift: u8) -> u64 {
+        let whole = window.min(65_535 << shift) >> shift << shift;
+        if whole > 0 || !self.buffer.grows() {
+            return whole;
+        }
+        let (unit, free) = (1 << shift, self.buffer.window(self.readable()));
+        if free > 0 && free >= self.buffer.window(0).min(unit) / 2 { unit } else { 0 }
     }
 
     /// The free space of the buffer, or the window advertised before if that is larger, in whole units of the scale.

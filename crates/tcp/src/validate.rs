@@ -1,6 +1,6 @@
 //! What a configuration must fulfil, and which recoveries and controls mean something together.
 
-use crate::config::Config;
+use crate::config::{Config, SlowStartExit};
 use units::Ecn;
 
 /// Everything that is wrong with a configuration.
@@ -93,6 +93,12 @@ pub enum Fault {
     /// ns-2's agents send when their windows let them.
     #[error("the agents of ns-2 have no `pacing`: take the profile `rfc` or `linux`")]
     PacedNs2,
+    /// ns-2's agents have rules of their own where others have this setting.
+    #[error("the agents of ns-2 do not read `{key}`: leave it out, or take the profile `rfc` or `linux`")]
+    IgnoredByNs2 {
+        /// The field.
+        key: &'static str,
+    },
     /// Careful Resume changes a window that the control would set back.
     #[error(
         "control `{control}` sets the window itself, so Careful Resume cannot: take `reno` or `cubic`, or no `resume`"
@@ -101,6 +107,12 @@ pub enum Fault {
         /// The control's name.
         control: &'static str,
     },
+    /// After a loss Tahoe begins again with a window of one segment, which may not grow before all of the jump is acknowledged.
+    #[error(
+        "recovery `tahoe` begins again with one segment, and Careful Resume forbids growth until its jump is acknowledged: \
+         take `newreno` or `sack`, or no `resume`"
+    )]
+    ResumeWithTahoe,
     /// A value is out of its range.
     #[error("`{key}` must be {range}, not {value}")]
     Range {
@@ -156,12 +168,36 @@ impl Config {
         if self.accurate_ecn_option && !(self.accurate_ecn && self.ecn.is_capable()) {
             faults.push(Fault::OptionWithoutCounts);
         }
-        if self.pacing && self.ns2_agent().is_some() {
-            faults.push(Fault::PacedNs2);
+        if self.resume.is_some() && recovery == "tahoe" && self.ns2_agent().is_none() {
+            faults.push(Fault::ResumeWithTahoe);
+        }
+        if self.ns2_agent().is_some() {
+            self.check_ns2(faults);
         }
         if self.control.build(self).governs_window() {
             self.check_governing(control, faults);
         }
+    }
+
+    /// What ns-2's agents would not read. What they do anyway may be said.
+    fn check_ns2(&self, faults: &mut Vec<Fault>) {
+        if self.pacing {
+            faults.push(Fault::PacedNs2);
+        }
+        let exits_early = self.tuning.slow_start_exit.is_some_and(|exit| exit != SlowStartExit::None);
+        let ignored = [
+            ("limited_transmit", !self.limited_transmit),
+            ("proportional_rate_reduction", self.proportional_rate_reduction),
+            ("restart_after_idle", self.restart_after_idle),
+            ("slow_start_limit", self.slow_start_limit.is_some_and(|limit| limit != 1.0)),
+            ("growth_counts_acks", !self.growth_counts_acks),
+            ("grow_when_not_limited", !self.grow_when_not_limited),
+            ("resume", self.resume.is_some()),
+            ("tuning.vegas_base_window", self.tuning.vegas_base_window.is_some()),
+            ("tuning.slow_start_exit", exits_early),
+        ];
+        let ignored = ignored.into_iter().filter(|(_, is_given)| *is_given);
+        faults.extend(ignored.map(|(key, _)| Fault::IgnoredByNs2 { key }));
     }
 
     /// What else moves the window, which a control of this name governs.
@@ -303,6 +339,9 @@ mod tests {
         deaf.options.sack = false;
         assert_eq!(refused(deaf), Err(vec![Fault::NeedsSack { recovery: "rack" }]));
         let resume = Some(SavedPath { cwnd: Bytes::new(1 << 20), rtt: Duration::from_millis(550) });
+        // Over 2 Mbit/s and 550 ms, 1 MB took 147 s, and 12 s without Careful Resume.
+        let crawling = Config { resume, ..pair("tahoe", "reno") };
+        assert_eq!(refused(crawling), Err(vec![Fault::ResumeWithTahoe]));
         let resumed = Config { resume, ..pair("rack", "bbr3") };
         assert_eq!(refused(resumed), Err(vec![Fault::ResumeGoverned { control: "bbr3" }]));
         assert_eq!(Config { resume, ..pair("rack", "cubic") }.validate(), Ok(()));

@@ -76,3 +76,31 @@ fn a_control_that_cannot_be_is_refused_with_the_reason() {
     begun.handle_segment(Instant::ZERO + Duration::from_millis(500), &answer);
     assert_eq!(refused(begun), ControlError::HasBegun);
 }
+
+/// A control may set any window: the receiver's is what counts then.
+#[test]
+fn a_window_beyond_all_bounds_is_no_fault() {
+    for (profile, window) in [(Profile::Linux, 1e10), (Profile::Linux, 1e30), (Profile::Rfc, f64::INFINITY)] {
+        let config = Arc::new(Config { pacing: true, ..Config::new(profile) });
+        let mut ends = [Connection::connect(Arc::clone(&config), Instant::ZERO), Connection::listen(config)];
+        ends[0].set_control(Box::new(Still(window))).expect("it has not begun");
+        ends[0].write(1_000_000);
+        let mut now = Instant::ZERO;
+        let mut sent = 0;
+        for step in 0..1_000 {
+            now += Duration::from_millis(25);
+            let mut flying = Vec::new();
+            for from in [0, 1] {
+                ends[from].handle_timeout(now);
+                while let Some(segment) = ends[from].poll_transmit(now) {
+                    // Some are lost.
+                    sent += 1;
+                    flying.extend((step < 10 || sent % 50 > 0).then_some((from, segment)));
+                }
+            }
+            flying.iter().for_each(|(from, segment)| ends[1 - from].handle_segment(now, segment));
+            ends[1].read(now, u64::MAX);
+        }
+        assert_eq!(ends[1].received(), 1_000_000, "{profile:?} {window}");
+    }
+}

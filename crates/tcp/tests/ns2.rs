@@ -6,8 +6,8 @@ use link::{LinkConfig, LossModel, QueueLimit};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tcp::{
-    AckPolicy, Config, Connection, ControlKind, Counters, Failure, Metrics, Profile, ReceiveBuffer, RecoveryKind,
-    Tuning,
+    AckPolicy, Config, Connection, ControlKind, Counters, Failure, Fault, Metrics, MinRto, Profile, ReceiveBuffer,
+    RecoveryKind, SavedPath, SlowStartExit, Tuning,
 };
 use testkit::table::{self, Row};
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -266,5 +266,72 @@ fn a_reader_that_pauses_holds_the_sender_back() {
         }
         assert!(client.metrics().counters.window_probes > 0, "{variant}");
         assert_eq!(read + server.read(now, u64::MAX), bytes, "{variant}");
+    }
+}
+
+/// How long a transfer of twenty packets takes whose first packet is lost three times (Vegas sends two after a timeout: twice), and whose
+/// last one once.
+fn through_timeouts(config: Config) -> f64 {
+    let queue = QueueLimit::Packets(100);
+    let hop = LinkConfig { queue, ..LinkConfig::new(Rate::from_bps(2_000_000), Duration::from_millis(10)) };
+    let last = if config.control.name == "vegas" { 22 } else { 23 };
+    let lossy = LinkConfig { loss: LossModel::DropList(vec![0, 1, 2, last]), ..hop.clone() };
+    let mut path = Path::new(config, vec![lossy], vec![hop]);
+    path.transfer(20 * 1460).expect("complete").as_secs_f64()
+}
+
+const AGENTS: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "vegas"];
+
+#[test]
+fn the_settings_of_the_timeout_count() {
+    type Set = fn(&mut Config);
+    for variant in AGENTS {
+        let base =
+            Config { tuning: Tuning { clock_phase: Some(Duration::ZERO), ..Tuning::default() }, ..agent(variant) };
+        let usual = through_timeouts(base.clone());
+        let (initial, max) = if variant == "vegas" { (-6.0, -2.0) } else { (-14.0, -10.0) };
+        let timers: [(&str, f64, Set); 3] = [
+            ("initial_rto", initial, |config| config.rtt.initial_rto = Duration::from_secs(1)),
+            ("max_rto", max, |config| config.rtt.max_rto = Duration::from_secs(4)),
+            ("min_rto", 0.8, |config| config.rtt.min_rto = MinRto::Total(Duration::from_secs(1))),
+        ];
+        for (key, expected, set) in timers {
+            let mut config = base.clone();
+            set(&mut config);
+            let change = through_timeouts(config) - usual;
+            assert!((change - expected).abs() < 1e-6, "{variant} {key}: {change}");
+        }
+    }
+}
+
+/// A setting that an agent would not read is refused, rather than ignored.
+#[test]
+fn what_an_agent_would_not_read_is_refused() {
+    for variant in AGENTS {
+        let base = agent(variant);
+        let path = SavedPath { cwnd: Bytes::new(1 << 20), rtt: Duration::from_millis(550) };
+        let ignored: [(&str, Config); 9] = [
+            ("limited_transmit", Config { limited_transmit: false, ..base.clone() }),
+            ("proportional_rate_reduction", Config { proportional_rate_reduction: true, ..base.clone() }),
+            ("restart_after_idle", Config { restart_after_idle: true, ..base.clone() }),
+            ("slow_start_limit", Config { slow_start_limit: Some(2.0), ..base.clone() }),
+            ("growth_counts_acks", Config { growth_counts_acks: false, ..base.clone() }),
+            ("grow_when_not_limited", Config { grow_when_not_limited: false, ..base.clone() }),
+            ("resume", Config { resume: Some(path), ..base.clone() }),
+            ("tuning.vegas_base_window", {
+                let tuning = Tuning { vegas_base_window: Some(Duration::from_secs(10)), ..base.tuning };
+                Config { tuning, ..base.clone() }
+            }),
+            ("tuning.slow_start_exit", {
+                let tuning = Tuning { slow_start_exit: Some(SlowStartExit::LinuxHyStart), ..base.tuning };
+                Config { tuning, ..base.clone() }
+            }),
+        ];
+        for (key, config) in ignored {
+            assert_eq!(config.validate().map_err(|error| error.faults), Err(vec![Fault::IgnoredByNs2 { key }]));
+        }
+        let tuning = Tuning { slow_start_exit: Some(SlowStartExit::None), ..base.tuning };
+        let said = Config { slow_start_limit: Some(1.0), tuning, ..base };
+        assert_eq!(said.validate(), Ok(()), "what the agents do anyway");
     }
 }

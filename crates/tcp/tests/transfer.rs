@@ -64,3 +64,15 @@ fn a_host_that_takes_time_delays_a_transfer_by_little() {
         assert!((0.0004..0.03).contains(&later), "{control}: {times:?}");
     }
 }
+
+/// The scale is that of the largest buffer, and the window of the first one is less than a unit of it.
+#[test]
+fn a_buffer_whose_window_is_less_than_a_unit_of_its_scale_takes_a_transfer() {
+    for (profile, size, most) in
+        [(Profile::Rfc, 16 << 10, 1 << 30), (Profile::Rfc, 1448, 1 << 30), (Profile::Linux, 16 << 10, 1 << 30)]
+    {
+        let receive_buffer = ReceiveBuffer { size: Bytes::new(size), share: 1.0, most: Bytes::new(most) };
+        let (end, counters) = transfer(Config { receive_buffer, ..Config::new(profile) }, 1_000_000, 0.0, 1);
+        assert!(end.is_some_and(|end| end < 60.0), "{profile:?} {size}: {end:?} {counters:?}");
+    }
+}

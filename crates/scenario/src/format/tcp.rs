@@ -15,7 +15,8 @@ pub(crate) struct Tcp {
     /// too.
     #[schemars(schema_with = "presets")]
     pub(crate) preset: Option<String>,
-    /// The source of constants: the RFCs, Linux 6.x, or the one-way agents of ns-2 2.35.
+    /// The source of constants: the RFCs, Linux 6.x, or the one-way agents of ns-2 2.35. These have their own rules of growth, of limited
+    /// transmit, and for idle periods: settings that they would not read are refused.
     #[schemars(extend("default" = "rfc"))]
     pub(crate) profile: Option<ProfileName>,
     /// Loss recovery, instead of the preset's.
@@ -25,7 +26,8 @@ pub(crate) struct Tcp {
     #[schemars(schema_with = "controls")]
     pub(crate) control: Option<String>,
     /// Payload of a full segment, from 64B to 65000B. By default 1448B, for ns2 1460B. The SYN offers it, and neither end sends longer segments
-    /// than the other takes (RFC 9293, section 3.7.1), except with ns2.
+    /// than the other takes (RFC 9293, section 3.7.1), except with ns2. With a peer that takes less, the initial window of RFC 6928 is that of the
+    /// smaller segments; windows that are set in bytes count as so many segments of this size.
     pub(crate) mss: Option<Size>,
     /// Initial congestion window. By default that of RFC 6928, for ns2 2segments.
     pub(crate) initial_window: Option<Window>,
@@ -56,8 +58,8 @@ pub(crate) struct Tcp {
     /// Explicit congestion notification (RFC 3168): the codepoint of data segments, `ect0`, or `ect1` for queues that mark early
     /// (RFC 9331). Queues mark if their `discipline` says so. Not for ns2. By default off, for prague `ect1`.
     pub(crate) ecn: Option<EcnName>,
-    /// With `ecn`, receivers count marked packets (AccECN, RFC 9768); a peer that does not falls back to RFC 3168. By default off, for prague
-    /// on.
+    /// With `ecn`, receivers count marked packets (AccECN, RFC 9768); a peer that does not falls back to RFC 3168. Without `ecn` it has no
+    /// effect. By default off, for prague on.
     pub(crate) accurate_ecn: Option<bool>,
     /// With `accurate_ecn`, receivers report marked bytes, too, in the AccECN option, so that acknowledgements may be few (RFC 9768, section
     /// 3.2.3). It takes the place of a SACK block.
@@ -69,15 +71,16 @@ pub(crate) struct Tcp {
     pub(crate) pacing: Option<bool>,
     /// D-SACK: duplicate segments are reported (RFC 2883). By default on, for ns2 off.
     pub(crate) dsack: Option<bool>,
-    /// Limited transmit: the first two duplicate acknowledgements send new data (RFC 3042).
+    /// Limited transmit: the first two duplicate acknowledgements send new data (RFC 3042). Without effect on rack, which always does.
     #[schemars(extend("default" = true))]
     pub(crate) limited_transmit: Option<bool>,
-    /// Proportional rate reduction during recovery (RFC 6937). By default off, for linux on.
+    /// Proportional rate reduction during recovery (RFC 6937), with sack and rack; the other recoveries have none. By default off, for linux on.
     pub(crate) proportional_rate_reduction: Option<bool>,
     /// After an idle period, the window restarts from the initial window (RFC 5681). By default on, for ns2 off.
     pub(crate) restart_after_idle: Option<bool>,
     /// Most segments by which one acknowledgement opens the window in slow start (L of RFC 3465). By default 2, for
-    /// linux unlimited, for ns2 1; with hystart++, which cubic has outside linux, at least 8.
+    /// linux unlimited, for ns2 1; with hystart++, which cubic has outside linux, at least 8. Controls that set the window
+    /// themselves have no such limit, nor has ledbat-plus-plus, which grows by its gain.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) slow_start_limit: Option<f64>,
     /// The window grows by acknowledgements rather than by bytes. By default off, for ns2 on.
@@ -173,7 +176,7 @@ pub(crate) struct Tuning {
     /// connection.
     pub(crate) vegas_base_window: Option<Interval>,
     /// Exit from slow start before a loss. By default that of the control: for cubic hystart++, with linux hystart;
-    /// for the others nothing.
+    /// for the others nothing. Without effect on ledbat, ledbat-plus-plus, bbr1, bbr3 and cross-layer.
     pub(crate) slow_start_exit: Option<SlowStartExit>,
     /// Westwood: time constant of the bandwidth filter.
     #[schemars(extend("default" = "500ms"))]

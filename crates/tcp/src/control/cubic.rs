@@ -272,7 +272,8 @@ impl Control for Cubic {
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
         if self.growth.lowers_at(timeout) {
-            window.ssthresh = self.reduce(timeout, window);
+            let reduced = self.reduce(timeout, window);
+            window.ssthresh = Growth::after_timeout(timeout, reduced, window);
         }
         self.state = State { w_max: 0.0, epoch: None, ..self.state };
         window.cwnd = 1.0;
@@ -299,6 +300,7 @@ impl Control for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::LossState;
     use crate::control::testing::{MSS, Path, ack};
     use crate::profile::Profile;
 
@@ -387,6 +389,16 @@ mod tests {
         assert_eq!(window.ssthresh, 717.0);
         control.on_timeout(&Loss { expiries: 1, ..ack(1).loss(10) }, &mut window);
         assert_eq!((window.cwnd, control.state.w_max), (1.0, 0.0));
+    }
+
+    #[test]
+    fn a_timeout_within_a_recovery_does_not_raise_ssthresh_to_a_part_of_a_flight_that_has_grown_since() {
+        let mut control = Cubic::new(&Config::new(Profile::Rfc));
+        for (state, expected) in [(LossState::Open, 420.0), (LossState::Recovery, 30.0)] {
+            let mut window = Window { cwnd: 50.0, ssthresh: 30.0 };
+            control.on_timeout(&Loss { expiries: 1, state, ..ack(1).loss(600) }, &mut window);
+            assert_eq!(window, Window { cwnd: 1.0, ssthresh: expected });
+        }
     }
 
     #[test]

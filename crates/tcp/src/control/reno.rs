@@ -115,11 +115,15 @@ impl Growth {
     pub(crate) fn collapse(&mut self, timeout: &Loss, window: &mut Window) {
         self.on_timeout();
         if self.lowers_at(timeout) {
-            let half = self.half(timeout, window);
-            // What is sent for the duplicate acknowledgements of a recovery makes the flight larger than any window was.
-            window.ssthresh = if timeout.state == LossState::Recovery { half.min(window.ssthresh) } else { half };
+            window.ssthresh = Self::after_timeout(timeout, self.half(timeout, window), window);
         }
         window.cwnd = 1.0;
+    }
+
+    /// The `ssthresh` after a timeout that leaves `reduced` of what was in flight: what is sent for the duplicate acknowledgements of a
+    /// recovery makes that larger than any window was.
+    pub(crate) fn after_timeout(timeout: &Loss, reduced: f64, window: &Window) -> f64 {
+        if timeout.state == LossState::Recovery { reduced.min(window.ssthresh) } else { reduced }
     }
 
     /// What a loss leaves, at least two segments.

@@ -96,6 +96,13 @@ impl Control for WestwoodPlus {
         self.growth.halve(loss, window);
     }
 
+    /// The window falls at once to where Linux has it at the end of its reduction (`CA_EVENT_COMPLETE_CWR`).
+    fn on_marks(&mut self, marks: &Loss, window: &mut Window) {
+        self.growth.on_loss();
+        window.ssthresh = self.window(marks);
+        window.cwnd = window.ssthresh;
+    }
+
     fn on_recovered(&mut self, ack: &Ack, window: &mut Window) {
         let estimate = self.filter.estimate * self.min_rtt.as_secs_f64() / f64::from(ack.mss);
         window.ssthresh = estimate.floor().max(2.0);
@@ -138,6 +145,17 @@ mod tests {
         assert!((path.window.cwnd / 101.0 - 1.0).abs() < 0.1, "{:?}", path.window);
         assert_eq!(path.window.cwnd, path.window.ssthresh);
         assert_eq!(path.window.cwnd.fract(), 0.0, "whole segments");
+    }
+
+    #[test]
+    fn marks_leave_the_bandwidth_delay_product_too() {
+        let control = WestwoodPlus::new(&Config::new(Profile::Linux));
+        let mut path = Path::new(Box::new(control), 140.0, Duration::from_millis(500), 200.0);
+        path.window.ssthresh = 2.0;
+        path.run(Duration::from_secs(20));
+        path.control.on_marks(&ack(1).loss(path.flight() / 1000), &mut path.window);
+        assert!((path.window.cwnd / 101.0 - 1.0).abs() < 0.1, "{:?}", path.window);
+        assert_eq!(path.window.cwnd, path.window.ssthresh);
     }
 
     /// Linux 6.18 over `bentpipe lab`, 258 ms: the second window's first acknowledgement ends the first sample, of the ten

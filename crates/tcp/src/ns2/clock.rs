@@ -1,15 +1,28 @@
 //! The retransmission timer: one packet timed at a time, in ticks, with integer arithmetic.
 
+use crate::rtt::{MinRto, RttRules};
 use units::{Duration, Instant};
 
 /// `tcpTick_`.
 pub(super) const TICK: u64 = 10_000_000;
-/// `rtxcur_init_`: the timeout before the first sample.
-const INITIAL: u64 = 3_000_000_000;
-/// `minrto_`.
-const MIN: u64 = 200_000_000;
-/// `maxrto_`.
-const MAX: u64 = 60_000_000_000;
+
+/// What bounds the timeout.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bounds {
+    /// Before the first sample (`rtxcur_init_`).
+    pub(super) initial: Duration,
+    /// `minrto_`.
+    pub(super) min: Duration,
+    /// `maxrto_`.
+    pub(super) max: Duration,
+}
+
+impl Bounds {
+    pub(super) fn of(rules: &RttRules) -> Self {
+        let (MinRto::Total(min) | MinRto::VarianceTerm(min)) = rules.min_rto;
+        Self { initial: rules.initial_rto, min, max: rules.max_rto }
+    }
+}
 
 /// Round-trip times and the timer that follows from them.
 #[derive(Debug)]
@@ -21,6 +34,9 @@ pub(super) struct Clock {
     deviation: i64,
     /// The timeout in nanoseconds, not backed off.
     timeout: u64,
+    /// The least and the longest timeout in nanoseconds.
+    min: u64,
+    max: u64,
     backoff: u64,
     /// A packet is being timed.
     timing: bool,
@@ -34,12 +50,14 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(bounds: &Bounds) -> Self {
         Self {
             phase: 0,
             smoothed: 0,
             deviation: 1200 << 2,
-            timeout: INITIAL,
+            timeout: bounds.initial.as_nanos(),
+            min: bounds.min.as_nanos(),
+            max: bounds.max.as_nanos(),
             backoff: 1,
             timing: false,
             timed: None,
@@ -108,12 +126,12 @@ impl Clock {
     }
 
     fn value(&self) -> u64 {
-        (self.timeout.max(MIN) * self.backoff).min(MAX)
+        self.timeout.max(self.min).saturating_mul(self.backoff).min(self.max)
     }
 
     /// Doubles the timeout. Far backed off, the estimate is given up.
     pub(super) fn back_off(&mut self) {
-        if self.backoff < 64 || self.value() < MAX {
+        if self.backoff < 64 || self.value() < self.max {
             self.backoff *= 2;
         }
         if self.backoff > 8 {

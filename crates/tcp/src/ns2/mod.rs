@@ -30,6 +30,7 @@ use crate::kinds::Ns2Agent;
 use crate::segment::{Flags, Segment};
 use crate::sender::{Counters, DataKind, Outgoing};
 use agent::Agent;
+use clock::Bounds;
 use packets::Packets;
 use state::{Ack, Action, Parameters};
 use std::sync::Arc;
@@ -336,5 +337,6 @@ fn parameters(config: &Config) -> Parameters {
         ssthresh: config.start_ssthresh() as u64,
         initial_window: config.initial_window,
         vegas: config.tuning.vegas,
+        timeout: Bounds::of(&config.rtt),
     }
 }

@@ -1,6 +1,6 @@
 //! What all agents share: the numbers of packets, the window, and what may leave.
 
-use super::clock::Clock;
+use super::clock::{Bounds, Clock};
 use units::Instant;
 
 /// Duplicates that trigger a fast retransmission (`numdupacks_`).
@@ -26,6 +26,8 @@ pub(super) struct Parameters {
     pub(super) initial_window: f64,
     /// Vegas' alpha, beta and gamma in packets.
     pub(super) vegas: [f64; 3],
+    /// Of the retransmission timer.
+    pub(super) timeout: Bounds,
 }
 
 /// An acknowledgement.
@@ -85,7 +87,7 @@ impl State {
             duplicates: 0,
             recover: 1,
             action: Action::None,
-            clock: Clock::new(),
+            clock: Clock::new(&parameters.timeout),
             timeouts: 0,
             recoveries: 0,
             forced: None,

@@ -290,12 +290,15 @@ impl FineTimeout {
 #[cfg(test)]
 mod tests {
     use super::super::agent::Agent;
+    use super::super::clock::Bounds;
     use super::*;
     use crate::kinds::Ns2Agent;
+    use crate::rtt::RttRules;
 
     #[test]
     fn a_window_deflated_to_nothing_is_two_again_after_the_timeout() {
-        let parameters = Parameters { window: 20, ssthresh: 20, initial_window: 2.0, vegas: [1.0, 3.0, 1.0] };
+        let timeout = Bounds::of(&RttRules::ns2());
+        let parameters = Parameters { window: 20, ssthresh: 20, initial_window: 2.0, vegas: [1.0, 3.0, 1.0], timeout };
         let mut agent = Agent::new(Ns2Agent::Vegas, &parameters);
         agent.state.available = 100;
         agent.state.may_send(u64::MAX);

@@ -64,6 +64,16 @@ struct Probe {
     outstanding: Option<(u64, bool)>,
 }
 
+impl Reordering {
+    /// A recovery has ended, be it one from a timeout (section 6.2, step 4; `tcp_try_undo_recovery` of Linux).
+    fn on_recovered(&mut self) {
+        self.persistence = self.persistence.saturating_sub(1);
+        if self.persistence == 0 {
+            self.factor = 1;
+        }
+    }
+}
+
 impl Rack {
     pub(super) fn new(config: &Config) -> Self {
         Self {
@@ -179,11 +189,8 @@ impl Rack {
     fn end(&mut self, ack: &Ack, out: &mut Outstanding) {
         if self.state == LossState::Recovery {
             out.recovered(ack);
-            self.reordering.persistence = self.reordering.persistence.saturating_sub(1);
-            if self.reordering.persistence == 0 {
-                self.reordering.factor = 1;
-            }
         }
+        self.reordering.on_recovered();
         self.state = LossState::Open;
         self.proportional = None;
         self.is_due = false;

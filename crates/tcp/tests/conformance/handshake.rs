@@ -113,6 +113,29 @@ fn no_segment_is_longer_than_either_end_takes() {
     }
 }
 
+/// RFC 6928, section 2: ten segments, of the size that the connection has: two of 8,948 bytes would be two of 1,448. A window that is
+/// set counts segments, whatever their size.
+#[test]
+fn the_initial_window_is_that_of_the_segments_that_both_ends_take() {
+    for (window, peers, expected) in [
+        (tcp::initial_window_rfc6928(8_948), 1_448, vec![1_448; 10]),
+        (tcp::initial_window_rfc6928(8_948), 4_000, vec![4_000; 3]),
+        (tcp::initial_window_rfc6928(8_948), 8_948, vec![8_948; 2]),
+        (3.0, 1_448, vec![1_448; 3]),
+    ] {
+        let mut client =
+            Lone::connecting(Config { mss: 8_948, initial_window: window, ..Config::new(tcp::Profile::Rfc) });
+        let offer = client.take()[0];
+        let mut server = Lone::listening(Config { mss: peers, ..Config::new(tcp::Profile::Rfc) });
+        server.give(offer);
+        client.give(server.take()[0]);
+        client.take();
+        client.write(100_000);
+        let lengths: Vec<_> = client.take().iter().map(|segment| segment.len).collect();
+        assert_eq!(lengths, expected, "{window} segments to {peers}");
+    }
+}
+
 trait Acknowledging {
     fn acknowledging(self, ack: u64) -> Segment;
 }

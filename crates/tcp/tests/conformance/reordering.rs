@@ -75,6 +75,27 @@ fn the_wider_window_is_kept_for_sixteen_recoveries() {
     assert_eq!(end.end.metrics().counters.timeouts, 0);
 }
 
+/// Section 6.2, step 4: a timeout's recovery is one of the sixteen, too.
+#[test]
+fn recoveries_from_timeouts_count_towards_the_end_of_the_wider_window() {
+    for (timeouts, expected) in [(11, 50), (12, 25)] {
+        let (mut end, mut next) = connected();
+        twice(&mut end, &mut next, 1);
+        (0..4).for_each(|_| assert_eq!(lateness(&mut end, &mut next), 50));
+        for _ in 0..timeouts {
+            // The second is a round-trip sample, which ends the backoff.
+            for wait in [2_000, 100] {
+                end.write(u64::from(MSS));
+                end.at(end.ms() + wait);
+                end.ack(seg(next + 1));
+                next += 1;
+            }
+        }
+        assert_eq!(end.end.metrics().counters.timeouts, timeouts);
+        assert_eq!(lateness(&mut end, &mut next), expected, "after {timeouts} timeouts");
+    }
+}
+
 /// Ten segments are out, four are reported beyond the first, which leaves again; when the first `acknowledged` have been acknowledged, it
 /// turns out that it came twice. Gives the window before, during and after that.
 fn needless_recovery(profile: Profile, acknowledged: u64) -> [tcp::control::Window; 3] {

@@ -20,6 +20,20 @@ fn no_byte_leaves_beyond_the_window() {
     assert_eq!(end.data(), [0, 1, 2].map(seg), "the last 500 bytes wait: silly window avoidance");
 }
 
+/// A window of less than a unit of the scale is told as a unit, once: the peer does not get more while nothing is read.
+#[test]
+fn a_growing_buffer_that_is_full_closes_a_window_of_coarse_units() {
+    let buffer = ReceiveBuffer { size: Bytes::new(16 << 10), share: 1.0, most: Bytes::new(1 << 30) };
+    let mut end = Lone::connected(Config { receive_buffer: buffer, ..config("sack") });
+    let mut edge = 0;
+    for number in 0..100 {
+        end.payload(seg(number), MSS);
+        end.at(10 * (number + 1));
+        edge = end.take().iter().map(|segment| segment.ack + u64::from(segment.window)).max().unwrap_or(edge).max(edge);
+    }
+    assert!((16 << 10..=2 * (16 << 10)).contains(&edge), "{edge}");
+}
+
 /// RFC 9293, 3.8.6.1: the first probe after a timeout, then at growing intervals.
 #[test]
 fn a_closed_window_is_probed_and_an_update_opens_it() {
