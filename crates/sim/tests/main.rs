@@ -7,6 +7,7 @@ mod classes;
 mod dama;
 mod disturbed;
 mod duplicates;
+mod fused_links;
 mod gateways;
 mod kernel;
 mod l4s;
