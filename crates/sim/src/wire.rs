@@ -609,9 +609,9 @@ impl Wire {
                     self.fused_links.push(self.now, direction, arrival, size, next, Then::Lost);
                     return self.drop(packet.parcel);
                 }
-                LoggedOutcome::Refused => {
+                LoggedOutcome::Refused(reason) => {
                     if let Some(previous) = previous {
-                        self.fused_links.refuse_latest(previous);
+                        self.fused_links.refuse_latest(previous, reason);
                     }
                     return self.drop(packet.parcel);
                 }

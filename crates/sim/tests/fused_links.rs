@@ -75,3 +75,42 @@ time = "40s"
     assert!((2.4e6..3.0e6).contains(&goodput), "what UDP leaves, less headers and the opening: {goodput}");
     assert_eq!(report.gateways[0].transport.unwrap().retransmissions, 0);
 }
+
+#[test]
+fn what_a_policer_will_drop_is_in_transit_until_then() {
+    let report = assert_recording_changes_nothing(
+        r#"
+version = 1
+nodes = ["a", "b", "c", "d"]
+[[link]]
+name = "first"
+between = ["a", "b"]
+delay = "100ms"
+[[link]]
+name = "policed"
+between = ["b", "c"]
+delay = "100ms"
+policer = { rate = "100kbit/s", burst = "1500B" }
+[[link]]
+name = "last"
+between = ["c", "d"]
+delay = "10ms"
+[[flow]]
+name = "u"
+from = "a"
+to = "d"
+udp = { rate = "1Mbit/s" }
+[stop]
+time = "1s"
+"#,
+    );
+    let [first, policed, last] = ["a", "b", "c"].map(|from| {
+        let link = report.links.iter().find(|link| link.from == from && link.to > link.from);
+        link.unwrap().counters
+    });
+    assert_eq!((first.delivered, policed.delivered), (policed.offered, last.offered));
+    assert_eq!(policed.dropped_queue_full.packets, 0);
+    assert!(policed.dropped_policed.packets > 50, "{policed:?}");
+    // A packet each 12 ms: those of the last 100 ms, and the one that the policer let pass in the 100 ms before.
+    assert_eq!([first, policed, last].map(|counters| counters.in_transit().packets), [8, 1, 0]);
+}
