@@ -21,3 +21,4 @@ mod routes;
 mod satpep2003;
 mod scenarios;
 mod simulation;
+mod stops;
