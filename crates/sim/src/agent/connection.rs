@@ -256,7 +256,8 @@ impl<E: Endpoint> Connection<E> {
             Event::Closed if wire.now >= self.stop => return self.end(),
             Event::Closed => {}
             Event::Failed(failure) => {
-                if self.failure.is_none() && wire.now < self.stop {
+                // What comes after all is delivered, as a lost acknowledgement of the close, is no failure of the flow.
+                if self.failure.is_none() && !self.is_complete && wire.now < self.stop {
                     self.failure = Some((wire.now, failure));
                 }
                 self.place.wake_application(wire, Instant::FAR_FUTURE);
