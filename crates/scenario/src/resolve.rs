@@ -368,7 +368,9 @@ impl<'a> Resolver<'a> {
             self.fault(
                 node,
                 if count > 1 && stop > at {
-                    format!("flow.{name}.stop = {stop}: expected a time after the start of the last of its flows, {last}")
+                    format!(
+                        "flow.{name}.stop = {stop}: expected a time after the start of the last of its flows, {last}"
+                    )
                 } else {
                     format!("flow.{name}.stop = {stop}: it would send nothing: expected a time after its start, {at}")
                 },

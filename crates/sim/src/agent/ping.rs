@@ -69,7 +69,8 @@ impl Ping {
         }
         self.sent += 1;
         wire.data_packets += 1;
-        let next = if self.sent < self.count { (start + self.interval * self.sent).min(self.stop) } else { now + LINGER };
+        let next =
+            if self.sent < self.count { (start + self.interval * self.sent).min(self.stop) } else { now + LINGER };
         self.place.wake_application(wire, next);
         Progress::GoesOn
     }
