@@ -256,6 +256,27 @@ fn a_sweep_keeps_and_marks_runs_at_their_limit() {
 }
 
 #[test]
+fn a_variant_that_does_not_depend_on_the_setting_runs_once_for_all_points() {
+    let variants = "[tcp.mine]\npreset = \"sack\"\n[variants.tuned]\n\"flow.file.tcp\" = \"mine\"\n\
+                    [variants.plain]\n\"flow.file.tcp\" = \"cubic\"\n";
+    let text = format!("{}\n{variants}", SCENARIO.split("[variants]").next().unwrap());
+    let folder = folder(&text);
+    let sweep = ["test.toml", "--json", "--sweep", "tcp.mine.initial_window=2segments,10segments"];
+    for more in [&[][..], &["--out", "out"], &["--out", "out"]] {
+        let output = simulate(folder.path(), &[&sweep[..], more].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let files = document["summary"].as_array().unwrap().iter().filter(|summary| summary["group"] == "file");
+        let found: Vec<_> = files.map(|file| (file["point"].as_u64(), file["variant"].as_str())).collect();
+        let expected = [(0, "tuned"), (0, "plain"), (1, "tuned"), (1, "plain")];
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(expected.iter().all(|(point, name)| found.contains(&(Some(*point), Some(*name)))), "{found:?}");
+    }
+    let same = ["test.toml", "--variants", "plain", "--sweep", "tcp.mine.initial_window=2segments,10segments"];
+    assert!(stderr(&simulate(folder.path(), &same)).contains("are the same simulation"));
+}
+
+#[test]
 fn an_interrupt_keeps_what_is_finished() {
     // The first variant takes moments, the second would take very long.
     let endless = SCENARIO.replace("[variants]", "[variants]\nquick = {}").replace(

@@ -90,7 +90,7 @@ impl AddAssign for Counters {
 
 impl Counters {
     /// The tally of the packets dropped for `reason`.
-    pub(crate) fn dropped_mut(&mut self, reason: DropReason) -> &mut Tally {
+    pub fn dropped_mut(&mut self, reason: DropReason) -> &mut Tally {
         match reason {
             DropReason::QueueFull => &mut self.dropped_queue_full,
             DropReason::QueueDelay => &mut self.dropped_queue_delay,

@@ -177,7 +177,7 @@ impl<P: Packet> Link<P> {
         self.counters.offered += size;
         if !self.conforms(size) {
             self.counters.dropped_policed += size;
-            return LoggedOutcome::Refused;
+            return LoggedOutcome::Refused(DropReason::Policed);
         }
         let Queue::DropTail(queue) = &mut self.queue else {
             panic!("a link that decides on arrival has a plain queue")
@@ -185,7 +185,7 @@ impl<P: Packet> Link<P> {
         let free_at = self.transmitter.free_at();
         if free_at > self.now && !queue.admit(self.now, free_at, size) {
             self.counters.dropped_queue_full += size;
-            return LoggedOutcome::Refused;
+            return LoggedOutcome::Refused(DropReason::QueueFull);
         }
         let sent_at = self.transmitter.send(self.now, size);
         let (at, _) = self.propagation.arrival(sent_at);

@@ -74,8 +74,8 @@ pub enum LoggedOutcome {
     Arrives(Instant),
     /// It is lost, and would have arrived at this time.
     Lost(Instant),
-    /// The queue is full, or the policer drops it.
-    Refused,
+    /// It is dropped at once: the queue is full, or the policer drops it.
+    Refused(DropReason),
 }
 
 /// Why a packet was dropped.

@@ -130,7 +130,6 @@ impl Connection {
             // The limits of the connection before count, which are those of an end like this one (RFC 9000, section 7.4.1).
             let limits = connection.incoming.first_limits();
             connection.outgoing.take_limits(limits);
-            connection.start(now);
             connection.events.is_connected = true;
         }
         connection
@@ -159,6 +158,7 @@ impl Connection {
         }
     }
 
+    /// Data may leave from now on, or this end knows more of the path than when they first might.
     fn start(&mut self, now: Instant) {
         self.sender.receive_window = self.outgoing.room();
         self.sender.start(now);
@@ -353,6 +353,10 @@ impl Connection {
     }
 
     fn send_message(&mut self, now: Instant, message: crate::Message) -> Packet {
+        if message == crate::Message::Hello && self.config.zero_rtt {
+            // Early data may follow. Time counts from here: the connection may have been made long before.
+            self.start(now);
+        }
         let mut packet = self.empty(now);
         packet.message = Some(message);
         // Acknowledgements may have been lost with the message before.

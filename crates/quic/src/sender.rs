@@ -65,8 +65,11 @@ impl Sender {
         }
     }
 
-    /// Data may leave from now on.
+    /// Data may leave from now on. A control that has sent some is not started again: it would forget what they have shown.
     pub(crate) fn start(&mut self, now: Instant) {
+        if self.counters.data_packets > 0 {
+            return;
+        }
         let start = Start {
             now,
             mss: self.config.max_datagram_size(),

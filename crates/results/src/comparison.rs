@@ -4,7 +4,8 @@ use crate::chart::{self, Axis, Chart, Series, Style};
 use crate::error::Error;
 use crate::estimate::Estimate;
 use crate::run::Run;
-use std::collections::BTreeMap;
+use sim::FlowSample;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs of a variant whose samples are kept.
 const RUNS: usize = 200;
@@ -41,7 +42,8 @@ struct Part {
 impl Comparison {
     /// Takes a run with its samples.
     pub fn take(&mut self, run: &Run) {
-        let groups: std::collections::BTreeSet<&String> = run.groups.iter().collect();
+        let groups: BTreeSet<&String> = run.groups.iter().collect();
+        let instants = common_instants(&run.flow_samples);
         for group in &groups {
             let name = match &run.label.variant {
                 Some(variant) if groups.len() == 1 => variant.to_string(),
@@ -52,7 +54,7 @@ impl Comparison {
                 self.parts.push(Part { name, ..Part::default() });
                 self.parts.len() - 1
             });
-            self.parts[at].take(run, group);
+            self.parts[at].take(run, group, &instants);
         }
     }
 
@@ -123,7 +125,7 @@ impl Comparison {
 }
 
 impl Part {
-    fn take(&mut self, run: &Run, group: &str) {
+    fn take(&mut self, run: &Run, group: &str, instants: &BTreeSet<u64>) {
         self.runs += 1;
         let is_member = |flow: usize| run.groups[flow] == group;
         for (_, flow) in run.report.flows.iter().enumerate().filter(|(at, _)| is_member(*at)) {
@@ -136,7 +138,8 @@ impl Part {
         let mut delivered = vec![(0.0, 0.0); run.groups.len()];
         let mut goodput: BTreeMap<u64, f64> = BTreeMap::new();
         let mut rtt: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for sample in run.flow_samples.iter().filter(|sample| is_member(sample.flow as usize)) {
+        let samples = run.flow_samples.iter().filter(|sample| is_member(sample.flow as usize));
+        for sample in samples.filter(|sample| instants.contains(&sample.at.as_nanos())) {
             let (time, bits) = (sample.at.as_secs_f64(), sample.delivered.as_u64() as f64 * 8.0);
             let before = std::mem::replace(&mut delivered[sample.flow as usize], (time, bits));
             if time > before.0 {
@@ -152,6 +155,17 @@ impl Part {
             self.rtts.extend(values);
         }
     }
+}
+
+/// The instants, in nanoseconds, at which all flows were sampled. Between them a flow's window may have changed, when nothing is
+/// known of the others.
+fn common_instants(samples: &[FlowSample]) -> BTreeSet<u64> {
+    let flows = samples.iter().map(|sample| sample.flow).collect::<BTreeSet<_>>().len();
+    let mut sampled: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    for sample in samples {
+        sampled.entry(sample.at.as_nanos()).or_default().insert(sample.flow);
+    }
+    sampled.into_iter().filter(|(_, seen)| seen.len() == flows).map(|(at, _)| at).collect()
 }
 
 /// The mean of the runs at each time, while half of them last, in the band of its confidence.
@@ -187,6 +201,13 @@ mod tests {
         let band = series.band.expect("several runs");
         assert!(band[0].1 < 2.0 && band[0].1 >= 0.0 && band[0].2 > 2.0, "{band:?}");
         assert_eq!(mean("one", &BTreeMap::from([(1, vec![1.0])])).expect("a value").band, None);
+    }
+
+    #[test]
+    fn sums_are_of_instants_at_which_all_flows_were_sampled() {
+        let sample = |(at, flow)| FlowSample { flow, at: units::Instant::from_nanos(at), ..FlowSample::default() };
+        let samples = [(3, 1), (5, 0), (5, 1), (7, 0), (7, 0), (10, 0), (10, 1)].map(sample);
+        assert_eq!(common_instants(&samples), BTreeSet::from([5, 10]));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub struct FlowSummary {
     pub goodput_bps: Option<Statistic>,
     /// From start to end of a flow that completed, the mean of a run.
     pub time_s: Option<Statistic>,
-    /// Jain's index of fairness over the goodputs of a run.
+    /// Jain's index of fairness over the goodputs of the flows of a run that have started.
     pub jain_index: Option<Statistic>,
     /// The mean round-trip or response time of a run.
     pub rtt_s: Option<Statistic>,
@@ -139,7 +139,8 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         time_s: per_run(|flows| {
             mean(flows.iter().filter(|flow| flow.complete).filter_map(|flow| Some(flow.end_s? - flow.start_s?)))
         }),
-        jain_index: per_run(|flows| jain(flows.iter().map(|flow| flow.goodput_bps.unwrap_or(0.0)))),
+        // Flows that had no time have no goodput; those that stall have one of zero.
+        jain_index: per_run(|flows| jain(flows.iter().filter_map(|flow| flow.goodput_bps))),
         rtt_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.mean_s))),
         rtt_median_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.median_s))),
         rtt_p99_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.p99_s))),

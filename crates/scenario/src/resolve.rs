@@ -361,15 +361,22 @@ impl<'a> Resolver<'a> {
         };
         let (from, to) = (from?, to?);
         let (at, every, spread) = start(flow.start.as_ref());
-        if let Some(stop) = flow.stop.filter(|stop| stop.0 <= at) {
+        let count = flow.count.unwrap_or(1);
+        let last = at + every * u64::from(count.saturating_sub(1));
+        if let Some(stop) = flow.stop.filter(|stop| stop.0 <= last) {
             let (stop, node) = (stop.0, node.get("stop").unwrap_or(node));
             self.fault(
                 node,
-                format!("flow.{name}.stop = {stop}: it would send nothing: expected a time after its start, {at}"),
+                if count > 1 && stop > at {
+                    format!(
+                        "flow.{name}.stop = {stop}: expected a time after the start of the last of its flows, {last}"
+                    )
+                } else {
+                    format!("flow.{name}.stop = {stop}: it would send nothing: expected a time after its start, {at}")
+                },
             );
             return None;
         }
-        let count = flow.count.unwrap_or(1);
         let config = |number: u32| FlowConfig {
             name: if count == 1 { name.to_owned() } else { format!("{name}-{}", number + 1) },
             from,

@@ -810,3 +810,18 @@ fn faults_of_quic_name_the_key_and_what_is_known() {
     assert!(one(&["quic.x={ control = \"dctcp\", ecn = \"off\" }"]).contains("quic.x.ecn: control `dctcp`"));
     assert!(one(&["quic.cubic.control=newreno"]).contains("newreno is not what cubic is"));
 }
+
+#[test]
+fn the_last_of_several_flows_starts_before_they_stop() {
+    let text = |stop: &str| {
+        format!(
+            "version = 1\nnodes = [\"a\", \"b\"]\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncount = 4\nstart = {{ every = \"1s\" }}\n\
+             stop = \"{stop}\"\nudp = {{ rate = \"1Mbit/s\" }}\n"
+        )
+    };
+    let found = faults(&text("3s"), &[]);
+    assert!(found[0].contains("expected a time after the start of the last of its flows, 3s"), "{found:?}");
+    let sound = load(&text("4s"), "test.toml", &[], &|_| Err("none".into()));
+    assert!(sound.is_ok(), "{sound:?}");
+}

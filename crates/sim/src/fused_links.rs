@@ -5,7 +5,7 @@
 //! link. The links count it at once, too. What has yet to happen is noted here and left out of what is reported, so that
 //! the counters of every link are at any time what they would be with an event for each arrival.
 
-use link::{Counters, Tally};
+use link::{Counters, DropReason, Tally};
 use std::collections::VecDeque;
 use units::Instant;
 
@@ -33,8 +33,8 @@ struct Passage {
 pub(crate) enum Then {
     /// It was lost on the way.
     Lost,
-    /// The next link is full.
-    Refused,
+    /// The next link refuses it: it is full, or polices.
+    Refused(DropReason),
     /// It goes on over the next link.
     Enters,
 }
@@ -57,10 +57,10 @@ impl FusedLinks {
         passages.push_back(Passage { at, size, next, then });
     }
 
-    /// The latest packet on `direction` will find the next link full.
-    pub(crate) fn refuse_latest(&mut self, direction: u32) {
+    /// The next link will refuse the latest packet on `direction`.
+    pub(crate) fn refuse_latest(&mut self, direction: u32, reason: DropReason) {
         if let Some(latest) = self.under_way[direction as usize].back_mut() {
-            latest.then = Then::Refused;
+            latest.then = Then::Refused(reason);
         }
     }
 
@@ -89,8 +89,8 @@ impl Passage {
         }
         counters[direction].delivered -= one;
         counters[next].offered -= one;
-        if self.then == Then::Refused {
-            counters[next].dropped_queue_full -= one;
+        if let Then::Refused(reason) = self.then {
+            *counters[next].dropped_mut(reason) -= one;
         }
     }
 }

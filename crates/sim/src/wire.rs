@@ -278,7 +278,9 @@ impl Wire {
                 continue;
             }
             let decide = |direction: u32| self.links[(direction & !PASSES) as usize].decides_on_arrival();
-            if decide(from) && decide(to) {
+            // An allocator measures at the end of its link.
+            let is_measured = self.allocators.directions[(from & !PASSES) as usize].is_some();
+            if decide(from) && decide(to) && !is_measured {
                 self.paths[i - 1] |= PASSES;
             }
         }
@@ -607,9 +609,9 @@ impl Wire {
                     self.fused_links.push(self.now, direction, arrival, size, next, Then::Lost);
                     return self.drop(packet.parcel);
                 }
-                LoggedOutcome::Refused => {
+                LoggedOutcome::Refused(reason) => {
                     if let Some(previous) = previous {
-                        self.fused_links.refuse_latest(previous);
+                        self.fused_links.refuse_latest(previous, reason);
                     }
                     return self.drop(packet.parcel);
                 }

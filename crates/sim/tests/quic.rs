@@ -96,6 +96,25 @@ fn losses_are_repaired_and_counted_and_the_same_seed_gives_the_same_run() {
     assert_ne!(report.flows, other.flows);
 }
 
+/// The virtual clock stands at zero when ends are made, and may stand anywhere when they send early data.
+#[test]
+fn early_data_take_as_long_whenever_the_flow_starts() {
+    let names = tcp::control::CONTROLS.iter().map(|kind| if kind.name == "reno" { "newreno" } else { kind.name });
+    // Those that other layers' knowledge sizes, QUIC does not have.
+    let names = names.filter(|name| !["assigned", "cross-layer"].contains(name));
+    for (control, way) in names.flat_map(|name| [(name, "up"), (name, "down")]) {
+        let time = |start: &str| {
+            let flow = format!(
+                "quic = \"q\"\nstart = \"{start}\"\nbulk = {{ size = \"1MB\", direction = \"{way}\" }}\n\
+                 [quic.q]\ncontrol = \"{control}\"\nzero_rtt = true"
+            );
+            seconds(&run(&file(&flow), &["link.sat.delay=50ms"], 1).0)
+        };
+        let [first, later] = ["0s", "50min"].map(time);
+        assert!((first - later).abs() < 1e-6, "{control} {way}: {first} from the start on, {later} after 50 minutes");
+    }
+}
+
 #[test]
 fn requests_and_bursts_run_over_quic() {
     let keys = "quic = \"cubic\"\nrequest_response = { requests = 5, response = \"50kB\", think = \"1s\" }";

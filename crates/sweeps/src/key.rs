@@ -19,12 +19,18 @@ pub type RunKey = (Key, u64);
 impl Key {
     /// That of `scenario`.
     pub fn of(scenario: &Scenario) -> Self {
+        Self::of_build(scenario, "")
+    }
+
+    /// That of `scenario` run by the program that is built from `commit`: other commits of a version may have other results.
+    pub fn of_build(scenario: &Scenario, commit: &str) -> Self {
         let mut plain = scenario.clone();
         plain.seeds = 0..=0;
         plain.settings.record = Record::default();
+        plain.flows.iter_mut().for_each(|flow| flow.record = true);
         let mut hash = Hash(XxHash3_128::new());
         // A hash takes whatever is written to it.
-        let _ = write!(hash, "{} {LAYOUT} {plain:?}", env!("CARGO_PKG_VERSION"));
+        let _ = write!(hash, "{}{commit} {LAYOUT} {plain:?}", env!("CARGO_PKG_VERSION"));
         Self(hash.0.finish_128())
     }
 

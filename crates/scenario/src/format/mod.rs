@@ -114,7 +114,7 @@ pub(crate) struct Stop {
     /// End at this simulated time.
     #[schemars(extend("default" = "1h"))]
     pub(crate) time: Option<Interval>,
-    /// End when every flow of finite length is complete or has failed.
+    /// End when every flow of finite length is complete, has failed or was given up at its `stop`.
     #[schemars(extend("default" = true))]
     pub(crate) complete: Option<bool>,
     /// Give up after this many events (packet arrivals, timers).

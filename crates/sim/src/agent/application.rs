@@ -22,6 +22,8 @@ pub(crate) enum Wish {
     Wake(Instant),
     /// All is delivered.
     End,
+    /// Nothing more will be delivered, though not all is.
+    GiveUp,
     /// What is written but not sent is to stay unsent.
     Abort,
 }
@@ -72,6 +74,8 @@ pub(crate) struct Web {
     asked_at: Instant,
     responses: u64,
     has_responded: bool,
+    /// A response is under way, or its request.
+    is_waiting: bool,
     is_stopped: bool,
     times: RttStatistics,
 }
@@ -153,7 +157,7 @@ impl App {
         match self {
             App::Bulk(_) => return Wish::Abort,
             App::OnOff(_) => {}
-            App::Web(web) => web.is_stopped = true,
+            App::Web(web) => return web.on_stop(),
         }
         Wish::Nothing
     }
@@ -263,6 +267,7 @@ impl Web {
             asked_at: Instant::ZERO,
             responses: 0,
             has_responded: true,
+            is_waiting: false,
             is_stopped: false,
             times: RttStatistics::default(),
         }
@@ -279,8 +284,14 @@ impl Web {
         self.requested += request;
         self.to_respond += self.response_size;
         self.asked_at = now;
-        self.has_responded = false;
+        (self.has_responded, self.is_waiting) = (false, true);
         self.left[CLIENT as usize] = request - client.write(request);
+    }
+
+    /// No more requests; the response under way, if any, still comes.
+    fn on_stop(&mut self) -> Wish {
+        self.is_stopped = true;
+        if self.is_waiting { Wish::Nothing } else { Wish::GiveUp }
     }
 
     fn on_read(&mut self, now: Instant, port: u32, received: u64, end: &mut impl Endpoint) -> Wish {
@@ -294,10 +305,14 @@ impl Web {
             return Wish::Nothing;
         }
         self.responses += 1;
+        self.is_waiting = false;
         self.times.add(now.since(self.asked_at));
         if self.responses == self.requests {
             end.finish();
             return Wish::End;
+        }
+        if self.is_stopped {
+            return Wish::GiveUp;
         }
         Wish::Wake(now + self.think.sample(&mut self.random))
     }

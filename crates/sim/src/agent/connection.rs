@@ -178,22 +178,31 @@ impl<E: Endpoint> Connection<E> {
             return self.serve(wire, CLIENT);
         }
         if wire.now >= self.stop {
-            self.place.wake_application(wire, Instant::FAR_FUTURE);
-            if self.app.on_stop() == Wish::Abort {
-                self.ends[CLIENT as usize].abort();
-                // Behind gateways, the server learns of it from them.
-                if self.place.peers[SERVER as usize].agent == self.place.agent {
-                    self.ends[SERVER as usize].abort();
-                    let _ = self.serve(wire, SERVER);
-                }
-            } else {
-                self.ends[CLIENT as usize].finish();
-            }
-            return self.serve(wire, CLIENT);
+            return self.stop_application(wire);
         }
         let next = self.app.on_timer(wire.now, &mut self.ends[CLIENT as usize]);
         self.place.wake_application(wire, next.min(self.stop));
         self.serve(wire, CLIENT)
+    }
+
+    fn stop_application(&mut self, wire: &mut Wire) -> Progress {
+        self.place.wake_application(wire, Instant::FAR_FUTURE);
+        let mut progress = Progress::GoesOn;
+        match self.app.on_stop() {
+            Wish::Abort => {
+                self.ends[CLIENT as usize].abort();
+                // Behind gateways, the server learns of it from them.
+                if self.place.peers[SERVER as usize].agent == self.place.agent {
+                    self.ends[SERVER as usize].abort();
+                    progress = self.serve(wire, SERVER);
+                }
+            }
+            wish => {
+                self.ends[CLIENT as usize].finish();
+                progress = self.grant(wire, wish);
+            }
+        }
+        progress.and(self.serve(wire, CLIENT))
     }
 
     /// Tells the application what there is to know, sends what there is to send, and arms the end's timer.
@@ -243,9 +252,12 @@ impl<E: Endpoint> Connection<E> {
             Event::Writable => self.app.on_writable(port, end),
             Event::Readable => return self.read(wire, port),
             Event::PeerFinished => end.finish(),
+            // What was under way at the stop comes no more.
+            Event::Closed if wire.now >= self.stop => return self.end(),
             Event::Closed => {}
             Event::Failed(failure) => {
-                if self.failure.is_none() && wire.now < self.stop {
+                // What comes after all is delivered, as a lost acknowledgement of the close, is no failure of the flow.
+                if self.failure.is_none() && !self.is_complete && wire.now < self.stop {
                     self.failure = Some((wire.now, failure));
                 }
                 self.place.wake_application(wire, Instant::FAR_FUTURE);
@@ -272,6 +284,7 @@ impl<E: Endpoint> Connection<E> {
                 self.place.wake_application(wire, at.min(self.stop));
                 Progress::GoesOn
             }
+            Wish::GiveUp => self.end(),
             Wish::End => {
                 self.is_complete = true;
                 self.end()

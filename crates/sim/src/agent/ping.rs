@@ -59,7 +59,7 @@ impl Ping {
         }
         if now >= self.stop {
             self.place.wake_application(wire, Instant::FAR_FUTURE);
-            return Progress::GoesOn;
+            return self.end();
         }
         let start = *self.start.get_or_insert(now);
         self.send(wire, CLIENT, Body::EchoRequest { number: self.sent, sent: now });
@@ -69,7 +69,8 @@ impl Ping {
         }
         self.sent += 1;
         wire.data_packets += 1;
-        let next = if self.sent < self.count { start + self.interval * self.sent } else { now + LINGER };
+        let next =
+            if self.sent < self.count { (start + self.interval * self.sent).min(self.stop) } else { now + LINGER };
         self.place.wake_application(wire, next);
         Progress::GoesOn
     }
@@ -93,7 +94,9 @@ impl Ping {
     }
 
     fn end(&mut self) -> Progress {
-        if std::mem::replace(&mut self.has_ended, true) { Progress::GoesOn } else { Progress::Ended }
+        let has_end = self.count < u64::MAX;
+        let ends_now = has_end && !std::mem::replace(&mut self.has_ended, true);
+        if ends_now { Progress::Ended } else { Progress::GoesOn }
     }
 
     pub(crate) fn outcome(&self) -> Outcome {

@@ -60,8 +60,8 @@ enum Sink {
 pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
     let grid = Grid { axes: args.sweep.clone() };
     let (title, planned) = plan(args, file, &grid)?;
+    check(&planned, &grid)?;
     if args.check {
-        super::replicas::check(planned.iter().map(|run| &run.replica))?;
         let variants: BTreeSet<_> = planned.iter().map(|run| run.replica.scenario.variant.as_deref()).collect();
         let checked = serde_json::json!({ "scenario": title, "variants": variants.len(), "runs": planned.len() });
         return output.result(&checked, |_| format!("{} is sound: {} runs", file.display(), planned.len()));
@@ -73,8 +73,11 @@ pub fn run(args: &Args, file: &Path, output: &Output) -> Result<(), Failure> {
         }
         None => Sink::Memory(Vec::new()),
     };
-    let missing: Vec<&Planned> = planned.iter().filter(|run| !sink.has(run.name())).collect();
-    let kept = planned.len() - missing.len();
+    let kept = planned.iter().filter(|run| sink.has(run.name())).count();
+    // What points have in common is run once.
+    let mut made = BTreeSet::new();
+    let missing: Vec<&Planned> =
+        planned.iter().filter(|run| !sink.has(run.name()) && made.insert(run.name())).collect();
     let cost = make(&missing, &mut sink, args.jobs(), output)?;
     let wanted: Vec<RunKey> = planned.iter().map(Planned::name).collect();
     let (table, places) = sink.rows(&wanted)?;
@@ -128,7 +131,9 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
         let mut last: Option<(Arc<scenario::Scenario>, Key)> = None;
         for replica in args.replicas(scenarios)? {
             let known = last.take().filter(|(scenario, _)| Arc::ptr_eq(scenario, &replica.scenario));
-            let (scenario, key) = known.unwrap_or_else(|| (Arc::clone(&replica.scenario), Key::of(&replica.scenario)));
+            let (scenario, key) = known.unwrap_or_else(|| {
+                (Arc::clone(&replica.scenario), Key::of_build(&replica.scenario, crate::version::BUILD.commit))
+            });
             planned.push(Planned { point, key, replica });
             last = Some((scenario, key));
         }
@@ -163,13 +168,27 @@ fn refuse_repeated_settings(grid: &Grid) -> Result<(), Failure> {
     }
 }
 
-/// A run stands for one point: where two points were the same scenario, each would count the runs of both.
-fn refuse_repetition(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
-    let mut points = BTreeMap::new();
+/// Asks the simulator about each scenario before the first run: a sweep may take hours to come to one that it refuses.
+fn check(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
+    let mut last: Option<&Planned> = None;
     for run in planned {
-        let other = *points.entry(run.name()).or_insert(run.point);
-        if other != run.point {
-            let [one, other] = [other, run.point].map(|point| grid.settings(point).join(" "));
+        if last.is_none_or(|last| !Arc::ptr_eq(&last.replica.scenario, &run.replica.scenario)) {
+            let at_point = |error| Failure::usage(format!("--sweep {}: {error}", grid.settings(run.point).join(" ")));
+            ::replicas::check(&run.replica).map_err(at_point)?;
+        }
+        last = Some(run);
+    }
+    Ok(())
+}
+
+/// Of two points that are alike in all variants, one says nothing. Some variants may well not depend on a setting.
+fn refuse_repetition(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
+    let mut points: BTreeMap<BTreeSet<RunKey>, usize> = BTreeMap::new();
+    for runs in planned.chunk_by(|run, next| run.point == next.point) {
+        let point = runs[0].point;
+        let other = *points.entry(runs.iter().map(Planned::name).collect()).or_insert(point);
+        if other != point {
+            let [one, other] = [other, point].map(|point| grid.settings(point).join(" "));
             let problem = format!("--sweep: `{one}` and `{other}` are the same simulation: leave one out");
             return Err(Failure::usage(problem));
         }
@@ -246,9 +265,9 @@ impl Sink {
             Self::Folder(store) => return store.rows(wanted).map_err(Failure::failed),
             Self::Memory(all) => all,
         };
-        let mut tables: BTreeMap<RunKey, Table> = all.into_iter().collect();
+        let tables: BTreeMap<RunKey, Table> = all.into_iter().collect();
         let found: Vec<(usize, Table)> =
-            wanted.iter().enumerate().filter_map(|(place, run)| Some((place, tables.remove(run)?))).collect();
+            wanted.iter().enumerate().filter_map(|(place, run)| Some((place, tables.get(run)?.clone()))).collect();
         let places = found.iter().flat_map(|(place, table)| std::iter::repeat_n(*place, table.rows())).collect();
         let tables = found.into_iter().map(|(_, table)| table).collect();
         Ok((sweeps::joined(tables).unwrap_or(Table { columns: Vec::new() }), places))
