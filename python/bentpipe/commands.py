@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -117,6 +118,7 @@ def run(*arguments: str) -> dict[str, Any]:
             process.kill()
             raise
     if process.returncode == 0:
+        _warn(stderr)
         try:
             return json.loads(stdout)
         except ValueError:
@@ -129,6 +131,14 @@ def run(*arguments: str) -> dict[str, Any]:
     error = CommandError(text)
     error.document = _finished(stdout)
     raise error
+
+
+def _warn(stderr: str) -> None:
+    """Passes on what a command that succeeded warned of."""
+    for line in stderr.splitlines():
+        _, is_warning, text = line.partition(" WARN ")
+        if is_warning:
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def _interrupted(process: subprocess.Popen[str]) -> Any:

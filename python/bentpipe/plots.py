@@ -115,7 +115,7 @@ def dama(result: Result, ax: Axes | None = None, *, seed: int | None = None, dir
     if direction is not None:
         known = ", ".join(map(str, np.unique(directions[rows])))
         rows &= directions == direction
-        _require(rows.any(), f"direction = {direction}: of it no capacity was recorded; it was of {known}")
+        _require(rows.any(), f"direction = {direction}: no capacity was recorded for it; there is capacity for {known}")
     first = rows.argmax()
     rows &= (runs == runs[first]) & (directions == directions[first])
     times = capacity["time_s"][rows]

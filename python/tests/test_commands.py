@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -44,6 +45,7 @@ def end(*_):
     print('{{"papers": ["marchese"]}}')
     sys.exit(1)
 signal.signal(signal.SIGINT, end)
+time.sleep(0.5)
 os.kill(os.getppid(), signal.SIGINT)
 time.sleep(60)
 """)
@@ -75,12 +77,21 @@ def test_a_command_that_fails_says_why_whatever_it_printed(monkeypatch, tmp_path
     assert error.value.document == document
 
 
+def test_what_a_command_warns_of_is_a_warning(monkeypatch, tmp_path):
+    program = tmp_path / "bentpipe"
+    program.write_text("#!/bin/sh\necho '2026-01-01T00:00:00Z  WARN lab: the flow was cut off' >&2\necho '{}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE", str(program))
+    with pytest.warns(RuntimeWarning, match="^lab: the flow was cut off$"):
+        assert bp.papers() == {}
+
+
 def test_an_interrupt_stays_one_whatever_the_command_printed(monkeypatch, tmp_path):
     end = """def end(*_):
     print('{"papers": [', flush=True)
     os._exit(1)
 """
-    does = end + "signal.signal(signal.SIGINT, end)\nos.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)"
+    does = end + "signal.signal(signal.SIGINT, end)\ntime.sleep(0.5)\nos.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)"
     monkeypatch.setenv("BENTPIPE", written(tmp_path, does))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -92,7 +103,7 @@ def test_an_interrupt_stays_one_whatever_the_command_printed(monkeypatch, tmp_pa
 
 
 def test_an_exception_kills_the_command(monkeypatch, tmp_path):
-    does = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(60)"
+    does = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(0.5)\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(60)"
     monkeypatch.setenv("BENTPIPE", written(tmp_path, does))
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
@@ -122,6 +133,9 @@ def test_the_lab_runs_a_scenario_with_the_kernel_s_tcp(command, scenario):
     if not namespaces():
         pytest.skip("network namespaces cannot be made here")
     plain = scenario.with_settings({"link.sat.loss": 0})
-    document = bp.lab(plain)
+    with warnings.catch_warnings():
+        # Of packets that a busy machine drops.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        document = bp.lab(plain)
     (run,) = document["runs"]
     assert "file" in str(run) and "goodput" in str(run)

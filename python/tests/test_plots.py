@@ -168,7 +168,7 @@ def test_dama_finds_the_run_that_has_capacity_and_names_what_is_not_there(scenar
     assert result.capacity["run"].min() == 1 and len(ax.get_lines()) == 3
     with pytest.raises(bp.QuantityError, match="seed = 7: no run has it; there are 1"):
         bp.plots.dama(result, ax, seed=7)
-    with pytest.raises(bp.QuantityError, match=r"direction = 99: of it no capacity was recorded; it was of \d"):
+    with pytest.raises(bp.QuantityError, match=r"direction = 99: no capacity was recorded for it; there is capacity for \d"):
         bp.plots.dama(result, ax, direction=99)
 
 

@@ -142,7 +142,7 @@ proptest! {
         let outcome = |told: &Outcome<Numbered>| match told {
             Outcome::Departure { packet, at } => (packet.number, LoggedOutcome::Arrives(*at)),
             Outcome::Drop { packet, reason: DropReason::Loss, at } => (packet.number, LoggedOutcome::Lost(*at)),
-            Outcome::Drop { packet, .. } => (packet.number, LoggedOutcome::Refused),
+            Outcome::Drop { packet, reason, .. } => (packet.number, LoggedOutcome::Refused(*reason)),
         };
         let sorted = |mut outcomes: Vec<(u64, LoggedOutcome)>| {
             outcomes.sort_by_key(|(number, _)| *number);

@@ -37,8 +37,8 @@ pub struct SocketArgs {
 pub const INITIAL_WINDOW_HELP: &str = "\
 Linux takes the initial window from the route, not from a socket option. If this end connects, --initial-window adds a
 host route with initcwnd and initrwnd; if it listens, change the route by hand (ip route change).
-Buffers beyond net.core.wmem_max and net.core.rmem_max need CAP_NET_ADMIN; net.ipv4.tcp_wmem and tcp_rmem limit
-automatic tuning.";
+Buffers beyond net.core.wmem_max and net.core.rmem_max need CAP_NET_ADMIN: without it the command fails (3).
+net.ipv4.tcp_wmem and tcp_rmem limit automatic tuning.";
 
 impl SocketArgs {
     /// The options as the transfer takes them.

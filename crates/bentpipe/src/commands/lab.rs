@@ -192,7 +192,7 @@ fn table(document: &Document) -> Listing {
                 run.seed.into(),
                 flow.name.as_str().into(),
                 flow.goodput_bps.into(),
-                (flow.end_s - flow.start_s).into(),
+                (!flow.is_cut_off).then_some(flow.end_s - flow.start_s).into(),
                 u64::from(flow.retransmissions).into(),
             ]);
         }
