@@ -78,7 +78,10 @@ fn what_cannot_be_told_is_no_figure() {
     let output = predict(&["--rate", "1bit/s", "--size", "1000000GB"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("--size 1000000GB: allowed is what the link delivers within 584 years"), "{error}");
+    assert!(
+        error.contains("--size 1000000GB is not allowed; allowed: what the link delivers within 584 years"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -104,12 +107,12 @@ fn a_queue_of_products_holds_at_least_one_packet() {
 #[test]
 fn impossible_parameters_are_refused_with_what_is_allowed() {
     for (args, says) in [
-        (&["--rate", "0bit/s"][..], "--rate 0bit/s: allowed is above 0bit/s"),
+        (&["--rate", "0bit/s"][..], "--rate 0bit/s is not allowed; allowed: above 0bit/s"),
         (&["--rate", "6MB"], "6Mbit/s"),
         (&["--rtt", "0s"], "--rtt"),
         (&["--rtt", "-5ms"], "unexpected argument '-5' found; a value that begins with - is written --option=-VALUE"),
         (&["--rtt=-5ms"], "it is negative"),
-        (&["--rtt", "1ns"], "--rtt 1ns: allowed is 2ns or more"),
+        (&["--rtt", "1ns"], "--rtt 1ns is not allowed; allowed: 2ns or more"),
         (&["--loss", "-0.1"], "from 0 to 1"),
         (&["--loss", "1"], "from 0, below 1"),
         (&["--window", "1000B"], "1 segment or more"),

@@ -69,15 +69,15 @@ fn the_papers_link_by_the_papers_rule() {
 #[test]
 fn what_is_impossible_is_refused_with_its_range() {
     for (options, culprit) in [
-        (vec!["--rate", "0bit/s", "--rtt", "550ms"], "--rate 0bit/s: allowed is from 1kbit/s"),
-        (vec!["--rate", "6Mbit/s", "--rtt", "0s"], "--rtt 0s: allowed is above 0s"),
+        (vec!["--rate", "0bit/s", "--rtt", "550ms"], "--rate 0bit/s is not allowed; allowed: from 1kbit/s"),
+        (vec!["--rate", "6Mbit/s", "--rtt", "0s"], "--rtt 0s is not allowed; allowed: above 0s"),
         (vec!["--rate", "6Mbit/s"], "--rtt"),
         ([&GEO[..], &["--loss", "-1"]].concat(), "--loss"),
         ([&GEO[..], &["--loss", "0.7"]].concat(), "from 0 to 0.5"),
         ([&GEO[..], &["--queue", "10B"]].concat(), "at least a packet"),
         ([&GEO[..], &["--queue", "unlimited"]].concat(), "--queue unlimited"),
-        ([&GEO[..], &["--size", "0B"]].concat(), "--size 0B: allowed is"),
-        ([&GEO[..], &["--initial-window", "0"]].concat(), "--initial-window 0: allowed is"),
+        ([&GEO[..], &["--size", "0B"]].concat(), "--size 0B is not allowed; allowed:"),
+        ([&GEO[..], &["--initial-window", "0"]].concat(), "--initial-window 0 is not allowed; allowed:"),
         ([&GEO[..], &["--controls", "warp"]].concat(), "warp"),
         ([&GEO[..], &["--to", "10.0.0.0/99"]].concat(), "/32"),
         ([&GEO[..], &["--check", "--apply"]].concat(), "--apply"),

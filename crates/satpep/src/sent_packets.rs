@@ -280,18 +280,20 @@ impl SentPackets {
         self.entries.get_mut(usize::try_from(number.checked_since(self.first)?).ok()?)
     }
 
-    /// Whether a packet after `number` is still to be answered: another ACK will come.
-    fn awaits_answer_after(&self, number: PacketNumber) -> bool {
-        let later = self.entries.len().saturating_sub(
-            number.next().checked_since(self.first).and_then(|at| usize::try_from(at).ok()).unwrap_or(0),
-        );
-        self.entries.iter().rev().take(later).any(|entry| entry.in_flight)
+    /// Whether `number` is the last packet that is to be answered: no other ACK may come after the one for it.
+    fn is_last_awaited(&self, number: PacketNumber) -> bool {
+        const LOOKED_AT: usize = 64;
+        let at = number.checked_since(self.first).and_then(|at| usize::try_from(at).ok());
+        at.filter(|at| self.entries.get(*at).is_some_and(|entry| entry.in_flight)).is_some_and(|at| {
+            let later = self.entries.range(at + 1..);
+            later.len() <= LOOKED_AT && !later.into_iter().any(|entry| entry.in_flight)
+        })
     }
 
     /// Decides outcomes by `ack`. Returns the time since its largest packet was sent, unless that was known to have arrived.
     /// A packet that acknowledgements do not reach back to is lost `horizon` after it was sent.
     /// After an ACK that acknowledged little of a long record, for which all of it was walked through, others are passed over for a
-    /// moment: those that follow say the same and more.
+    /// moment: those that follow say the same and more. One for the last packet may be followed by none.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
@@ -302,7 +304,7 @@ impl SentPackets {
         if ack.largest >= self.next_number() {
             return Err(NeverSent);
         }
-        if now < self.deaf_until && self.awaits_answer_after(ack.largest) {
+        if now < self.deaf_until && !self.is_last_awaited(ack.largest) {
             return Ok(None);
         }
         let (span, before) = (self.entries.len(), outcomes.len());

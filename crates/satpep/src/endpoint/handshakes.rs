@@ -138,6 +138,9 @@ impl<P: Payload> Endpoint<P> {
             }
             peer.session = Some(session);
             peer.keys.current = None;
+        } else {
+            // The peer has the session: the next one begins by a later handshake.
+            self.take_advertised(id);
         }
         let peer = &mut self.peers[id.index()];
         pair.first_number = peer.session.as_ref().map_or(PacketNumber::ZERO, |session| session.next_number());
@@ -148,7 +151,7 @@ impl<P: Payload> Endpoint<P> {
         self.refresh(now, id);
     }
 
-    /// The credits that a new session begins with. While another handshake is under way, the next session may begin by it.
+    /// The credits that a session begins with now. While another handshake is under way, the next session may begin by it.
     fn take_advertised(&mut self, id: PeerId) -> HandshakeCredits {
         let is_under_way = |peer: &Peer<P>| peer.attempt.is_some() || peer.keys.unconfirmed.is_some();
         let keeps = self.peers.both(id.own()).any(|(_, peer)| is_under_way(peer));

@@ -152,7 +152,7 @@ impl<P: Payload> Decoder<P> {
         self.skips = (self.skips + Self::SKIPS_EARNED).min(Self::MAX_SYMBOLS);
         let skipped = usize::try_from(at).unwrap_or(usize::MAX).saturating_sub(self.symbols.len());
         // A peer that skips numbers makes us forget, not grow, nor work.
-        if skipped > self.skips {
+        if skipped > self.skips || skipped > self.max_bytes / Self::ENTRY {
             self.symbols.clear();
             self.bytes = 0;
             self.first = number;

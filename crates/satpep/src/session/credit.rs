@@ -25,8 +25,10 @@ use units::{Duration, Instant, Rate};
 /// peer may go by another, as handshakes cross and answers are lost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HandshakeCredits {
-    /// The largest of the session's and of a new stream's.
+    /// The largest credit of a session.
     session: Credit,
+    /// The least and the largest credit of a new stream.
+    least_stream: Credit,
     stream: Credit,
     /// Whether handshakes advertised different ones.
     differ: bool,
@@ -35,9 +37,13 @@ pub(crate) struct HandshakeCredits {
 impl HandshakeCredits {
     /// A handshake advertises these.
     pub(crate) fn add(&mut self, session: Credit, stream: Credit) {
-        let latest = Self { session: self.session.max(session), stream: self.stream.max(stream), differ: self.differ };
-        let is_first = self.session == Credit::default();
-        *self = Self { differ: self.differ || !is_first && (self.session, self.stream) != (session, stream), ..latest };
+        if self.session == Credit::default() {
+            *self = Self { session, least_stream: stream, stream, differ: false };
+            return;
+        }
+        self.differ |= (self.session, self.least_stream, self.stream) != (session, stream, stream);
+        self.session = self.session.max(session);
+        (self.least_stream, self.stream) = (self.least_stream.min(stream), self.stream.max(stream));
     }
 }
 
@@ -130,11 +136,11 @@ impl FlowControl {
         }
     }
 
-    /// These were advertised in handshakes. A peer that goes by smaller ones would wait for ever for what it has by the largest: where they
-    /// differ, the largest are advertised again.
+    /// These were advertised in handshakes. A peer may go by any of them: where they differ, the largest are advertised again, and a stream
+    /// begins with the least, which more is granted beyond.
     pub(crate) fn begin_at(&mut self, advertised: HandshakeCredits) {
         self.limit = advertised.session;
-        self.own_stream_credit = advertised.stream;
+        self.own_stream_credit = advertised.least_stream;
         if advertised.differ {
             self.limit_due = true;
             self.new_stream_credit = advertised.stream;
@@ -504,7 +510,7 @@ mod tests {
         let mut credit = credit();
         credit.begin_at(advertised);
         assert!(credit.limit_due);
-        assert_eq!((credit.limit(), credit.own_stream_credit), of(300_000));
+        assert_eq!((credit.limit(), credit.own_stream_credit), (of(300_000).0, of(100_000).1));
         assert_eq!(credit.raise_new_stream_credit(), Some(Credit::new(75_000)));
     }
 

@@ -265,7 +265,7 @@ impl Liveness {
     /// next, or as a thin return link spaces answers; and longer where answers have been rarer lately.
     #[inline]
     fn stall(&self, rtt: &RttEstimator) -> Duration {
-        let timeout = rtt.probe_timeout(rtt.ack_delay());
+        let timeout = rtt.probe_timeout(rtt.ack_delay()) + self.time_to_ask();
         let usual = timeout + (timeout / 4).max(self.ack_spacing);
         usual.max(self.answer_gap + self.answer_gap / 4).max(Self::MIN_STALL)
     }

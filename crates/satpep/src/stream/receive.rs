@@ -50,10 +50,11 @@ impl<P: Payload> ReceiveHalf<P> {
         self.read
     }
 
-    /// The peer sends up to `end`. It may know that each new stream may be sent up to `limit`: then the stream may be.
+    /// The peer sends up to `end`. It may know that each new stream may be sent up to `limit`, or something less: as far as it does, the
+    /// stream may be.
     pub(crate) fn allow(&mut self, end: StreamOffset, limit: StreamOffset) {
         if end > self.limit && end <= limit {
-            self.limit = limit;
+            self.limit = end;
         }
     }
 

@@ -140,7 +140,12 @@ enum AxisArg {
 
 impl From<model::Invalid> for Failure {
     fn from(invalid: model::Invalid) -> Self {
-        Self::usage(format!("--{} {}: allowed is {}", option(invalid.parameter), invalid.value, invalid.allowed))
+        Self::usage(format!(
+            "--{} {} is not allowed; allowed: {}",
+            option(invalid.parameter),
+            invalid.value,
+            invalid.allowed
+        ))
     }
 }
 

@@ -53,13 +53,14 @@ fn at_least(key: &str, most: &str) -> String {
 fn root_qdisc(kind: &str, target: Target) -> String {
     // Of several next hops none is taken.
     let device = format!("$({} | sed -n 's/\\\\.*//; s/.* dev \\([^ ]*\\).*/\\1/p')", shown_route(target));
-    let replace = "tc qdisc replace dev \"$device\" root";
-    let no_kind = format!("echo 'this kernel has no {kind}: bbr keeps the time itself' >&2");
-    let no_device = format!("echo 'several next hops: give their interfaces {kind} by hand' >&2");
-    let stays = "echo \"the interface ($device) keeps its queue discipline\" >&2";
+    let no_device = format!("echo 'there is not one interface: give those that lead there {kind} by hand' >&2");
+    let replace = format!("tc qdisc replace dev \"$device\" root {kind}");
+    let not_set =
+        format!("echo \"$device: {kind} cannot be set (does the kernel have it?): bbr keeps the time itself\" >&2");
+    let stays = "echo \"$device keeps its queue discipline\" >&2";
     format!(
-        "device={device}; case \"$device $(tc qdisc show dev \"$device\" root)\" in ' '*) {no_device};; \
-         *' 0: '*) {replace} {kind} || {no_kind};; *) {stays};; esac"
+        "device={device}; if [ -z \"$device\" ]; then {no_device}; else case \"$(tc qdisc show dev \"$device\" root)\" in \
+         *' 0: '*) {replace} || {not_set};; *) {stays};; esac; fi"
     )
 }
 
@@ -74,7 +75,9 @@ fn shown_route(target: Target) -> String {
 /// What a shell substitutes by the target's route, to this target alone, with `attributes`: these stand before the next hops, if there are
 /// several. Left out is what `ip` shows and does not read, and the next hop where an object has it, beside which the kernel refuses it.
 fn route_with(attributes: &str, target: Target) -> String {
-    const READABLE: &str = r"s/\\//g; s/ (expires [0-9]+sec|dead|linkdown)//g";
+    const IN_A_LINE: &str = r"s/\\//g; s/$/ /";
+    const UNREADABLE: &str =
+        "expires [0-9]+sec|dead|linkdown|offload|trap|unresolved|rt_offload|rt_offload_failed|rt_trap";
     const WITHOUT_HOPS_OF_OBJECT: &str = r"s/( nhid [0-9]+)( via .*)? dev [^ ]+/\1/; / nhid /s/[[:space:]]nexthop .*//";
     let (network, cut) = match target {
         Target::Default { .. } => (String::new(), ""),
@@ -82,7 +85,8 @@ fn route_with(attributes: &str, target: Target) -> String {
     };
     let shown = shown_route(target);
     let insert = format!("s/[[:space:]]nexthop |$/ {attributes}&/");
-    format!("{network}$({shown}{cut} | sed -E '{READABLE}; {WITHOUT_HOPS_OF_OBJECT}; {insert}')")
+    let readable = format!("-e ':a' -e 's/ ({UNREADABLE}) / /' -e 'ta'");
+    format!("{network}$({shown}{cut} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}')")
 }
 
 /// The option of `ip` for the target's family, with a space.
@@ -130,6 +134,10 @@ mod tests {
                 "default via fe80::1 dev eth0 proto ra metric 100 pref medium initcwnd 40",
             ),
             ("default nhid 5 via 192.0.2.1 dev eth0 metric 7 ", "default nhid 5 metric 7 initcwnd 40"),
+            (
+                "default via dead:beef::1 dev deadsat0 dead linkdown",
+                "default via dead:beef::1 dev deadsat0 initcwnd 40",
+            ),
             ("default nhid 5 dev eth0 linkdown ", "default nhid 5 initcwnd 40"),
             (
                 "default nhid 9 metric 7 \\\\\tnexthop via 192.0.2.1 dev a weight 1 ",
@@ -162,11 +170,11 @@ mod tests {
         let replaced = "qdisc replace dev eth0 root fq\ngo on";
         assert_eq!(run("qdisc fq_codel 0: root refcnt 2", "true"), replaced);
         assert_eq!(run("qdisc noqueue 0: root refcnt 2", "true"), replaced);
-        assert!(run("qdisc mq 0: root", "false").contains("this kernel has no fq"));
+        assert!(run("qdisc mq 0: root", "false").contains("eth0: fq cannot be set"));
         let several = "default \\\\\tnexthop via 192.0.2.1 dev a weight 1 \\\\\tnexthop via 192.0.2.5 dev b weight 1";
-        let by_hand = "several next hops: give their interfaces fq by hand\ngo on";
+        let by_hand = "there is not one interface: give those that lead there fq by hand\ngo on";
         assert_eq!(run_with(several, "qdisc noqueue 0: root", "true"), by_hand);
-        assert_eq!(run("qdisc htb 1: root refcnt 2", "true"), "the interface (eth0) keeps its queue discipline\ngo on");
+        assert_eq!(run("qdisc htb 1: root refcnt 2", "true"), "eth0 keeps its queue discipline\ngo on");
     }
 
     #[test]
@@ -192,7 +200,7 @@ mod tests {
         let commands = commands(&settings, Target::Network("198.18.0.0/24".parse().unwrap()));
         let lines: Vec<_> = commands.iter().map(|command| command.line.as_str()).collect();
         let shown =
-            "ip route replace 198.18.0.0/24 $(ip -o route get fibmatch 198.18.0.0 | cut -d ' ' -f 2- | sed -E '";
+            "ip route replace 198.18.0.0/24 $(ip -o route get fibmatch 198.18.0.0 | cut -d ' ' -f 2- | sed -E -e '";
         assert!(lines[0].starts_with(shown), "{}", lines[0]);
         assert!(lines[0].contains(" initcwnd 40 congctl bbr&"), "{}", lines[0]);
         let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
