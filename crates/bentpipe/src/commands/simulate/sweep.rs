@@ -181,14 +181,22 @@ fn check(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of two points that are alike in all variants, one says nothing. Some variants may well not depend on a setting.
+/// A point whose runs are all another's says nothing. Some variants may well not depend on a setting.
 fn refuse_repetition(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
-    let mut points: BTreeMap<BTreeSet<RunKey>, usize> = BTreeMap::new();
-    for runs in planned.chunk_by(|run, next| run.point == next.point) {
-        let point = runs[0].point;
-        let other = *points.entry(runs.iter().map(Planned::name).collect()).or_insert(point);
-        if other != point {
-            let [one, other] = [other, point].map(|point| grid.settings(point).join(" "));
+    let points: Vec<(usize, BTreeSet<RunKey>)> = planned
+        .chunk_by(|run, next| run.point == next.point)
+        .map(|runs| (runs[0].point, runs.iter().map(Planned::name).collect()))
+        .collect();
+    let mut sharing: BTreeMap<&RunKey, Vec<usize>> = BTreeMap::new();
+    for (at, (_, runs)) in points.iter().enumerate() {
+        runs.iter().for_each(|run| sharing.entry(run).or_default().push(at));
+    }
+    for (at, (point, runs)) in points.iter().enumerate() {
+        // Another that has all of them has the one that the fewest have.
+        let fewest = runs.iter().map(|run| &sharing[run]).min_by_key(|sharing| sharing.len());
+        let mut others = fewest.into_iter().flatten().filter(|other| **other != at);
+        if let Some(other) = others.find(|other| runs.is_subset(&points[**other].1)) {
+            let [one, other] = [*point, points[*other].0].map(|point| grid.settings(point).join(" "));
             let problem = format!("--sweep: `{one}` and `{other}` are the same simulation: leave one out");
             return Err(Failure::usage(problem));
         }
