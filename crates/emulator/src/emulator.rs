@@ -210,7 +210,7 @@ impl Emulator {
                     return Ok(());
                 }
             } else if now >= next_change {
-                // A modem must report a change when it happens; the counters need not follow, which are many.
+                // A modem must report a change when it happens; the counters, which are many, need not follow.
                 next_change = self.next_change(now);
                 self.monitor.lock().follow(&self.directions);
             }

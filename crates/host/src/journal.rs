@@ -5,7 +5,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::retry_on_intr;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The changes of one network namespace.
@@ -271,17 +271,27 @@ fn folder(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// How long another process is waited for, and how often it is looked.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const STEP: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Waits until no other process looks for a journal `file` and then writes it; while this is held, none does. What is locked is the
-/// folder, so that no file is left over.
+/// folder, so that no file is left over. Any user who may read the folder may lock it: no process is waited for longer than [`PATIENCE`].
 fn lock(file: &Path) -> Result<File, Error> {
     let open = || {
         fs::create_dir_all(folder(file))?;
         File::open(folder(file))
     };
     let folder = open().map_err(|source| Error::Record { file: file.to_owned(), source })?;
-    // Some network file systems lock no folders. Settings are applied there all the same.
-    let _ = retry_on_intr(|| flock(&folder, FlockOperation::LockExclusive));
-    Ok(folder)
+    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        match retry_on_intr(|| flock(&folder, FlockOperation::NonBlockingLockExclusive)) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(STEP),
+            // Some network file systems lock no folders. Settings are applied there all the same.
+            _ => return Ok(folder),
+        }
+    }
+    let source = io::Error::other("another process keeps its folder locked");
+    Err(Error::Record { file: file.to_owned(), source })
 }
 
 fn remove(file: &Path) -> Result<(), Error> {

@@ -65,7 +65,7 @@ impl Sender {
         }
     }
 
-    /// Data may leave from now on. A control that has sent some is not started again: it would forget what they have shown.
+    /// Data may leave from now on. Once data have left, the control is not started again: it would forget what they have shown.
     pub(crate) fn start(&mut self, now: Instant) {
         if self.counters.data_packets > 0 {
             return;

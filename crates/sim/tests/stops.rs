@@ -67,6 +67,11 @@ fn a_flow_that_is_given_up_has_ended() {
             assert!((2.0..2.7).contains(&report.end_s), "{keys} {gateways}: {}", report.end_s);
             let flow = &report.flows[0];
             assert!(!flow.complete && flow.failure.is_none(), "{flow:?}");
+            let is_ping = keys.starts_with("ping");
+            assert!(
+                !is_ping || flow.received_packets == flow.data_packets,
+                "answers on their way are waited for: {flow:?}"
+            );
         }
     }
 }

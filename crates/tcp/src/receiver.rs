@@ -256,14 +256,14 @@ impl Receiver {
         window as u32
     }
 
-    /// So much of `window` as whole units can say. A buffer that grows may be smaller than one, as the scale is that of its largest size:
-    /// while half of it is free it takes a unit, or nothing would ever come that makes it grow.
+    /// So much of `window` as whole units can say. A buffer that grows may have room for less than two, as the scale is that of its largest
+    /// size: while half of it is free it takes a unit, or nothing would ever come that makes it grow.
     fn in_units(&self, window: u64, shift: u8) -> u64 {
-        let whole = window.min(65_535 << shift) >> shift << shift;
-        if whole > 0 || !self.buffer.grows() {
+        let (whole, unit) = (window.min(65_535 << shift) >> shift << shift, 1 << shift);
+        if whole > 0 || !self.buffer.grows() || self.buffer.window(0) >= 2 * unit {
             return whole;
         }
-        let (unit, free) = (1 << shift, self.buffer.window(self.readable()));
+        let free = self.buffer.window(self.readable());
         if free > 0 && free >= self.buffer.window(0).min(unit) / 2 { unit } else { 0 }
     }
 

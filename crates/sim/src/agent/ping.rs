@@ -29,6 +29,8 @@ pub(crate) struct Ping {
     awaited: BTreeSet<u64>,
     last: Option<Instant>,
     rtt: RttStatistics,
+    /// Whether no more requests leave, and only answers are waited for.
+    is_over: bool,
     has_ended: bool,
 }
 
@@ -46,6 +48,7 @@ impl Ping {
             awaited: BTreeSet::new(),
             last: None,
             rtt: RttStatistics::default(),
+            is_over: false,
             has_ended: false,
         }
     }
@@ -53,13 +56,12 @@ impl Ping {
     /// Sends the next request, or waits for answers no longer.
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire) -> Progress {
         let now = wire.now;
-        if self.sent == self.count {
+        if self.is_over {
             self.place.wake_application(wire, Instant::FAR_FUTURE);
             return self.end();
         }
         if now >= self.stop {
-            self.place.wake_application(wire, Instant::FAR_FUTURE);
-            return self.end();
+            return self.wait_for_answers(wire);
         }
         let start = *self.start.get_or_insert(now);
         self.send(wire, CLIENT, Body::EchoRequest { number: self.sent, sent: now });
@@ -69,9 +71,20 @@ impl Ping {
         }
         self.sent += 1;
         wire.data_packets += 1;
-        let next =
-            if self.sent < self.count { (start + self.interval * self.sent).min(self.stop) } else { now + LINGER };
-        self.place.wake_application(wire, next);
+        if self.sent == self.count {
+            return self.wait_for_answers(wire);
+        }
+        self.place.wake_application(wire, (start + self.interval * self.sent).min(self.stop));
+        Progress::GoesOn
+    }
+
+    fn wait_for_answers(&mut self, wire: &mut Wire) -> Progress {
+        self.is_over = true;
+        if self.awaited.is_empty() {
+            self.place.wake_application(wire, Instant::FAR_FUTURE);
+            return self.end();
+        }
+        self.place.wake_application(wire, wire.now + LINGER);
         Progress::GoesOn
     }
 
@@ -84,7 +97,7 @@ impl Ping {
                 self.answered += 1;
                 self.last = Some(wire.now);
                 self.rtt.add(wire.now.since(sent));
-                if self.answered == self.count {
+                if self.is_over && self.awaited.is_empty() {
                     return self.end();
                 }
             }

@@ -20,7 +20,7 @@ fn no_byte_leaves_beyond_the_window() {
     assert_eq!(end.data(), [0, 1, 2].map(seg), "the last 500 bytes wait: silly window avoidance");
 }
 
-/// A window of less than a unit of the scale is told as a unit, once: the peer does not get more while nothing is read.
+/// A window of less than a unit of the scale is advertised as one unit, and only once: the peer gets no more until something is read.
 #[test]
 fn a_growing_buffer_that_is_full_closes_a_window_of_coarse_units() {
     let buffer = ReceiveBuffer { size: Bytes::new(16 << 10), share: 1.0, most: Bytes::new(1 << 30) };

@@ -197,7 +197,9 @@ fn refuse_repetition(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
         let mut others = fewest.into_iter().flatten().filter(|other| **other != at);
         if let Some(other) = others.find(|other| runs.is_subset(&points[**other].1)) {
             let [one, other] = [*point, points[*other].0].map(|point| grid.settings(point).join(" "));
-            let problem = format!("--sweep: `{one}` and `{other}` are the same simulation: leave one out");
+            let problem = format!(
+                "--sweep: `{one}` and `{other}` are the same simulation, or `{one}` is a part of it: leave one out"
+            );
             return Err(Failure::usage(problem));
         }
     }
