@@ -271,12 +271,14 @@ fn folder(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// How long another process is waited for, and how often it is looked.
+/// The longest wait for another process.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// Between attempts to lock.
 const STEP: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Waits until no other process looks for a journal `file` and then writes it; while this is held, none does. What is locked is the
 /// folder, so that no file is left over. Any user who may read the folder may lock it: no process is waited for longer than [`PATIENCE`].
+#[allow(clippy::disallowed_methods, reason = "it waits for another process")]
 fn lock(file: &Path) -> Result<File, Error> {
     let open = || {
         fs::create_dir_all(folder(file))?;
