@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import bentpipe as bp
@@ -29,3 +32,21 @@ def transfer(size: str = "200kB", delay: str = "20ms", **settings: object) -> bp
     """A file across a link of 6 Mbit/s. Settings have `__` for a dot: `link__sat__loss=1e-3`."""
     wanted = {"flow.file.bulk.size": size, "link.sat.delay": delay} | {key.replace("__", "."): value for key, value in settings.items()}
     return bp.Scenario.from_toml(TEXT).with_settings(wanted)
+
+
+def ticks_of_another_thread(does: Callable[[], object]) -> int:
+    """How often another thread of Python, which wants to each 5 ms, gets to run while `does` does."""
+    ticks, over = [], threading.Event()
+
+    def tick() -> None:
+        while not over.wait(0.005):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        does()
+    finally:
+        over.set()
+        thread.join()
+    return len(ticks)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from datetime import timedelta
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import bentpipe as bp
+from made import ticks_of_another_thread
 
 
 def test_arguments_are_broadcast_and_carry_units():
@@ -97,20 +97,7 @@ def test_a_model_out_of_its_range_warns():
 
 
 def test_other_threads_of_python_go_on():
-    ticks, over = [], threading.Event()
-
-    def tick():
-        while not over.wait(0.005):
-            ticks.append(time.monotonic())
-
-    thread = threading.Thread(target=tick)
-    thread.start()
-    try:
-        bp.model.predict("6Mbit/s", np.full(400, 0.5), loss=1e-2, size="10MB")
-    finally:
-        over.set()
-        thread.join()
-    assert len(ticks) >= 5
+    assert ticks_of_another_thread(lambda: bp.model.predict("6Mbit/s", np.full(400, 0.5), loss=1e-2, size="10MB")) >= 5
 
 
 # Programs that a shell starts in the background ignore Ctrl-C.

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow
 import pytest
 
 import bentpipe as bp
+from made import ticks_of_another_thread
 
 
 def _same(table):
@@ -153,20 +153,7 @@ def test_capacity_says_by_which_kind_it_was_allocated(scenarios):
 
 def test_other_threads_of_python_go_on(scenario):
     scenario["flow.file.bulk.size"] = "20MB"
-    ticks, over = [], threading.Event()
-
-    def tick():
-        while not over.wait(0.005):
-            ticks.append(time.monotonic())
-
-    thread = threading.Thread(target=tick)
-    thread.start()
-    try:
-        bp.simulate(scenario, seeds=4, jobs=1, record=False)
-    finally:
-        over.set()
-        thread.join()
-    assert len(ticks) >= 3
+    assert ticks_of_another_thread(lambda: bp.simulate(scenario, seeds=4, jobs=1, record=False)) >= 3
 
 
 # Programs that a shell starts in the background ignore Ctrl-C.

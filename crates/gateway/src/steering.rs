@@ -260,7 +260,7 @@ impl Follower {
         let accelerated = if self.seen.bridges.are_there() { Vec::new() } else { wanted.clone() };
         let text = shown(&accelerated);
         match self.installed.intercept(accelerated) {
-            // A gateway whose clients are all at the peers has nothing to intercept, whoever is up.
+            // A gateway whose clients are all at the peers has nothing to intercept, whichever peers are up.
             Ok(()) if text == self.logged || !self.installed.is_owned() => {}
             Ok(()) if text.is_empty() => tracing::info!("new connections go end to end"),
             Ok(()) => tracing::info!(destinations = text, "new connections are accelerated"),
@@ -318,7 +318,7 @@ impl Follower {
     }
 }
 
-/// The destinations of `accelerated`, as many as a line of the log bears.
+/// The destinations of `accelerated`, as many as fit into a line of the log.
 fn shown(accelerated: &[Intercepted]) -> String {
     const MAX: usize = 16;
     let servers: Vec<&IpNet> = accelerated.iter().flat_map(|group| &group.servers).collect();

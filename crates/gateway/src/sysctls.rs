@@ -58,8 +58,8 @@ fn raise_backlog(settings: &Settings) {
     }
 }
 
-/// Without, connections that are open get stuck where the path drops large packets from then on and does not say so: that is
-/// told when it happens.
+/// Without, connections that are open get stuck where the path drops large packets from then on and does not say so: the log
+/// says so when it happens.
 fn turn_mtu_probing_on() {
     // The floor first: without it, probing does more harm than good.
     raise(PROBE_FLOOR, MIN_SEGMENT);

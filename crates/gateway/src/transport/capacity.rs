@@ -32,7 +32,7 @@ impl CapacityWatch {
         Self { is_remembered, ..Self::default() }
     }
 
-    /// The configuration has changed: the estimate begins anew there.
+    /// The configuration has changed: the estimate starts again from it.
     pub(super) fn on_configured(&mut self) {
         self.is_remembered = false;
     }

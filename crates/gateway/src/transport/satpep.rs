@@ -170,7 +170,7 @@ impl Satpep {
         self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
     }
 
-    /// A changed rate is where the estimate begins anew, unless a link update says more.
+    /// The estimate starts again from a changed rate, unless a link update says more.
     fn reconfigure_capacity(&mut self, now: Instant, link: &Link) {
         let endpoint = &mut self.streams.endpoint;
         if self.ceiling != link.ceiling {
