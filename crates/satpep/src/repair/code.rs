@@ -5,10 +5,11 @@
 //! many symbols at once as there are repair symbols, and add up: so a chunk of symbols and the sum of the transformed ones is all
 //! that is kept, which a processor's cache holds.
 
-use super::lanes::{self, UNIT};
+use super::lanes;
 use super::symbol::{CHECKSUM, RepairSymbol, SourceBlock, SymbolLength};
 use crate::wire::frame::Writer;
-use reed_solomon_simd::engine::{DefaultEngine, Engine, ShardsRefMut, utils};
+use erasure::{CodeEngine, UNIT};
+use reed_solomon_simd::engine::{Engine, ShardsRefMut};
 
 /// The coding of one block of a sender.
 pub(crate) struct Encoding {
@@ -49,7 +50,7 @@ impl Encoding {
 
 /// A block whose symbols are taken in.
 pub(super) struct BlockCode {
-    engine: DefaultEngine,
+    engine: CodeEngine,
     count: usize,
     repair_symbols: usize,
     /// Bytes of a symbol with its checksum.
@@ -97,7 +98,7 @@ impl BlockCode {
         let chunk = chunk.next_power_of_two();
         let symbols = vec![[0; UNIT]; chunk * lanes::units(length)];
         let (sum, unsummed) = (Vec::new(), Vec::new());
-        let engine = DefaultEngine::new();
+        let engine = CodeEngine::new();
         Self { engine, count, repair_symbols, length, order, chunk, symbols, sum, taken_in: 0, unsummed }
     }
 
@@ -164,7 +165,7 @@ impl BlockCode {
             let next = if self.is_full() { Vec::new() } else { vec![[0; UNIT]; self.symbols.len()] };
             self.sum = std::mem::replace(&mut self.symbols, next);
         } else {
-            utils::xor(&mut self.sum, &self.symbols);
+            erasure::add(&mut self.sum, &self.symbols);
         }
     }
 

@@ -5,12 +5,14 @@
 //! from that by what the missing ones contributed, a linear system with as many equations as symbols are missing.
 
 use super::code::{BlockCode, checksum};
-use super::lanes::{self, Lanes, UNIT};
+use super::lanes::{self, Lanes};
 use super::symbol::{CHECKSUM, SourceBlock};
 use crate::packet_number::PacketNumber;
+use erasure::{CodeEngine, UNIT};
+use reed_solomon_simd::Error;
 use reed_solomon_simd::engine::tables::{ExpLog, get_exp_log, mul};
-use reed_solomon_simd::engine::{DefaultEngine, GF_MODULUS, GfElement};
-use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
+use reed_solomon_simd::engine::{GF_MODULUS, GfElement};
+use reed_solomon_simd::rate::{DefaultRateDecoder, DefaultRateEncoder, RateDecoder, RateEncoder};
 
 /// The most missing symbols for which the linear system is solved: its cost grows with their number's square and cube.
 const FEW: usize = 64;
@@ -156,7 +158,7 @@ fn slice(
     if slice.is_empty() {
         return Ok(None);
     }
-    let mut decoder = ReedSolomonDecoder::new(block.count, block.repair_symbols, slice.len())?;
+    let mut decoder = DefaultRateDecoder::new(block.count, block.repair_symbols, slice.len(), CodeEngine::new(), None)?;
     for (at, symbol) in symbols.chunks(length).enumerate().filter(|(at, _)| missing.binary_search(at).is_err()) {
         decoder.add_original_shard(at, &symbol[slice.clone()])?;
     }
@@ -172,7 +174,7 @@ fn slice(
 fn solved(syndromes: &[Lanes], row: &[GfElement], length: usize) -> Vec<u8> {
     let field = Field::new();
     let factors = row.iter().map(|factor| (*factor != 0).then(|| field.log(*factor)));
-    let sum = Lanes::combined(&DefaultEngine::new(), lanes::units(length), factors.zip(syndromes));
+    let sum = Lanes::combined(&CodeEngine::new(), lanes::units(length), factors.zip(syndromes));
     lanes::gathered(&sum.0, length)
 }
 
@@ -197,7 +199,7 @@ fn contributions(
     one: GfElement,
 ) -> Result<Vec<Vec<GfElement>>, Error> {
     let length = missing.len().div_ceil(Lanes::WORDS) * UNIT;
-    let mut encoder = ReedSolomonEncoder::new(block.count, block.repair_symbols, length)?;
+    let mut encoder = DefaultRateEncoder::new(block.count, block.repair_symbols, length, CodeEngine::new(), None)?;
     let mut symbol = Lanes::new(&vec![0; length]);
     for at in 0..block.count {
         match missing.binary_search(&at) {
@@ -280,6 +282,7 @@ impl Field {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use reed_solomon_simd::ReedSolomonEncoder;
 
     /// A block's symbols and its repair symbols.
     fn coded(block: SourceBlock, length: usize, seed: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {

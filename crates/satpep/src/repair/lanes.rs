@@ -1,10 +1,9 @@
 //! A symbol as the code's engine has it: in every 64 bytes, 32 low bytes of words and then their 32 high ones. The last words of
 //! a symbol whose length is no multiple of 64 bytes stand at the beginning of each half.
 
+use erasure::UNIT;
 use reed_solomon_simd::engine::{Engine, GfElement};
 
-/// Bytes that the engine works on at once.
-pub(super) const UNIT: usize = 64;
 const HALF: usize = UNIT / 2;
 
 /// The units that a symbol of `length` bytes takes up.
@@ -49,8 +48,7 @@ impl Lanes {
 
     /// Adds another symbol, which is to take one off as well.
     pub(super) fn add(&mut self, other: &[[u8; UNIT]]) {
-        let bytes = self.0.as_flattened_mut().iter_mut();
-        bytes.zip(other.as_flattened()).for_each(|(sum, other)| *sum ^= other);
+        erasure::add(&mut self.0, other);
     }
 
     /// The sum of `symbols`, each times the factor whose logarithm is beside it, where there is one.
