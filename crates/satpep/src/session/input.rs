@@ -157,7 +157,13 @@ impl<P: Payload> Session<P> {
     ) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
         stream.receive.allow(offset + (data.len() + elided) as u64, self.credit.new_stream_limit());
-        let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin)?;
+        let pieces = stream.receive.pieces();
+        let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin);
+        self.streams.recount_pieces(key, pieces);
+        if self.streams.is_scattered() {
+            return Err(Violation::Scattered);
+        }
+        let (moved, stream) = (moved?, self.streams.get_mut(key).ok_or(Violation::Malformed)?);
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
         }
@@ -167,8 +173,7 @@ impl<P: Payload> Session<P> {
         self.stats.received_bytes += moved;
         self.credit.note_active(&mut stream.active_round);
         if stream.discards() {
-            let dropped = stream.receive.discard(&mut self.pool);
-            self.credit.on_consumed(dropped);
+            self.discard_received(key);
             self.close_if_done(key);
             return Ok(());
         }

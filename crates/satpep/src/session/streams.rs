@@ -178,11 +178,13 @@ impl<P: Payload> Session<P> {
     }
 
     /// Drops what nobody is to read any more.
-    fn discard_received(&mut self, key: StreamKey) {
+    pub(super) fn discard_received(&mut self, key: StreamKey) {
         let stream = &mut self.streams[key];
+        let pieces = stream.receive.pieces();
         let dropped = stream.receive.discard(&mut self.pool);
         self.credit.on_unread(&mut stream.unread, 0);
         self.credit.on_consumed(dropped);
+        self.streams.recount_pieces(key, pieces);
     }
 
     /// Drops what is not to be sent any more.

@@ -45,6 +45,11 @@ impl<P: Payload> ReceiveHalf<P> {
         self.highest - self.read
     }
 
+    /// Pieces that wait for what precedes them.
+    pub(crate) fn pieces(&self) -> usize {
+        self.early.len()
+    }
+
     /// How far the reader has consumed.
     pub(crate) fn read(&self) -> StreamOffset {
         self.read
