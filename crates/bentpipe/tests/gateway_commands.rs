@@ -56,7 +56,7 @@ fn a_key_file_is_private_and_never_overwritten() {
     assert_eq!(stdout(&bentpipe(&["keygen", "--public"], &private)), stdout(&made));
     let again = bentpipe(&["keygen", "--out", file], "");
     assert_eq!(again.status.code(), Some(2));
-    assert!(stderr(&again).contains(file));
+    assert!(stderr(&again).contains(file) && stderr(&again).contains("overwrites no key"), "{}", stderr(&again));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), private);
 }
 

@@ -5,7 +5,7 @@ use clap::Args as ClapArgs;
 use ring::rand::{SecureRandom, SystemRandom};
 use satpep::PrivateKey;
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -58,11 +58,18 @@ fn read_key() -> Result<PrivateKey, Failure> {
 }
 
 fn write_key(path: &Path, key: &str) -> Result<(), Failure> {
-    let fail = |error: std::io::Error| Failure::unwritable(format!("--out {}", path.display()), &error);
+    let name = format!("--out {}", path.display());
+    let fail = |error: std::io::Error| Failure::unwritable(&name, &error);
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = opened.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::usage(format!(
+            "{name}: the file exists, and keygen overwrites no key: choose another name, or remove the file first"
+        )),
+        _ => fail(error),
+    })?;
     writeln!(file, "{key}").map_err(|error| {
         // What is left would keep the next try from making the file.
         let _ = std::fs::remove_file(path);
