@@ -245,8 +245,9 @@ pub(super) fn checksum(symbol: &[u8]) -> [u8; CHECKSUM] {
 fn checksums<const N: usize>(symbols: [&[u8]; N]) -> [[u8; CHECKSUM]; N] {
     let length = symbols.first().map_or(0, |symbol| symbol.len());
     let mut sums = [length as u64; N];
-    let words = symbols.map(|symbol| symbol.as_chunks::<8>().0);
-    for at in 0..length / 8 {
+    let count = length / 8;
+    let words = symbols.map(|symbol| &symbol.as_chunks::<8>().0[..count]);
+    for at in 0..count {
         for (sum, words) in sums.iter_mut().zip(&words) {
             *sum = units::mix(*sum ^ u64::from_le_bytes(words[at]));
         }
