@@ -64,6 +64,8 @@ pub(super) struct TcpPeer {
     pub(super) shortage: ShortageLimit<()>,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
+    /// When that run was last heard in a session that this gateway had begun.
+    pub(super) epoch_heard_at: Instant,
     pub(super) warm: VecDeque<usize>,
     pub(super) next_warm: Instant,
     /// Until when no connections are made to its gateway, for all ports for them were used up.
@@ -156,6 +158,7 @@ impl TcpPeer {
             told: Told::default(),
             shortage: ShortageLimit::default(),
             epoch: None,
+            epoch_heard_at: now,
             warm: VecDeque::new(),
             next_warm: now,
             out_of_ports_until: None,
