@@ -30,7 +30,7 @@ pub(super) struct TcpPeer {
     pub(super) has_been_up: bool,
     /// Why it is not up, as far as was seen.
     pub(super) trouble: Option<Trouble>,
-    /// When it last answered or sent a probe.
+    /// When it last answered or sent a probe, or its host acknowledged one while all was quiet.
     pub(super) heard_at: Instant,
     /// When the session that this gateway had begun with it was lost, or the peer was added.
     pub(super) lost_at: Instant,

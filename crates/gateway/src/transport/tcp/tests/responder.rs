@@ -57,6 +57,12 @@ fn is_up(hub: &Hub) -> bool {
     hub.transport.peers[0].initiator.as_ref().is_some_and(Initiator::is_up)
 }
 
+/// Whether the responder's host has acknowledged what the hub has said. It may take some milliseconds by its clock.
+fn is_acknowledged(hub: &Hub) -> bool {
+    let control = hub.transport.peers[0].initiator.as_ref().and_then(Initiator::tunnel);
+    control.is_none_or(|at| hub.transport.tunnels[at].is_acknowledged())
+}
+
 fn is_probe(message: &Message) -> bool {
     matches!(message, Message::Probe(_))
 }
@@ -98,4 +104,50 @@ fn a_peer_that_has_restarted_keeps_what_its_new_process_has_opened() {
     let failed = |id: TunnelId| hub.transport.tunnels[id.at].failed;
     assert_eq!([old, own].map(failed), [Some(ResetReason::PeerRestarted); 2]);
     assert_eq!(opened.each_ref().map(|(id, ..)| failed(*id)), [None; 2]);
+}
+
+#[test]
+fn while_all_is_quiet_a_peer_whose_host_acknowledges_is_neither_lost_nor_silent() {
+    for (keepalive, seconds) in [(40, 300), (1, 30)] {
+        let keepalive = Duration::from_secs(keepalive);
+        let (mut hub, mut responder) = Responder::with_hub();
+        hub.transport.probe_timers = session::ProbeTimers::new(Duration::from_millis(500), keepalive);
+        // Short of the hour and ten minutes that they are.
+        hub.transport.probe_timers.longest_keepalive = Duration::from_secs(50);
+        hub.transport.longest_silence = Duration::from_secs(10);
+        let _control = responder.respond(&mut hub, 1);
+        let (stream, _other_end) = own_stream(&mut hub);
+        for second in 1..=seconds {
+            hub.now += Duration::from_secs(1);
+            hub.turn();
+            hub.transport.tick(hub.now);
+            hub.until(|hub| is_acknowledged(hub).then_some(()));
+            let failed = hub.transport.tunnels[stream.at].failed;
+            assert_eq!((is_up(&hub), failed), (true, None), "after {second} s, keepalive {keepalive}");
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_acknowledged_before_the_hub_looks_are_followed_by_one_probe() {
+    let (mut hub, mut responder) = Responder::with_hub();
+    let mut control = responder.respond(&mut hub, 1);
+    let (stream, _other_end) = own_stream(&mut hub);
+    let (client, mut other) = Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    client.set_nonblocking(true).unwrap();
+    other.write_all(b"one line of a log").unwrap();
+    let watch = hub.transport.watch.try_clone().unwrap();
+    let mut hosts = HostSockets::new(&settings(HUB, TERMINAL, "", ""), watch, 1000);
+    let mut client = Tcp::accepted(client);
+    hub.until(|hub| (hub.transport.send(hub.now, stream, &mut hosts, &mut client).0 > 0).then_some(()));
+    hub.until(|hub| hub.transport.tunnels[stream.at].is_acknowledged().then_some(()));
+    let mut reader = Reader::new();
+    hub.now += Duration::from_secs(1);
+    hub.hear(&mut control, &mut reader, is_probe);
+    control.write_all(&encoded(&Message::Answer(0))).unwrap();
+    // Nothing more is sent: what follows is the keepalive.
+    hub.now += Duration::from_secs(1);
+    hub.turn();
+    hub.now += Duration::from_secs(100);
+    assert_eq!(hub.hear(&mut control, &mut reader, |_| true), Message::Idle);
 }
