@@ -15,7 +15,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         if self.holds_syns && (self.unaccepted.contains_key(&ends(&request)) || self.has_failed(now, &request)) {
             return self.accept_released(now, tcp, &request);
         }
-        self.look_at_room(&tcp);
+        self.look_at_room(now, &tcp);
         // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
         match self.settings.routes.peer_of(request.destination.ip()) {
             Some(at) => self.relay_or_wait(now, at, tcp, request),
@@ -427,12 +427,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         let as_client = self.peers[connection.peer].settings.connect_as_client;
         match self.hosts.connect(now, key, &request, as_client) {
             Ok(tcp) => {
-                self.look_at_room(&tcp);
+                self.look_at_room(now, &tcp);
                 self.connections[key].tcp = Some(tcp);
                 self.enqueue(key);
             }
             Err(ConnectError::NoRoom) => {
-                self.out_of_room();
+                self.out_of_room(now);
                 return false;
             }
             Err(ConnectError::Failed(reason)) => self.on_connect_failed(now, key, reason),

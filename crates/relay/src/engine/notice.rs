@@ -119,8 +119,11 @@ pub enum Notice {
     },
     /// There is memory again for what the peer sends.
     MemoryAgain(usize),
-    /// Nearly all room for connections with hosts is in use: new connections go end to end.
-    RoomShort,
+    /// Nearly all room for connections with hosts is in use, or the host refuses more: new connections go end to end.
+    RoomShort {
+        /// Whether this process has plenty left: what is short is the host's.
+        is_host_wide: bool,
+    },
     /// There is room for connections with hosts again.
     RoomAgain,
     /// A peer takes no connections, as it does while it lacks room or memory.
