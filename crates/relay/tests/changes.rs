@@ -35,7 +35,8 @@ fn other_settings_hold_for_new_connections_and_leave_open_ones_alone() {
     assert!(!engine.intercepts(&open("10.0.0.1:1", "198.51.100.1:22")), "a rule keeps it end to end");
     engine.accept(START, 2, one());
     assert_eq!((engine.counters.accepted, engine.counters.unavailable), (1, 1));
-    assert!(notices(&mut engine).contains(&Notice::Unavailable(one())));
+    let unavailable = Notice::Unavailable { request: one(), peer: None, waited: Duration::ZERO };
+    assert!(notices(&mut engine).contains(&unavailable));
     assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 1), Heard::Aborted(2)]);
     // The new patience.
     engine.transport.requests.insert(9, ReceivedRequest::Complete(one()));

@@ -367,7 +367,36 @@ fn clients_wait_for_streams_in_order_and_are_sent_away_in_the_end() {
     engine.serve_waiting(at(22.0));
     engine.serve_waiting(at(23.0));
     assert_eq!(engine.hosts.heard[1..], [Heard::Aborted(2), Heard::Aborted(3)]);
-    assert_eq!(engine.counters.unavailable, 2);
+    assert_eq!((engine.counters.unavailable, waited_in_vain(&mut engine)), (2, vec![20, 20]));
+}
+
+/// How many seconds those clients have waited for the peer that got no stream.
+fn waited_in_vain(engine: &mut Engine<FakeTransport, FakeHosts>) -> Vec<u64> {
+    let waited = |notice| match notice {
+        Notice::Unavailable { peer, waited, .. } => {
+            assert_eq!(peer, Some(0));
+            Some(waited.as_nanos() / 1_000_000_000)
+        }
+        _ => None,
+    };
+    notices(engine).into_iter().filter_map(waited).collect()
+}
+
+#[test]
+fn clients_that_wait_when_their_peer_is_removed_or_the_gateway_stops_are_counted_and_reported() {
+    for is_removed in [true, false] {
+        let mut engine = engine();
+        engine.transport.peers[0].free = 0;
+        engine.accept(START, 1, one());
+        if is_removed {
+            engine.remove_peer(at(3.0), 0);
+        } else {
+            engine.shut_down(at(3.0));
+        }
+        assert_eq!(engine.hosts.heard, [Heard::Aborted(1)]);
+        assert_eq!((engine.counters.unavailable, engine.clients_waiting()), (1, 0));
+        assert_eq!(waited_in_vain(&mut engine), [3]);
+    }
 }
 
 #[test]

@@ -149,13 +149,13 @@ impl<T: SatelliteTransport> Relays<T> {
             Notice::Accepted { request, peer } => {
                 tracing::debug!(client = %request.source, destination = %request.destination, peer = name(peer), "accepted");
             }
-            Notice::Unavailable(request) => {
+            Notice::Unavailable { request, peer, waited } => {
                 if let Some(log) = &self.connection_log {
-                    let class = self.class_name(&request);
-                    let entry = ConnectionEntry::unavailable(&request, SystemTime::now(), class);
+                    let names = Names { peer: peer.map(name), class: self.class_name(&request) };
+                    let entry = ConnectionEntry::unavailable(&request, waited, SystemTime::now(), names);
                     log.record(Entry::Connection(Box::new(entry)));
                 }
-                tracing::debug!(client = %request.source, destination = %request.destination, "unavailable: no peer is up for it");
+                tracing::debug!(client = %request.source, destination = %request.destination, %waited, "unavailable: no peer, or no stream in time");
             }
             Notice::Closed(ended) => {
                 if let Some(log) = &self.connection_log {
@@ -176,7 +176,7 @@ impl<T: SatelliteTransport> Relays<T> {
 
     /// The line of the connection log for a connection that has just ended.
     fn entry(&self, ended: &Ended) -> Entry {
-        let peer = self.peers.get(ended.peer).map_or("removed", |peer| &*peer.name);
+        let peer = Some(self.peers.get(ended.peer).map_or("removed", |peer| &*peer.name));
         let class = &self.engine.class_accounts()[ended.class].name;
         let rtt = self.transport().path_delay(ended.at, ended.peer).map(|delay| delay.smoothed);
         Entry::Connection(Box::new(ConnectionEntry::new(ended, SystemTime::now(), Names { peer, class }, rtt)))

@@ -220,12 +220,13 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         Class::find(&self.settings.classes, request)
     }
 
-    /// Resets every connection: this gateway stops.
+    /// Resets every connection, and the clients that wait: this gateway stops.
     pub fn shut_down(&mut self, now: Instant) {
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.apply(now, key, Event::Shutdown);
         }
+        self.places().into_iter().for_each(|at| self.send_all_away(now, at));
     }
 
     /// What the connections of each class have done, the default class first. Classes that are configured no longer stay.

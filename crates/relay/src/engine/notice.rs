@@ -6,6 +6,7 @@ use crate::connection::{Event, State, Unexpected};
 use crate::policy::Denial;
 use ipnet::IpNet;
 use peering::ResetReason;
+use units::Duration;
 
 /// What has happened so far, by outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -57,8 +58,15 @@ pub enum Notice {
         /// The peer behind which the server lies.
         peer: usize,
     },
-    /// No peer is up for the server that a client connects to.
-    Unavailable(ConnectRequest),
+    /// A client was reset, for there was no peer for its server, or no stream in time.
+    Unavailable {
+        /// Client and server.
+        request: ConnectRequest,
+        /// The peer behind which the server lies, if any.
+        peer: Option<usize>,
+        /// How long the client had waited.
+        waited: Duration,
+    },
     /// A connection is over.
     Closed(Ended),
     /// The other gateway has reset a stream.

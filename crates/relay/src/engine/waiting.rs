@@ -72,10 +72,28 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             let patience = self.settings.connect_timeout;
             while self.peers[at].waiting.front().is_some_and(|client| client.since + patience <= now) {
                 let Some(client) = self.take_waiting(at) else { break };
-                self.hosts.abort(now, client.tcp);
-                self.counters.unavailable += 1;
+                self.send_away(now, client);
             }
         }
+    }
+
+    /// Resets the clients that wait for peer `at`.
+    pub(super) fn send_all_away(&mut self, now: Instant, at: usize) {
+        while let Some(client) = self.take_waiting(at) {
+            self.send_away(now, client);
+        }
+    }
+
+    fn send_away(&mut self, now: Instant, client: WaitingClient<H::Connection>) {
+        self.note_unavailable(now, client.since, client.request);
+        self.hosts.abort(now, client.tcp);
+    }
+
+    /// The client of `request`, which connected at `asked`, is reset without a stream.
+    pub(super) fn note_unavailable(&mut self, now: Instant, asked: Instant, request: ConnectRequest) {
+        self.counters.unavailable += 1;
+        let peer = self.settings.routes.peer_of(request.destination.ip());
+        self.notices.push_back(Notice::Unavailable { request, peer, waited: now.since(asked) });
     }
 
     fn take_waiting(&mut self, at: usize) -> Option<WaitingClient<H::Connection>> {
