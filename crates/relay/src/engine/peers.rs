@@ -131,6 +131,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         self.accounts.add(settings.classes.iter().map(|class| &*class.name));
         self.settings = settings;
         self.peers.iter_mut().for_each(|(_, peer)| peer.open = None);
+        self.requeue_waiting(now);
         self.tell_reach(now);
     }
 }

@@ -77,6 +77,25 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
     }
 
+    /// Has each client wait for the peer behind which its server lies now that the routes have changed, in the order in which they
+    /// connected. Those without a peer are reset.
+    pub(super) fn requeue_waiting(&mut self, now: Instant) {
+        let queues = self.peers.iter_mut().map(|(_, peer)| std::mem::take(&mut peer.waiting));
+        let mut clients: Vec<_> = queues.flatten().collect();
+        clients.sort_by_key(|client| client.since);
+        self.waiting = 0;
+        for client in clients {
+            match self.settings.routes.peer_of(client.request.destination.ip()) {
+                Some(at) => {
+                    self.peers[at].waiting.push_back(client);
+                    self.waiting += 1;
+                }
+                None => self.send_away(now, client),
+            }
+        }
+        self.wake_waiting();
+    }
+
     /// Resets the clients that wait for peer `at`.
     pub(super) fn send_all_away(&mut self, now: Instant, at: usize) {
         while let Some(client) = self.take_waiting(at) {
