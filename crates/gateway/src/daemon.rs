@@ -556,7 +556,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                     Ok(None) => break,
                     Err(error) if is_out_of_descriptors(&error) => {
                         tracing::debug!(%error, "clients wait for a free descriptor");
-                        self.relays.engine.out_of_room();
+                        self.relays.engine.out_of_room(now);
                         self.clients_wait = true;
                         return;
                     }

@@ -35,7 +35,8 @@ fn other_settings_hold_for_new_connections_and_leave_open_ones_alone() {
     assert!(!engine.intercepts(&open("10.0.0.1:1", "198.51.100.1:22")), "a rule keeps it end to end");
     engine.accept(START, 2, one());
     assert_eq!((engine.counters.accepted, engine.counters.unavailable), (1, 1));
-    assert!(notices(&mut engine).contains(&Notice::Unavailable(one())));
+    let unavailable = Notice::Unavailable { request: one(), peer: None, waited: Duration::ZERO };
+    assert!(notices(&mut engine).contains(&unavailable));
     assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 1), Heard::Aborted(2)]);
     // The new patience.
     engine.transport.requests.insert(9, ReceivedRequest::Complete(one()));
@@ -80,6 +81,40 @@ fn a_peers_new_settings_hold_for_its_next_request_and_its_waiting_clients_go_on_
     settle(&mut engine, START);
     assert_eq!(engine.counters.accepted, 1, "the client that waited");
     assert_eq!(engine.add_peer(settings), 1, "a place of its own");
+}
+
+#[test]
+fn clients_that_wait_follow_the_new_routes_and_hold_no_others_up() {
+    let mut engine = engine();
+    let net = |text: &str| text.parse().unwrap();
+    engine.transport.peers.extend(FakeTransport::up(1).peers);
+    let other = engine.add_peer(peer("other", &["192.0.2.0/24"]));
+    let settings = |routes: &[(&str, usize)]| Settings {
+        routes: Routes::new(routes.iter().map(|(route, at)| (net(route), *at))).unwrap(),
+        ..other_settings()
+    };
+    engine.reconfigure(START, settings(&[("203.0.113.0/24", 0), ("198.51.100.0/24", 0), ("192.0.2.0/24", 0)]));
+    engine.transport.peers[0].free = 0;
+    let servers = ["203.0.113.5:80", "192.0.2.5:80", "198.51.100.5:80"];
+    let requests = servers.map(|server| open("10.0.0.1:1000", server));
+    for (client, request) in (1..).zip(requests) {
+        engine.accept(START, client, request);
+    }
+    // The first server lies nowhere any more, the second behind a peer that is down.
+    engine.transport.peers[other].is_up = false;
+    let later = START + Duration::from_secs(1);
+    engine.reconfigure(later, settings(&[("198.51.100.0/24", 0), ("192.0.2.0/24", other)]));
+    let unavailable = Notice::Unavailable { request: requests[0], peer: None, waited: Duration::from_secs(1) };
+    assert!(notices(&mut engine).contains(&unavailable));
+    engine.transport.peers[0].free = 1;
+    engine.look_at_limits(later);
+    settle(&mut engine, later);
+    assert_eq!(engine.hosts.heard, [Heard::Aborted(1), Heard::Adopted(0, 3)]);
+    engine.transport.peers[other].is_up = true;
+    engine.on_stream_event(later, StreamEvent::PeersChanged);
+    settle(&mut engine, later);
+    assert_eq!(engine.hosts.heard[2..], [Heard::Adopted(1, 2)]);
+    assert_eq!((engine.clients_waiting(), engine.counters.unavailable), (0, 1));
 }
 
 /// A client's SYN is held, and that of another is released.

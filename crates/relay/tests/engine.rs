@@ -330,7 +330,7 @@ fn a_connection_for_which_the_host_has_no_room_waits_until_another_has_ended() {
         waiting.expect("it is there").1.tcp().is_some()
     };
     assert!(engine.transport.resets.is_empty() && !has_host(&engine), "it waits");
-    assert!(notices(&mut engine).contains(&Notice::RoomShort));
+    assert!(notices(&mut engine).contains(&Notice::RoomShort { is_host_wide: false }));
     assert!(!engine.intercepts(&one()), "new connections go end to end meanwhile");
     engine.on_tcp_failed(START, 0);
     settle(&mut engine, START);
@@ -367,7 +367,36 @@ fn clients_wait_for_streams_in_order_and_are_sent_away_in_the_end() {
     engine.serve_waiting(at(22.0));
     engine.serve_waiting(at(23.0));
     assert_eq!(engine.hosts.heard[1..], [Heard::Aborted(2), Heard::Aborted(3)]);
-    assert_eq!(engine.counters.unavailable, 2);
+    assert_eq!((engine.counters.unavailable, waited_in_vain(&mut engine)), (2, vec![20, 20]));
+}
+
+/// How many seconds those clients have waited for the peer that got no stream.
+fn waited_in_vain(engine: &mut Engine<FakeTransport, FakeHosts>) -> Vec<u64> {
+    let waited = |notice| match notice {
+        Notice::Unavailable { peer, waited, .. } => {
+            assert_eq!(peer, Some(0));
+            Some(waited.as_nanos() / 1_000_000_000)
+        }
+        _ => None,
+    };
+    notices(engine).into_iter().filter_map(waited).collect()
+}
+
+#[test]
+fn clients_that_wait_when_their_peer_is_removed_or_the_gateway_stops_are_counted_and_reported() {
+    for is_removed in [true, false] {
+        let mut engine = engine();
+        engine.transport.peers[0].free = 0;
+        engine.accept(START, 1, one());
+        if is_removed {
+            engine.remove_peer(at(3.0), 0);
+        } else {
+            engine.shut_down(at(3.0));
+        }
+        assert_eq!(engine.hosts.heard, [Heard::Aborted(1)]);
+        assert_eq!((engine.counters.unavailable, engine.clients_waiting()), (1, 0));
+        assert_eq!(waited_in_vain(&mut engine), [3]);
+    }
 }
 
 #[test]
@@ -434,8 +463,9 @@ fn without_room_for_more_connections_new_ones_go_end_to_end_and_those_on_their_w
         engine.accept(START, client.into(), open(&format!("10.0.0.{client}:1"), "203.0.113.5:80"));
     }
     assert!(!engine.intercepts(&one()));
+    engine.look_at_limits(at(600.0));
     engine.tell_shortage(START);
-    assert_eq!(engine.transport.peers[0].told, Some(Reach::default()));
+    assert_eq!(engine.transport.peers[0].told, Some(Reach::default()), "descriptors that are in use stay so");
     engine.transport.requests.insert(99, ReceivedRequest::Complete(one()));
     engine.on_stream_event(START, StreamEvent::Opened(99, 0));
     settle(&mut engine, START);
@@ -452,13 +482,13 @@ fn without_room_for_more_connections_new_ones_go_end_to_end_and_those_on_their_w
     assert!(engine.intercepts(&one()));
     assert_ne!(engine.transport.peers[0].told, Some(Reach::default()));
     let said = notices(&mut engine);
-    assert!(said.contains(&Notice::RoomShort) && said.contains(&Notice::RoomAgain));
+    assert!(said.contains(&Notice::RoomShort { is_host_wide: false }) && said.contains(&Notice::RoomAgain));
 }
 
 #[test]
 fn a_shortage_of_room_that_others_have_made_ends_when_they_have_left_plenty_for_a_second() {
     let mut engine = engine();
-    engine.out_of_room();
+    engine.out_of_room(START);
     for (seconds, has_plenty) in [(1.0, true), (1.9, true), (1.95, false), (2.0, true), (2.9, true), (3.0, true)] {
         assert!(!engine.intercepts(&one()), "{seconds}");
         engine.hosts.has_plenty = has_plenty;
@@ -466,9 +496,59 @@ fn a_shortage_of_room_that_others_have_made_ends_when_they_have_left_plenty_for_
     }
     assert!(engine.intercepts(&one()) && notices(&mut engine).contains(&Notice::RoomAgain));
     // What is short is the host's: this process does not know when there is some again.
-    engine.out_of_room();
+    engine.out_of_room(at(3.0));
     (4..8).for_each(|seconds| engine.look_at_limits(at(seconds.into())));
     assert!(!engine.intercepts(&one()));
+}
+
+#[test]
+fn what_the_host_is_short_of_is_tried_again_after_a_while_and_less_often_if_it_stays_short() {
+    let mut engine = engine();
+    engine.accept(START, 7, one());
+    engine.hosts.has_plenty = true;
+    let mut now = START;
+    let mut pass = |engine: &mut Engine<FakeTransport, FakeHosts>, seconds| {
+        now += Duration::from_secs(seconds);
+        engine.look_at_limits(now);
+        now
+    };
+    let lasted = [(); 8].map(|()| {
+        let begun = pass(&mut engine, 1);
+        engine.out_of_room(begun);
+        while !engine.intercepts(&one()) {
+            assert!(pass(&mut engine, 1).since(begun) < Duration::from_secs(1000), "it does not end");
+        }
+        pass(&mut engine, 0).since(begun).as_secs_f64()
+    });
+    assert_eq!(lasted, [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0]);
+    let said = notices(&mut engine);
+    let begins = said.iter().filter(|notice| **notice == Notice::RoomShort { is_host_wide: true });
+    assert_eq!((begins.count(), said.iter().filter(|notice| **notice == Notice::RoomAgain).count()), (8, 8));
+    // One that comes later is another one; it lasts while connections are refused.
+    pass(&mut engine, 301);
+    for _ in 0..10 {
+        let refused = pass(&mut engine, 9);
+        engine.out_of_room(refused);
+        pass(&mut engine, 0);
+        assert!(!engine.intercepts(&one()));
+    }
+    pass(&mut engine, 10);
+    assert!(engine.intercepts(&one()));
+}
+
+#[test]
+fn what_the_host_was_short_of_first_and_this_process_then_ends_when_that_has_plenty() {
+    let mut engine = engine();
+    engine.hosts.has_plenty = true;
+    engine.out_of_room(START);
+    (engine.hosts.has_plenty, engine.hosts.most) = (false, 1);
+    engine.accept(START, 7, one());
+    engine.look_at_limits(at(60.0));
+    assert!(!engine.intercepts(&one()), "time alone leaves no descriptors");
+    engine.hosts.has_plenty = true;
+    engine.look_at_limits(at(61.0));
+    engine.look_at_limits(at(62.0));
+    assert!(engine.intercepts(&one()));
 }
 
 #[test]

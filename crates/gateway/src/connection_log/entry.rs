@@ -39,11 +39,11 @@ pub struct ConnectionEntry {
     pub server_address: IpAddr,
     /// The server's port.
     pub server_port: u16,
-    /// The peer; null if none was up for the connection.
+    /// The peer; null if the server lies behind none.
     pub peer: Option<String>,
     /// Whether this is its `near` or its `far` gateway.
     pub side: &'static str,
-    /// Its number in the session with the peer; null without a peer.
+    /// Its number in the session with the peer; null if there was no stream for it.
     pub stream: Option<u64>,
     /// Its class at this gateway.
     pub class: String,
@@ -82,19 +82,15 @@ pub struct DroppedEntry {
 /// Where a connection went that has ended, by name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Names<'a> {
-    pub(crate) peer: &'a str,
+    pub(crate) peer: Option<&'a str>,
     pub(crate) class: &'a str,
 }
 
 impl ConnectionEntry {
     /// What became of a relayed connection, which ended at `end` by the system clock.
     pub(crate) fn new(ended: &Ended, end: SystemTime, names: Names<'_>, rtt: Option<units::Duration>) -> Self {
-        let duration = ended.at.since(ended.asked);
         Self {
-            start: timestamp(end - Duration::from_nanos(duration.as_nanos())),
-            duration_s: seconds(duration),
             open_s: ended.opened_after.map(seconds),
-            peer: Some(names.peer.to_owned()),
             side: if ended.is_near { Side::Near } else { Side::Far }.name(),
             stream: Some(ended.stream),
             from_tcp_bytes: ended.from_tcp,
@@ -102,25 +98,30 @@ impl ConnectionEntry {
             ended: ended.cause.name(),
             reason: ended.cause.reason().map(|reason| reason.to_string()),
             rtt_s: rtt.map(seconds),
-            ..Self::unavailable(&ended.request, end, names.class)
+            ..Self::unavailable(&ended.request, ended.at.since(ended.asked), end, names)
         }
     }
 
-    /// A client that was accepted while no peer was up for it.
-    pub(crate) fn unavailable(request: &ConnectRequest, at: SystemTime, class: &str) -> Self {
+    /// A client that was reset at `end` by the system clock, after it had waited for so long for a stream.
+    pub(crate) fn unavailable(
+        request: &ConnectRequest,
+        waited: units::Duration,
+        end: SystemTime,
+        names: Names<'_>,
+    ) -> Self {
         Self {
-            start: timestamp(at),
-            end: timestamp(at),
-            duration_s: 0.0,
+            start: timestamp(end - Duration::from_nanos(waited.as_nanos())),
+            end: timestamp(end),
+            duration_s: seconds(waited),
             open_s: None,
             client_address: request.source.ip(),
             client_port: request.source.port(),
             server_address: request.destination.ip(),
             server_port: request.destination.port(),
-            peer: None,
+            peer: names.peer.map(str::to_owned),
             side: Side::Near.name(),
             stream: None,
-            class: class.to_owned(),
+            class: names.class.to_owned(),
             from_tcp_bytes: 0,
             to_tcp_bytes: 0,
             ended: "unavailable",
@@ -186,7 +187,7 @@ mod tests {
             to_tcp: 9000,
             cause,
         };
-        let names = Names { peer: "hub", class: "interactive" };
+        let names = Names { peer: Some("hub"), class: "interactive" };
         let entry = ConnectionEntry::new(&ended, end, names, Some(units::Duration::from_millis(580)));
         serde_json::to_value(Entry::Connection(Box::new(entry))).unwrap()
     }
@@ -239,19 +240,22 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_a_peer_leaves_a_line_that_names_neither_peer_nor_stream() {
+    fn a_client_that_waited_in_vain_leaves_a_line_without_a_stream_that_names_the_peer_if_there_is_one() {
         let request = ConnectRequest::new("[2001:db8::5]:50000".parse().unwrap(), "192.0.2.1:22".parse().unwrap());
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        let entry = ConnectionEntry::unavailable(&request, at, "default");
-        let line = serde_json::to_value(Entry::Connection(Box::new(entry))).unwrap();
-        for key in ["peer", "stream", "open_s", "rtt_s"] {
-            assert!(line[key].is_null(), "{key}: {line}");
+        for (peer, seconds, start) in
+            [(None, 0, "2023-11-14T22:13:20.000Z"), (Some("hub"), 20, "2023-11-14T22:13:00.000Z")]
+        {
+            let names = Names { peer, class: "default" };
+            let entry = ConnectionEntry::unavailable(&request, units::Duration::from_secs(seconds), at, names);
+            let line = serde_json::to_value(Entry::Connection(Box::new(entry))).unwrap();
+            for key in ["stream", "open_s", "rtt_s"] {
+                assert!(line[key].is_null(), "{key}: {line}");
+            }
+            assert_eq!((line["peer"].as_str(), &line["client_address"]), (peer, &"2001:db8::5".into()));
+            assert_eq!((&line["start"], &line["end"]), (&start.into(), &"2023-11-14T22:13:20.000Z".into()));
+            assert_eq!((&line["from_tcp_bytes"], &line["to_tcp_bytes"]), (&0.into(), &0.into()));
+            assert_eq!((line["duration_s"].as_f64(), &line["ended"]), (Some(seconds as f64), &"unavailable".into()));
         }
-        assert_eq!((&line["start"], &line["client_address"]), (&line["end"], &"2001:db8::5".into()));
-        assert_eq!(
-            (&line["from_tcp_bytes"], &line["to_tcp_bytes"], &line["duration_s"]),
-            (&0.into(), &0.into(), &0.0.into())
-        );
-        assert_ne!(line["ended"], "finished", "{line}");
     }
 }

@@ -70,7 +70,7 @@ fn shortage(notice: &Notice) -> Option<(Shortage, Option<usize>, bool)> {
         Notice::MemoryAgain(peer) => (Shortage::Memory, Some(peer), false),
         Notice::PeerTakesNone(peer) | Notice::RoutesClosed { peer, .. } => (Shortage::Reach, Some(peer), true),
         Notice::RoutesOpen(peer) => (Shortage::Reach, Some(peer), false),
-        Notice::RoomShort => (Shortage::Room, None, true),
+        Notice::RoomShort { .. } => (Shortage::Room, None, true),
         Notice::RoomAgain => (Shortage::Room, None, false),
         _ => return None,
     })
@@ -149,13 +149,13 @@ impl<T: SatelliteTransport> Relays<T> {
             Notice::Accepted { request, peer } => {
                 tracing::debug!(client = %request.source, destination = %request.destination, peer = name(peer), "accepted");
             }
-            Notice::Unavailable(request) => {
+            Notice::Unavailable { request, peer, waited } => {
                 if let Some(log) = &self.connection_log {
-                    let class = self.class_name(&request);
-                    let entry = ConnectionEntry::unavailable(&request, SystemTime::now(), class);
+                    let names = Names { peer: peer.map(name), class: self.class_name(&request) };
+                    let entry = ConnectionEntry::unavailable(&request, waited, SystemTime::now(), names);
                     log.record(Entry::Connection(Box::new(entry)));
                 }
-                tracing::debug!(client = %request.source, destination = %request.destination, "unavailable: no peer is up for it");
+                tracing::debug!(client = %request.source, destination = %request.destination, %waited, "unavailable: no peer, or no stream in time");
             }
             Notice::Closed(ended) => {
                 if let Some(log) = &self.connection_log {
@@ -176,7 +176,7 @@ impl<T: SatelliteTransport> Relays<T> {
 
     /// The line of the connection log for a connection that has just ended.
     fn entry(&self, ended: &Ended) -> Entry {
-        let peer = self.peers.get(ended.peer).map_or("removed", |peer| &*peer.name);
+        let peer = Some(self.peers.get(ended.peer).map_or("removed", |peer| &*peer.name));
         let class = &self.engine.class_accounts()[ended.class].name;
         let rtt = self.transport().path_delay(ended.at, ended.peer).map(|delay| delay.smoothed);
         Entry::Connection(Box::new(ConnectionEntry::new(ended, SystemTime::now(), Names { peer, class }, rtt)))
@@ -206,11 +206,15 @@ impl<T: SatelliteTransport> Relays<T> {
             Notice::MemoryAgain(peer) => {
                 tracing::info!(peer = name(peer), "there is memory again for what the peer sends");
             }
-            Notice::RoomShort => tracing::warn!(
+            Notice::RoomShort { is_host_wide: true } => tracing::warn!(
+                "the host has no files or no memory for more sockets: new connections go end to end; fs.file-max and free memory say how \
+                 much there is"
+            ),
+            Notice::RoomShort { is_host_wide: false } => tracing::warn!(
                 most = self.engine.hosts.most_descriptors(),
                 "nearly all descriptors are in use: new connections go end to end; LimitNOFILE (ulimit -n) says how many there are"
             ),
-            Notice::RoomAgain => tracing::info!("there are descriptors again"),
+            Notice::RoomAgain => tracing::info!("there is room for sockets again"),
             Notice::PeerTakesNone(peer) => tracing::warn!(
                 peer = name(peer),
                 "the peer takes no connections, as it may for want of descriptors or memory: new ones go end to end until it does"

@@ -407,7 +407,7 @@ impl TcpTransport {
                 && known.silent_since(self.probe_timers.longest_keepalive) + self.longest_silence <= now
             {
                 known.hear(now, Duration::ZERO);
-                self.reset_streams(peer, ResetReason::Outage);
+                self.reset_streams(peer, ResetReason::Outage, |_| true);
             }
         }
         let (mut gone, mut failed, longest_rto) = (Vec::new(), Vec::new(), self.sockets.longest_rto);

@@ -15,13 +15,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         if self.holds_syns && (self.unaccepted.contains_key(&ends(&request)) || self.has_failed(now, &request)) {
             return self.accept_released(now, tcp, &request);
         }
-        self.look_at_room(&tcp);
+        self.look_at_room(now, &tcp);
         // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
         match self.settings.routes.peer_of(request.destination.ip()) {
             Some(at) => self.relay_or_wait(now, at, tcp, request),
             None => {
-                self.counters.unavailable += 1;
-                self.notices.push_back(Notice::Unavailable(request));
+                self.note_unavailable(now, now, request);
                 self.hosts.abort(now, tcp);
             }
         }
@@ -39,9 +38,11 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
         let Some((stream, peer)) = self.open_stream(now, &request) else {
             // The client sends another SYN, which finds a stream or goes end to end.
-            let has_peer = self.settings.routes.peer_of(request.destination.ip()).is_some();
-            self.counters.unavailable += u64::from(!has_peer);
-            return if has_peer { self.hosts.forget_syn(syn) } else { self.hosts.refuse_syn(syn) };
+            if self.settings.routes.peer_of(request.destination.ip()).is_some() {
+                return self.hosts.forget_syn(syn);
+            }
+            self.note_unavailable(now, now, request);
+            return self.hosts.refuse_syn(syn);
         };
         let mut connection = Relayed::new(State::Confirming, stream, peer, true, now);
         (connection.request, connection.syn) = (Some(request), Some(syn));
@@ -70,7 +71,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             }
             // Its server's answer has come to nothing meanwhile.
             _ => {
-                self.counters.unavailable += 1;
+                self.note_unavailable(now, now, *request);
                 self.hosts.abort(now, tcp);
             }
         }
@@ -427,12 +428,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         let as_client = self.peers[connection.peer].settings.connect_as_client;
         match self.hosts.connect(now, key, &request, as_client) {
             Ok(tcp) => {
-                self.look_at_room(&tcp);
+                self.look_at_room(now, &tcp);
                 self.connections[key].tcp = Some(tcp);
                 self.enqueue(key);
             }
             Err(ConnectError::NoRoom) => {
-                self.out_of_room();
+                self.out_of_room(now);
                 return false;
             }
             Err(ConnectError::Failed(reason)) => self.on_connect_failed(now, key, reason),

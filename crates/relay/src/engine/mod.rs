@@ -54,7 +54,7 @@ use crate::connection::{Event, State};
 use crate::routes::Routes;
 use accounts::{Accounts, Direction};
 use ipnet::IpNet;
-use room::RoomShortage;
+use room::Room;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -123,8 +123,7 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     may_serve_waiting: bool,
     /// Whether [`Engine::intercepted`] may have changed.
     interception_changed: bool,
-    /// Room for more connections has run short.
-    room_shortage: Option<RoomShortage>,
+    room: Room,
     /// Whether the peers know that there is no room.
     is_told_short: bool,
     notices: VecDeque<Notice>,
@@ -168,7 +167,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             unconnected: VecDeque::new(),
             may_serve_waiting: false,
             interception_changed: false,
-            room_shortage: None,
+            room: Room::default(),
             is_told_short: false,
             notices: VecDeque::new(),
             reports_transitions: false,
@@ -221,12 +220,13 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         Class::find(&self.settings.classes, request)
     }
 
-    /// Resets every connection: this gateway stops.
+    /// Resets every connection, and the clients that wait: this gateway stops.
     pub fn shut_down(&mut self, now: Instant) {
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.apply(now, key, Event::Shutdown);
         }
+        self.places().into_iter().for_each(|at| self.send_all_away(now, at));
     }
 
     /// What the connections of each class have done, the default class first. Classes that are configured no longer stay.
@@ -257,7 +257,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         self.transport.forget(connection.stream);
         self.wake_waiting();
         self.look_at_streams(connection.peer);
-        self.look_at_room_again();
+        self.look_at_room_again(now);
         if cause == EndCause::Finished {
             self.counters.finished += 1;
         } else {

@@ -6,6 +6,7 @@ use crate::connection::{Event, State, Unexpected};
 use crate::policy::Denial;
 use ipnet::IpNet;
 use peering::ResetReason;
+use units::Duration;
 
 /// What has happened so far, by outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -57,8 +58,15 @@ pub enum Notice {
         /// The peer behind which the server lies.
         peer: usize,
     },
-    /// No peer is up for the server that a client connects to.
-    Unavailable(ConnectRequest),
+    /// A client was reset, for there was no peer for its server, or no stream in time.
+    Unavailable {
+        /// Client and server.
+        request: ConnectRequest,
+        /// The peer behind which the server lies, if any.
+        peer: Option<usize>,
+        /// How long the client had waited.
+        waited: Duration,
+    },
     /// A connection is over.
     Closed(Ended),
     /// The other gateway has reset a stream.
@@ -119,8 +127,11 @@ pub enum Notice {
     },
     /// There is memory again for what the peer sends.
     MemoryAgain(usize),
-    /// Nearly all room for connections with hosts is in use: new connections go end to end.
-    RoomShort,
+    /// Nearly all room for connections with hosts is in use, or the host refuses more: new connections go end to end.
+    RoomShort {
+        /// Whether this process has plenty left: what is short is the host's.
+        is_host_wide: bool,
+    },
     /// There is room for connections with hosts again.
     RoomAgain,
     /// A peer takes no connections, as it does while it lacks room or memory.

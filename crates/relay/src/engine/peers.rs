@@ -122,10 +122,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         for key in keys {
             self.apply(now, key, Event::Shutdown);
         }
-        for client in self.peers.remove(at).waiting {
-            self.waiting -= 1;
-            self.hosts.abort(now, client.tcp);
-        }
+        self.send_all_away(now, at);
+        self.peers.remove(at);
     }
 
     /// Takes over other settings, and announces to the peers what they may use now.
@@ -133,6 +131,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         self.accounts.add(settings.classes.iter().map(|class| &*class.name));
         self.settings = settings;
         self.peers.iter_mut().for_each(|(_, peer)| peer.open = None);
+        self.requeue_waiting(now);
         self.tell_reach(now);
     }
 }

@@ -11,22 +11,53 @@ const STREAMS_KEPT_BACK: u64 = 16;
 const MEMORY_KEPT_BACK: u64 = 8;
 /// For how long: what is held while a loss is repaired is soon taken.
 const LASTS: Duration = Duration::from_secs(1);
+/// How long after the last failure a shortage that has shown in failures ends by itself, at first and at most. It is twice as long each
+/// time that a shortage begins within that time after the last one.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// A shortage of room for connections with hosts.
 #[derive(Debug)]
-pub(super) struct RoomShortage {
+struct RoomShortage {
     /// How many connections there were when it began.
     connections: usize,
     /// Whether there was plenty for this process then: what is short is the host's.
     is_host_wide: bool,
     /// Since when there has been plenty.
     plenty_since: Option<Instant>,
+    /// When the last attempt failed; `None` if the host has counted what is left, and found it scarce.
+    failed_at: Option<Instant>,
+}
+
+/// Room for connections with hosts, as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    shortage: Option<RoomShortage>,
+    /// When the last shortage ended.
+    again_at: Option<Instant>,
+    /// How long after a failure a shortage ends by itself.
+    pause: Duration,
+}
+
+impl Room {
+    /// A shortage begins.
+    fn begin_shortage(&mut self, now: Instant, shortage: RoomShortage) {
+        let is_soon = self.again_at.is_some_and(|again_at| now.since(again_at) < self.pause);
+        self.pause = if is_soon { (self.pause * 2).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
+        self.shortage = Some(shortage);
+    }
+
+    /// Whether enough time has passed since the last failure to try again.
+    fn is_to_be_tried(&self, now: Instant) -> bool {
+        let failed_at = self.shortage.as_ref().and_then(|shortage| shortage.failed_at);
+        failed_at.is_some_and(|failed_at| now.since(failed_at) >= self.pause)
+    }
 }
 
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// Whether room for connections with hosts is short.
     pub(super) fn is_short(&self) -> bool {
-        self.room_shortage.is_some()
+        self.room.shortage.is_some()
     }
 
     /// Whether there is room for a connection with a host.
@@ -35,48 +66,60 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         !self.is_short() || self.hosts.has_room()
     }
 
-    /// No room is left for connections with hosts, or little: new connections go end to end until an eighth of those that are relayed
-    /// have ended, or others have left plenty.
-    pub fn out_of_room(&mut self) {
-        if self.room_shortage.is_none() {
-            self.notices.push_back(Notice::RoomShort);
-            self.room_shortage = Some(RoomShortage {
-                connections: self.connections.len(),
-                is_host_wide: self.hosts.has_plenty(),
-                plenty_since: None,
-            });
-            self.interception_changed = true;
+    /// The host has refused a connection for want of room: new connections go end to end until an eighth of those that are relayed have
+    /// ended, others have left plenty, or none has been refused for a while.
+    pub fn out_of_room(&mut self, now: Instant) {
+        match &mut self.room.shortage {
+            Some(shortage) => shortage.failed_at = shortage.failed_at.map(|_| now),
+            None => self.begin_room_shortage(now, Some(now)),
         }
     }
 
     /// `tcp` is new: the host says whether little room is left.
-    pub(super) fn look_at_room(&mut self, tcp: &H::Connection) {
-        if self.hosts.is_scarce(tcp) {
-            self.out_of_room();
+    pub(super) fn look_at_room(&mut self, now: Instant, tcp: &H::Connection) {
+        if !self.hosts.is_scarce(tcp) {
+            return;
+        }
+        match &mut self.room.shortage {
+            Some(shortage) => (shortage.failed_at, shortage.is_host_wide) = (None, false),
+            None => self.begin_room_shortage(now, None),
         }
     }
 
-    /// A connection has ended.
-    pub(super) fn look_at_room_again(&mut self) {
-        let then = self.room_shortage.as_ref().map(|shortage| shortage.connections);
-        if then.is_some_and(|then| self.connections.len() <= then - then.div_ceil(8)) {
-            self.end_room_shortage();
-        }
-    }
-
-    fn end_room_shortage(&mut self) {
-        self.notices.push_back(Notice::RoomAgain);
-        self.room_shortage = None;
+    fn begin_room_shortage(&mut self, now: Instant, failed_at: Option<Instant>) {
+        let is_host_wide = self.hosts.has_plenty();
+        let connections = self.connections.len();
+        self.room.begin_shortage(now, RoomShortage { connections, is_host_wide, plenty_since: None, failed_at });
+        self.notices.push_back(Notice::RoomShort { is_host_wide });
         self.interception_changed = true;
     }
 
-    /// Looks whether there has been plenty of room for a while: what took it need not have been connections that are relayed.
+    /// A connection has ended.
+    pub(super) fn look_at_room_again(&mut self, now: Instant) {
+        let then = self.room.shortage.as_ref().map(|shortage| shortage.connections);
+        if then.is_some_and(|then| self.connections.len() <= then - then.div_ceil(8)) {
+            self.end_room_shortage(now);
+        }
+    }
+
+    fn end_room_shortage(&mut self, now: Instant) {
+        self.notices.push_back(Notice::RoomAgain);
+        (self.room.shortage, self.room.again_at) = (None, Some(now));
+        self.interception_changed = true;
+    }
+
+    /// Looks whether there has been plenty of room for a while: what took it need not have been connections that are relayed. What the
+    /// whole host is short of is not counted here; after a while it is tried.
     fn look_at_plenty(&mut self, now: Instant) {
-        let Some(shortage) = self.room_shortage.as_mut().filter(|shortage| !shortage.is_host_wide) else { return };
+        if self.room.is_to_be_tried(now) {
+            return self.end_room_shortage(now);
+        }
+        let of_process = self.room.shortage.as_mut().filter(|shortage| !shortage.is_host_wide);
+        let Some(shortage) = of_process else { return };
         if !self.hosts.has_plenty() {
             shortage.plenty_since = None;
         } else if now.since(*shortage.plenty_since.get_or_insert(now)) >= LASTS {
-            self.end_room_shortage();
+            self.end_room_shortage(now);
         }
     }
 

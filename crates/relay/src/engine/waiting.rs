@@ -72,10 +72,47 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             let patience = self.settings.connect_timeout;
             while self.peers[at].waiting.front().is_some_and(|client| client.since + patience <= now) {
                 let Some(client) = self.take_waiting(at) else { break };
-                self.hosts.abort(now, client.tcp);
-                self.counters.unavailable += 1;
+                self.send_away(now, client);
             }
         }
+    }
+
+    /// Has each client wait for the peer behind which its server lies now that the routes have changed, in the order in which they
+    /// connected. Those without a peer are reset.
+    pub(super) fn requeue_waiting(&mut self, now: Instant) {
+        let queues = self.peers.iter_mut().map(|(_, peer)| std::mem::take(&mut peer.waiting));
+        let mut clients: Vec<_> = queues.flatten().collect();
+        clients.sort_by_key(|client| client.since);
+        self.waiting = 0;
+        for client in clients {
+            match self.settings.routes.peer_of(client.request.destination.ip()) {
+                Some(at) => {
+                    self.peers[at].waiting.push_back(client);
+                    self.waiting += 1;
+                }
+                None => self.send_away(now, client),
+            }
+        }
+        self.wake_waiting();
+    }
+
+    /// Resets the clients that wait for peer `at`.
+    pub(super) fn send_all_away(&mut self, now: Instant, at: usize) {
+        while let Some(client) = self.take_waiting(at) {
+            self.send_away(now, client);
+        }
+    }
+
+    fn send_away(&mut self, now: Instant, client: WaitingClient<H::Connection>) {
+        self.note_unavailable(now, client.since, client.request);
+        self.hosts.abort(now, client.tcp);
+    }
+
+    /// The client of `request`, which connected at `asked`, is reset without a stream.
+    pub(super) fn note_unavailable(&mut self, now: Instant, asked: Instant, request: ConnectRequest) {
+        self.counters.unavailable += 1;
+        let peer = self.settings.routes.peer_of(request.destination.ip());
+        self.notices.push_back(Notice::Unavailable { request, peer, waited: now.since(asked) });
     }
 
     fn take_waiting(&mut self, at: usize) -> Option<WaitingClient<H::Connection>> {

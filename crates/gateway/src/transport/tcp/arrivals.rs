@@ -285,6 +285,7 @@ impl TcpTransport {
             return Err("stranger");
         }
         session.take(tunnel_request).map_err(Refusal::name)?;
+        let session_begun_at = session.begun_at;
         if self.peers[peer].streams >= self.max_streams {
             return Err("too_many");
         }
@@ -300,6 +301,7 @@ impl TcpTransport {
         let tunnel = &mut self.tunnels[at];
         tunnel.role = Role::Stream(peer);
         (tunnel.name, tunnel.request) = (Some(name), Some(tunnel_request.connect));
+        tunnel.session_begun_at = Some(session_begun_at);
         let id = TunnelId { at, number: tunnel.number };
         self.events.push_back(StreamEvent::Opened(id, peer));
         self.mark_packets(id, &tunnel_request.connect, None);
@@ -325,7 +327,7 @@ impl TcpTransport {
                     responder.reader.push(said);
                     Ok(None)
                 }
-                Role::Responder(responder) => responder.push(said),
+                Role::Responder(responder) => responder.push(now, said),
                 _ => return,
             };
             match outcome {

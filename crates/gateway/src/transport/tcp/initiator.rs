@@ -4,7 +4,7 @@ use super::session::Initiator;
 use super::sockets::{is_unavailable, is_without_source};
 use super::talk::READS;
 use super::trials::segment;
-use super::tunnel::Role;
+use super::tunnel::{Role, Tunnel};
 use super::{HOLD, Name, TcpTransport, TunnelId};
 use crate::config::Class;
 use crate::entropy::seed;
@@ -176,6 +176,7 @@ impl TcpTransport {
         match &mut known.initiator {
             Some(Initiator::Up { reader, is_confirmed, .. }) => {
                 reader.push(said);
+                known.epoch_heard_at = now;
                 if !std::mem::replace(is_confirmed, true) {
                     self.events.push_back(StreamEvent::PeersChanged);
                 }
@@ -200,6 +201,7 @@ impl TcpTransport {
         let known = &mut self.peers[peer];
         let epoch = challenge.epoch;
         let has_restarted = known.epoch.replace(epoch).is_some_and(|before| before != epoch);
+        let heard_before = std::mem::replace(&mut known.epoch_heard_at, now);
         known.has_been_up = true;
         known.trouble = None;
         if has_restarted {
@@ -229,8 +231,10 @@ impl TcpTransport {
         self.counters.sessions += 1;
         self.events.push_back(StreamEvent::PeersChanged);
         if has_restarted {
-            // It knows nothing of the connections that were relayed.
-            self.reset_streams(peer, ResetReason::PeerRestarted);
+            // It knows nothing of the connections that were relayed, but for those that it has opened in sessions of its new run.
+            self.reset_streams(peer, ResetReason::PeerRestarted, |tunnel| {
+                tunnel.session_begun_at.is_none_or(|begun_at| begun_at < heard_before)
+            });
         }
         if self.leaving.is_some() {
             // Where another process has begun a session, the peer is to go by that.
@@ -239,18 +243,21 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Nothing will come of the connections that were relayed through the peer.
-    pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason) {
-        tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
-        let mut gone = Vec::new();
-        for (at, tunnel) in self.tunnels.iter_mut().filter(|(_, tunnel)| tunnel.is_through(peer)) {
-            tunnel.failed = Some(reason);
-            if tunnel.is_resetting() {
-                gone.push(at);
-            }
-            self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, reason));
+    /// Nothing will come of those connections relayed through the peer that `are_lost`.
+    pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason, are_lost: impl Fn(&Tunnel) -> bool) {
+        let is_lost = |tunnel: &Tunnel| tunnel.is_through(peer) && are_lost(tunnel);
+        let lost: Vec<usize> = self.tunnels.iter().filter(|(_, tunnel)| is_lost(tunnel)).map(|(at, _)| at).collect();
+        if !lost.is_empty() {
+            tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
         }
-        gone.into_iter().for_each(|at| drop(self.remove(at)));
+        for at in lost {
+            let tunnel = &mut self.tunnels[at];
+            tunnel.failed = Some(reason);
+            self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, reason));
+            if tunnel.is_resetting() {
+                drop(self.remove(at));
+            }
+        }
     }
 
     /// The session with `peer` is over; another begins soon.

@@ -30,7 +30,7 @@ pub(super) struct TcpPeer {
     pub(super) has_been_up: bool,
     /// Why it is not up, as far as was seen.
     pub(super) trouble: Option<Trouble>,
-    /// When it last answered or sent a probe.
+    /// When it last answered or sent a probe, or its host acknowledged one while all was quiet.
     pub(super) heard_at: Instant,
     /// When the session that this gateway had begun with it was lost, or the peer was added.
     pub(super) lost_at: Instant,
@@ -64,6 +64,8 @@ pub(super) struct TcpPeer {
     pub(super) shortage: ShortageLimit<()>,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
+    /// When that run was last heard in a session that this gateway had begun.
+    pub(super) epoch_heard_at: Instant,
     pub(super) warm: VecDeque<usize>,
     pub(super) next_warm: Instant,
     /// Until when no connections are made to its gateway, for all ports for them were used up.
@@ -156,6 +158,7 @@ impl TcpPeer {
             told: Told::default(),
             shortage: ShortageLimit::default(),
             epoch: None,
+            epoch_heard_at: now,
             warm: VecDeque::new(),
             next_warm: now,
             out_of_ports_until: None,

@@ -184,11 +184,11 @@ impl Responder {
         TAG - self.proof.len()
     }
 
-    /// Reads on in the proof. Returns the session when it is complete and right.
+    /// Reads on in the proof. Returns the session, which begins at `now`, when it is complete and right.
     ///
     /// # Errors
     /// If it is wrong.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Option<Accepted>, NotAuthentic> {
+    pub(super) fn push(&mut self, now: Instant, bytes: &[u8]) -> Result<Option<Accepted>, NotAuthentic> {
         self.proof.extend_from_slice(bytes);
         let Some(proof) = self.proof.first_chunk() else { return Ok(None) };
         if !self.key.is_proof(proof) {
@@ -196,7 +196,8 @@ impl Responder {
         }
         self.is_proved = true;
         let Self { peer, hello, challenge, .. } = *self;
-        Ok(Some(Accepted { peer, key: self.key.clone(), window: ReplayWindow::new(), hello, challenge }))
+        let (key, window) = (self.key.clone(), ReplayWindow::new());
+        Ok(Some(Accepted { peer, begun_at: now, key, window, hello, challenge }))
     }
 }
 
@@ -208,6 +209,7 @@ pub(super) struct NotAuthentic;
 #[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) peer: usize,
+    pub(super) begun_at: Instant,
     pub(super) key: SessionKey,
     pub(super) window: ReplayWindow,
     /// What it began with.

@@ -365,7 +365,9 @@ impl Session {
         let &peer = transport.by_key.get(&hello.initiator)?;
         let key = SessionKey::resume(&transport.private_key, &hello, &challenge)?;
         let window = ReplayWindow::restore(self.next, &self.unused);
-        Some((challenge.session, Accepted { peer, key, window, hello, challenge }))
+        // Before anything that this process hears.
+        let begun_at = Instant::ZERO;
+        Some((challenge.session, Accepted { peer, begun_at, key, window, hello, challenge }))
     }
 }
 

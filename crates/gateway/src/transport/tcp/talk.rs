@@ -44,6 +44,9 @@ impl TcpTransport {
     pub(super) fn look_at_session(&mut self, now: Instant, peer: usize) {
         let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);
         self.take_progress_for_answer(now, peer);
+        if !is_busy {
+            self.take_acknowledgement_for_answer(now, peer);
+        }
         let known = &mut self.peers[peer];
         known.has_received = false;
         let Some(Initiator::Up { tunnel, next_look, said_at, unresponsive_at, .. }) = known.initiator.as_mut() else {
@@ -54,13 +57,7 @@ impl TcpTransport {
         let message = match is_busy {
             true => Message::Probe(ALIVE),
             false if now.since(*said_at) >= self.probe_timers.keepalive => Message::Idle,
-            false => {
-                // While all is quiet, TCP's acknowledgement is answer enough.
-                if unresponsive_at.is_some() && tunnel.is_acknowledged() {
-                    *unresponsive_at = None;
-                }
-                return;
-            }
+            false => return,
         };
         *said_at = now;
         unresponsive_at.get_or_insert(now + self.probe_timers.unresponsive_after);
@@ -84,6 +81,16 @@ impl TcpTransport {
         }
     }
 
+    /// While all is quiet, TCP's acknowledgement is answer enough.
+    fn take_acknowledgement_for_answer(&mut self, now: Instant, peer: usize) {
+        let known = &mut self.peers[peer];
+        let Some(Initiator::Up { tunnel, unresponsive_at, .. }) = known.initiator.as_mut() else { return };
+        if unresponsive_at.is_some() && self.tunnels[*tunnel].is_acknowledged() {
+            *unresponsive_at = None;
+            known.hear(now, self.probe_timers.unresponsive_after);
+        }
+    }
+
     /// Bytes that connections with `peer` have carried both ways, once it has answered them. A process that stands still lets buffers fill,
     /// and no more; what connections begin with its kernel acknowledges all the same.
     pub(super) fn carried_bytes(&self, peer: usize) -> u64 {
@@ -91,7 +98,8 @@ impl TcpTransport {
         tunnels.map(|(_, tunnel)| tunnel.carried_bytes()).sum()
     }
 
-    /// Whether something is under way to `peer` or from it, or was a moment ago.
+    /// Whether something is under way to `peer` or from it, or was since the last look: a peer that only receives waits for the probe
+    /// behind the last bytes.
     pub(super) fn is_busy(&mut self, peer: usize) -> bool {
         let known = &self.peers[peer];
         let mut is_busy = known.has_received;
@@ -101,10 +109,11 @@ impl TcpTransport {
         let longest_rto = self.sockets.longest_rto;
         let streams = self.tunnels.iter_mut().map(|(_, tunnel)| tunnel);
         for tunnel in streams.filter(|tunnel| tunnel.is_through(peer)) {
-            let data = if tunnel.has_sent { tunnel.data(longest_rto) } else { Data::None };
+            let had_sent = tunnel.has_sent;
+            let data = if had_sent { tunnel.data(longest_rto) } else { Data::None };
             tunnel.has_sent = data != Data::None;
-            is_busy |= data == Data::UnderWay || tunnel.awaits_reply;
-            if is_busy {
+            is_busy |= tunnel.awaits_reply || (had_sent && data != Data::Unsent);
+            if data == Data::UnderWay {
                 break;
             }
         }

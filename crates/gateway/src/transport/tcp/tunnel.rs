@@ -85,6 +85,8 @@ pub(super) struct Tunnel {
     pub(super) resets_since: Option<Instant>,
     /// What both gateways call it, if it carries a relayed connection.
     pub(super) name: Option<super::Name>,
+    /// When the session began in which the peer has opened it; `None` if this gateway has opened it.
+    pub(super) session_begun_at: Option<Instant>,
     /// Its place among those that have not said what they are for.
     pub(super) place: Option<super::place::Place>,
     /// Whether there may be a key agreement with who makes it.
@@ -143,6 +145,7 @@ impl Tunnel {
             reset_by_peer: None,
             resets_since: None,
             name: None,
+            session_begun_at: None,
             place: None,
             leave: Leave::NotAsked,
             early: None,
