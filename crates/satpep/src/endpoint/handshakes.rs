@@ -131,6 +131,7 @@ impl<P: Payload> Endpoint<P> {
             if self.draining {
                 session.drain(now);
             }
+            self.forget_earlier_handshakes(id, parameters.epoch);
             session.credit.begin_at(self.take_advertised(id));
             let peer = &mut self.peers[id.index()];
             if let Some(address) = &peer.address {
@@ -149,6 +150,18 @@ impl<P: Payload> Endpoint<P> {
         peer.attempts = 0;
         peer.refuses_padding = false;
         self.refresh(now, id);
+    }
+
+    /// A session with the peer's run of `epoch` begins. Unfinished handshakes from before may be with a run that has ended: finished later,
+    /// when someone on the path releases what it has held back, they would end the session. One of the same run goes on.
+    fn forget_earlier_handshakes(&mut self, begun: PeerId, epoch: u64) {
+        for id in [begun, begun.sibling()] {
+            let Some(peer) = self.peers.get_mut(id.index()) else { continue };
+            let session_epoch = peer.session.as_ref().map(|session| session.peer_epoch);
+            let kept = if id == begun { Some(epoch) } else { session_epoch };
+            peer.attempt = None;
+            peer.keys.unconfirmed.take_if(|unconfirmed| Some(unconfirmed.parameters.epoch) != kept);
+        }
     }
 
     /// The credits that a session begins with now. While another handshake is under way, the next session may begin by it.
