@@ -568,6 +568,7 @@ impl Succession for Satpep {
 
     fn hand_over(&mut self, _: Instant) -> Vec<u8> {
         self.remembered.leave();
+        self.streams.leave_announcements();
         Vec::new()
     }
 }
