@@ -464,10 +464,15 @@ impl<P: Payload> Endpoint<P> {
         Some((id, peer.attempt.take()?))
     }
 
-    /// An index that names the peer in its lower half and is hard to guess in its upper.
-    fn new_index(&mut self, id: PeerId) -> u32 {
+    /// An index that names the peer in its lower half, is hard to guess in its upper, and names no keys or handshake that there are.
+    pub(super) fn new_index(&mut self, id: PeerId) -> u32 {
         let generation = if self.config.run.generation() == 1 { GENERATION_BIT } else { 0 };
-        self.random.u32() << 17 | generation | id.0
+        loop {
+            let index = self.random.u32() << 17 | generation | id.0;
+            if self.entry_of(index).is_none() && self.find_attempt(Some(index)).is_none() {
+                return index;
+            }
+        }
     }
 
     fn parameters(&mut self, now: Instant, id: PeerId) -> TransportParameters {

@@ -346,3 +346,16 @@ fn a_packet_of_a_process_that_has_ended_does_not_end_the_session_with_the_next_o
     let news = pair.news_of_late(held.expect("a packet"));
     assert!(news.is_empty(), "{news:?}");
 }
+
+#[test]
+fn an_index_of_keys_or_of_a_handshake_that_there_are_is_not_given_again() {
+    let mut pair = Pair::new();
+    pair.cut();
+    let end = &mut pair.ends[1];
+    let peer = &end.peers[0];
+    let current = peer.keys.current.as_ref().expect("connected").local_index;
+    let (pending, _) = peer.attempt.as_ref().expect("it calls again");
+    let used = [current, pending.local_index];
+    // Each has a chance of one in 32,768 to be one of these.
+    assert!((0..400_000).all(|_| !used.contains(&end.new_index(PeerId(0)))));
+}
