@@ -21,7 +21,7 @@ impl<P: Payload> Endpoint<P> {
         let Some(peer) = self.peers.get_mut(id.index()) else { return };
         peer.attempts_left = ATTEMPTS;
         peer.attempt_at = at;
-        self.set_address(id, address);
+        self.set_address(at, id, address);
         self.refresh(at, id);
     }
 

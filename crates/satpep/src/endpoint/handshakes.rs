@@ -58,9 +58,14 @@ impl<P: Payload> Endpoint<P> {
         self.strangers.poll(now)
     }
 
-    /// Where the peer is to be found from now on.
-    pub(super) fn set_address(&mut self, id: PeerId, address: SocketAddr) {
-        let before = self.peers[id.index()].address.replace(address);
+    /// Where the peer is to be found from now on. On the way to another host, its session looks again for what size passes.
+    pub(super) fn set_address(&mut self, now: Instant, id: PeerId, address: SocketAddr) {
+        let peer = &mut self.peers[id.index()];
+        let before = peer.address.replace(address);
+        let is_another_host = before.is_none_or(|before| canonical(before).ip() != canonical(address).ip());
+        if is_another_host && let Some(session) = &mut peer.session {
+            session.on_path(now, &address);
+        }
         if before != Some(address) {
             if let Some(before) = before {
                 self.places.remove(&(canonical(before), id));
@@ -99,7 +104,7 @@ impl<P: Payload> Endpoint<P> {
     pub(super) fn confirm(&mut self, now: Instant, id: PeerId) {
         let unconfirmed = self.peers[id.index()].keys.unconfirmed.take();
         if let Some(Unconfirmed { pair, parameters, answered_to, padded, .. }) = unconfirmed {
-            self.set_address(id, answered_to.to);
+            self.set_address(now, id, answered_to.to);
             self.establish(now, id, pair, &parameters);
             self.set_called(id, answered_to.from);
             self.prove_path(now, id, padded);
@@ -361,7 +366,7 @@ impl<P: Payload> Endpoint<P> {
                     return self.refresh(now, own);
                 };
                 // The answer may come from anywhere; what it answers arrived at `to`.
-                self.set_address(id, to);
+                self.set_address(now, id, to);
                 let unix_time = self.unix_time(now);
                 self.peers[id.own().index()].clock = Some(ClockSkew::between(unix_time, parameters.timestamp));
                 let peer = &mut self.peers[own.index()];
