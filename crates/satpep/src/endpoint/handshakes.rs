@@ -222,18 +222,27 @@ impl<P: Payload> Endpoint<P> {
         };
         if self.identity.versions.common(received.versions).is_none() {
             self.stats.dropped.version_mismatch += 1;
-            self.peers[id.index()].handshakes.said = Some(Said::OtherVersions(received.versions, true));
+            self.note_said(id, received.parameters.timestamp, Said::OtherVersions(received.versions, true));
             self.notify(id, from, &Notice::OtherVersions(self.identity.versions), datagram);
             return;
         }
         if received.mode != self.identity.mode {
             self.stats.dropped.mode_mismatch += 1;
-            self.peers[id.index()].handshakes.said = Some(Said::OtherMode);
+            self.note_said(id, received.parameters.timestamp, Said::OtherMode);
             self.notify(id, from, &Notice::OtherMode, datagram);
             return;
         }
         if self.is_fresh(now, id, from, &received, datagram) {
             self.respond(now, id, from, received);
+        }
+    }
+
+    /// Notes what an init of `timestamp` says that cannot be answered, unless it may be a replay.
+    fn note_said(&mut self, id: PeerId, timestamp: u64, said: Said) {
+        let peer = &mut self.peers[id.index()];
+        if timestamp > peer.latest_timestamp {
+            peer.latest_timestamp = timestamp;
+            peer.handshakes.said = Some(said);
         }
     }
 
