@@ -247,6 +247,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let joining = heir.as_ref().map(|heir| Joining::new(now, settings.link.rtt, &heir.offer, &relays));
         if heir.is_some() {
             beforehand::check(&settings, &plan)?;
+            relays.transport().note(&settings, &plan).map_err(while_doing("noting the upgrade"))?;
         }
         // From here on the other process has let go of what follows.
         let predecessor = match heir.map(Heir::commit).transpose()? {

@@ -6,8 +6,9 @@ use caps::Capability::{self, CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW, C
 use kernel::privileges::{self, Account};
 use kernel::sandbox::{self, Confined, Files};
 use status::Privileges;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
 /// The user as whom a gateway runs that root has started, if the host has it and no other is named.
@@ -84,6 +85,14 @@ impl Plan {
             chown(path, uid, self.group.or(gid))?;
         }
         Ok(if self.group.is_some() { 0o660 } else { 0o600 })
+    }
+
+    /// Gives a file that is open to the gateway's user.
+    pub(crate) fn give_file(&self, file: &File) -> io::Result<()> {
+        match &self.account {
+            Some(account) => fchown(file, Some(account.uid), Some(account.gid)),
+            None => Ok(()),
+        }
     }
 
     /// Gives up everything else. To be called while there is one thread; nothing comes back.

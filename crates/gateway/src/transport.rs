@@ -13,6 +13,7 @@ pub(crate) mod tcp;
 use crate::config::{Peer, Settings};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
+use crate::privileges::Plan;
 use crate::takeover::offer::TransportOffer;
 use relay::engine::Transport;
 pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent};
@@ -109,6 +110,13 @@ pub(crate) trait Succession {
     /// # Errors
     /// Why the transport cannot be handed over.
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String>;
+    /// Notes for processes that are started later what this one takes over.
+    ///
+    /// # Errors
+    /// If the note cannot be written.
+    fn note(&self, _: &Settings, _: &Plan) -> io::Result<()> {
+        Ok(())
+    }
     /// No other process has the port any more.
     fn end_offer(&mut self);
     /// Leaves to another process what there can be only once. Returns what [`Succession::inherit`] of that one is to be given.

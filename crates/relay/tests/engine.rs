@@ -434,6 +434,18 @@ fn streams_that_run_short_end_interception_until_twice_as_many_are_free() {
 }
 
 #[test]
+fn streams_are_no_longer_short_once_the_session_has_ended() {
+    let mut engine = engine();
+    (engine.transport.peers[0].free, engine.transport.peers[0].most) = (1, 32);
+    engine.accept(START, 1, one());
+    assert!(!engine.intercepts(&one()));
+    (engine.transport.peers[0].free, engine.transport.peers[0].most) = (0, 0);
+    engine.look_at_limits(START);
+    assert!(engine.intercepts(&one()));
+    assert!(notices(&mut engine).contains(&Notice::StreamsAgain(0)));
+}
+
+#[test]
 fn memory_that_stalled_readers_hold_ends_interception_here_and_there() {
     let mut engine = engine();
     engine.tell_reach(START);

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use units::{Duration, Instant};
 
 const INIT: u8 = 1;
+const RESPONSE: u8 = 2;
 /// A datagram with nothing but a challenge, or an answer to one: head, frame, tag.
 const PATH_DATAGRAM: usize = 9 + 9 + 16;
 
@@ -101,6 +102,34 @@ fn a_terminal_that_moves_while_idle_is_found_by_its_keepalive() {
     assert!(world.run_until(millis(30_000), |world| hub_sends_to(world) == Some(elsewhere())));
     let id = world.send(0, 0, 10_000);
     assert!(world.run_until(millis(2000), |world| world.is_finished(1, id)));
+}
+
+#[test]
+fn a_terminal_that_comes_back_elsewhere_by_a_handshake_is_sent_what_passes_there() {
+    let mut world = connected(0.0, 3);
+    world.run_for(millis(5000));
+    let mtu = |world: &World| world.gateways[0].stats(world.time.now(), 0).mtu;
+    assert_eq!(mtu(&world), 1500);
+    // Fewer packets than a path that shrank is known by.
+    world.write(0, 0, 1000);
+    world.run_for(millis(1000));
+    world.outage = true;
+    world.run_for(millis(10_000));
+    world.outage = false;
+    (world.gateways[1].address, world.hop.mtu) = (elsewhere(), 1400);
+    // Its handshake arrives before its packets do.
+    let mut is_answered = false;
+    world.tamper = Some(Box::new(move |datagram| {
+        is_answered |= datagram.bytes[0] == RESPONSE && datagram.to == elsewhere();
+        if is_answered || datagram.bytes[0] == INIT { vec![datagram.clone()] } else { Vec::new() }
+    }));
+    assert!(world.run_until(millis(10_000), |world| hub_sends_to(world) == Some(elsewhere())));
+    assert!(mtu(&world) <= 1400, "{}", mtu(&world));
+    let down = world.send(0, 0, 20_000);
+    assert!(world.run_until(millis(3000), |world| world.is_finished(1, down)));
+    world.run_for(millis(10_000));
+    assert!((1380..=1400).contains(&mtu(&world)), "{}", mtu(&world));
+    assert!(no_stream_was_lost(&world));
 }
 
 /// Bytes that went to the victim, and to the terminal, of what the hub sent.

@@ -299,6 +299,25 @@ fn what_the_host_refuses_to_send_counts_for_the_sessions_with_both_processes() {
 }
 
 #[test]
+fn the_room_for_streams_is_that_of_the_session_in_which_they_are_opened() {
+    let mut world = World::with(Hop::geo(0.0, 1), 1, |config| config.max_streams = 8);
+    world.connect();
+    let room = |world: &World| world.gateways[1].endpoint.room(world.gateways[1].peers[0]);
+    for _ in 0..6 {
+        world.write(1, 0, 1000);
+    }
+    assert_eq!(room(&world), (2, 8));
+    world.upgrade(0, 1);
+    world.run_for(seconds(5));
+    assert_eq!(room(&world), (8, 8), "the new process has none of them");
+    drain(&mut world, 0);
+    world.run_for(seconds(3));
+    world.gateways[0].is_dead = true;
+    world.run_for(seconds(20));
+    assert_eq!(room(&world), (8, 8));
+}
+
+#[test]
 fn what_has_arrived_can_be_read_though_the_process_that_sent_it_has_ended() {
     let mut world = World::new(Hop::geo(0.01, 3), 1);
     world.connect();

@@ -20,6 +20,8 @@ pub(super) struct Announcements {
     bad: Vec<(usize, ReachError)>,
     /// Peers whose announcement is to count later.
     waiting: Vec<usize>,
+    /// Another process announces in the place of this one.
+    is_anothers: bool,
 }
 
 #[derive(Debug)]
@@ -33,8 +35,9 @@ struct OfPeer {
     saying: Option<Saying>,
     /// The stream of its announcement.
     hearing: Option<(StreamId, Reader)>,
-    /// Its announcement.
+    /// Its announcement, and the stream that the latest one came on.
     allows: Announced,
+    heard_on: Option<StreamId>,
 }
 
 /// An announcement that is being sent. The next one waits for its end.
@@ -49,7 +52,15 @@ struct Saying {
 
 impl OfPeer {
     fn new(id: PeerId) -> Self {
-        Self { id, words: Vec::new(), is_due: false, saying: None, hearing: None, allows: Announced::default() }
+        Self {
+            id,
+            words: Vec::new(),
+            is_due: false,
+            saying: None,
+            hearing: None,
+            allows: Announced::default(),
+            heard_on: None,
+        }
     }
 }
 
@@ -60,6 +71,7 @@ impl Announcements {
             streams: HashMap::new(),
             bad: Vec::new(),
             waiting: Vec::new(),
+            is_anothers: false,
         }
     }
 
@@ -126,6 +138,17 @@ impl Announcements {
             stream.map(|stream| self.streams.remove(&stream));
         }
         peer.allows.forget();
+        peer.heard_on = None;
+    }
+
+    /// Whether what peer `at` allows was announced by the process through which streams to it are opened.
+    pub(super) fn is_up_to_date<P: Payload>(&self, endpoint: &Endpoint<P>, at: usize) -> bool {
+        self.peers[at].heard_on.is_some_and(|stream| endpoint.is_in_best_session(stream))
+    }
+
+    /// Announces nothing from now on: another process of this gateway does.
+    pub(super) fn leave_to_another(&mut self) {
+        self.is_anothers = true;
     }
 
     /// Sends announcements that could not be sent before, when all streams were in use.
@@ -136,7 +159,7 @@ impl Announcements {
     fn begin<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, at: usize) {
         let peer = &mut self.peers[at];
         let is_possible = !peer.words.is_empty() && endpoint.peer_state(peer.id) == PeerState::Up;
-        if !peer.is_due || peer.saying.is_some() || !is_possible {
+        if self.is_anothers || !peer.is_due || peer.saying.is_some() || !is_possible {
             return;
         }
         let Ok(stream) = endpoint.open(now, peer.id) else { return };
@@ -156,7 +179,8 @@ impl Announcements {
         }
     }
 
-    /// The peer `at` has begun an announcement on `stream`.
+    /// The peer `at` has begun an announcement on `stream`. While the peer is upgraded, its old process is not heard: that may take nothing
+    /// more, and the new one does not repeat what it has announced.
     pub(super) fn hear<P: Payload>(
         &mut self,
         now: Instant,
@@ -164,6 +188,10 @@ impl Announcements {
         at: usize,
         stream: StreamId,
     ) -> bool {
+        if !endpoint.is_in_best_session(stream) {
+            endpoint.reset(now, stream, ResetReason::Aborted);
+            return false;
+        }
         if let Some((before, _)) = self.peers[at].hearing.replace((stream, Reader::new())) {
             self.streams.remove(&before);
             endpoint.reset(now, before, ResetReason::Protocol);
@@ -213,6 +241,7 @@ impl Announcements {
                 Ok(reach) => {
                     endpoint.consume(now, stream, length);
                     if let Some(reach) = reach {
+                        self.peers[at].heard_on = Some(stream);
                         has_changed |= self.take(at, |allows| allows.hear(now, reach));
                         endpoint.finish(now, stream);
                     }

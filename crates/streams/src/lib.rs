@@ -169,7 +169,7 @@ impl<P: Payload> Streams<P> {
             _ => return,
         };
         let Some(at) = self.place(id) else { return };
-        if is_another {
+        if is_another && !self.announcements.is_up_to_date(&self.endpoint, at) {
             self.announcements.forget(at);
         }
         self.announcements.tell_again(now, &mut self.endpoint, at);
@@ -193,6 +193,11 @@ impl<P: Payload> Streams<P> {
     /// Peer `at` is to know that it may use `reach` here, now and whenever it comes up.
     pub fn tell_reach(&mut self, now: Instant, at: usize, reach: &Reach) {
         self.announcements.tell(now, &mut self.endpoint, at, reach);
+    }
+
+    /// Announces nothing from now on: another process of this gateway has taken over.
+    pub fn leave_announcements(&mut self) {
+        self.announcements.leave_to_another();
     }
 
     /// The addresses that peer `at` lets this gateway use, if it has announced them.

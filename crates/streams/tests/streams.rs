@@ -7,7 +7,7 @@ use peering::{PrivateKey, ResetReason};
 use relay::connect::{ConnectRequest, ConnectRequestError, MAX_LENGTH};
 use relay::engine::{ConnectReply, ReceivedRequest, StreamEvent};
 use relay::reach::{ANNOUNCEMENT, Ranges, Reach, ReachError};
-use satpep::{Endpoint, EndpointConfig, Event, PeerConfig, Stored, StreamId};
+use satpep::{Endpoint, EndpointConfig, Event, PeerConfig, Run, Stored, StreamId, routing};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -24,6 +24,8 @@ const MAX_STREAMS: u32 = 8;
 struct World {
     now: Instant,
     gateways: [Streams<Stored>; 2],
+    /// The old process of the far gateway while that is upgraded.
+    old: Option<Streams<Stored>>,
     /// What each has reported and no test has looked at.
     reported: [VecDeque<Reported>; 2],
     path: [Channel; 2],
@@ -33,16 +35,32 @@ fn address(index: usize) -> SocketAddr {
     SocketAddr::from(([198, 18, 0, index as u8 + 1], 4500))
 }
 
+/// Whether a datagram is for the process of generation 0, of two at one address.
+fn is_for_old_process(datagram: &[u8]) -> bool {
+    match datagram[0] {
+        routing::INIT => datagram[routing::WANTED_AT] == routing::wanted(0),
+        kind => datagram[routing::generation_at(kind)] & 1 == 0,
+    }
+}
+
 fn key(index: usize) -> PrivateKey {
     PrivateKey::from_random([index as u8 + 1; 32])
 }
 
 fn gateway(now: Instant, index: usize, memory: Option<Bytes>) -> Streams<Stored> {
+    process(now, index, memory, Run::Fresh)
+}
+
+fn process(now: Instant, index: usize, memory: Option<Bytes>, run: Run) -> Streams<Stored> {
     let rate = Rate::from_bps(20_000_000);
     let mut config = EndpointConfig::new(key(index), rate, rate, Duration::from_millis(300));
     config.max_streams = MAX_STREAMS;
     config.memory = memory;
-    let mut endpoint = Endpoint::new(config, now, now.as_nanos(), [index as u8; 32]);
+    config.run = run;
+    // A process that begins later has random numbers of its own.
+    let mut seed = [index as u8; 32];
+    seed[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
+    let mut endpoint = Endpoint::new(config, now, now.as_nanos(), seed);
     let call = (index == NEAR).then(|| address(FAR));
     let id = endpoint.add_peer(now, PeerConfig::new(key(1 - index).public_key(), call)).unwrap();
     Streams::new(endpoint, vec![id], true)
@@ -58,8 +76,8 @@ impl World {
     fn with_memory(memory: Option<Bytes>) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let path = [0, 1].map(|index| Channel::new(Duration::from_millis(150), 1, index));
-        let mut world =
-            Self { now, gateways: [0, 1].map(|index| gateway(now, index, memory)), reported: Default::default(), path };
+        let gateways = [0, 1].map(|index| gateway(now, index, memory));
+        let mut world = Self { now, gateways, old: None, reported: Default::default(), path };
         world.run();
         assert!(world.gateways.iter().all(|gateway| gateway.is_up(PEER)));
         world.reported = Default::default();
@@ -71,28 +89,54 @@ impl World {
         let end = self.now + Duration::from_secs(10);
         while self.now < end {
             (0..2).for_each(|index| self.drive(index));
-            let timeouts = self.gateways.iter().filter_map(|gateway| gateway.endpoint.next_timeout());
+            let processes = self.gateways.iter().chain(&self.old);
+            let timeouts = processes.filter_map(|gateway| gateway.endpoint.next_timeout());
             let next = timeouts.chain(self.path.iter().filter_map(Channel::next_timeout)).min();
             self.now = next.unwrap_or(end).clamp(self.now, end);
         }
     }
 
     fn drive(&mut self, index: usize) {
-        let (now, gateway) = (self.now, &mut self.gateways[index]);
+        let now = self.now;
         while let Some(datagram) = self.path[1 - index].poll(now) {
+            let old = self.old.as_mut().filter(|_| index == FAR && is_for_old_process(&datagram.bytes));
+            let gateway = old.unwrap_or(&mut self.gateways[index]);
             gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes.clone());
         }
-        gateway.endpoint.handle_timeout(now);
-        while let Some(event) = gateway.poll_event(now) {
-            self.reported[index].push_back(event);
-        }
-        let mut buffer = [0; 1500];
-        while let Some(transmit) = gateway.endpoint.poll_transmit(now, &mut buffer) {
-            for bytes in buffer[..transmit.size].chunks(transmit.segment_size) {
-                let (from, to) = (address(index), transmit.to);
-                self.path[index].send(now, Datagram { from, to, bytes: bytes.to_vec() });
+        let old = self.old.as_mut().filter(|_| index == FAR);
+        for gateway in [&mut self.gateways[index]].into_iter().chain(old) {
+            gateway.endpoint.handle_timeout(now);
+            while let Some(event) = gateway.poll_event(now) {
+                self.reported[index].push_back(event);
+            }
+            let mut buffer = [0; 1500];
+            while let Some(transmit) = gateway.endpoint.poll_transmit(now, &mut buffer) {
+                for bytes in buffer[..transmit.size].chunks(transmit.segment_size) {
+                    let (from, to) = (address(index), transmit.to);
+                    self.path[index].send(now, Datagram { from, to, bytes: bytes.to_vec() });
+                }
             }
         }
+    }
+
+    /// A new process takes over from the far gateway's.
+    fn upgrade(&mut self) {
+        let mut new = process(self.now, FAR, None, Run::Beside { generation: 1 });
+        let peer = new.id(PEER);
+        new.endpoint.initiate(self.now, peer, address(NEAR));
+        self.old = Some(std::mem::replace(&mut self.gateways[FAR], new));
+        self.run();
+        assert!(self.gateways.iter().all(|gateway| gateway.is_up(PEER)));
+    }
+
+    /// Gateway `index` reads the announcements that have begun to arrive.
+    fn read_announcements(&mut self, index: usize) {
+        for event in self.for_engine(index) {
+            if let StreamEvent::Opened(stream, _) = event {
+                self.gateways[index].read_request(self.now, stream);
+            }
+        }
+        self.run();
     }
 
     /// What gateway `index` has told its relay engine since the last call.
@@ -330,14 +374,7 @@ fn a_peer_that_restarts_is_told_again_and_what_it_allowed_is_forgotten() {
         world.gateways[index].tell_reach(now, PEER, &reach("192.0.2.0/24"));
     }
     world.run();
-    let read = |world: &mut World, index: usize| {
-        for event in world.for_engine(index) {
-            if let StreamEvent::Opened(stream, _) = event {
-                world.gateways[index].read_request(world.now, stream);
-            }
-        }
-    };
-    (0..2).for_each(|index| read(&mut world, index));
+    (0..2).for_each(|index| world.read_announcements(index));
     assert!(world.gateways[FAR].allows(PEER).is_some());
 
     world.gateways[NEAR] = gateway(world.now, NEAR, None);
@@ -345,8 +382,42 @@ fn a_peer_that_restarts_is_told_again_and_what_it_allowed_is_forgotten() {
     assert!(world.gateways[FAR].allows(PEER).is_none(), "the new process has told nothing");
     let reported = world.reported[FAR].iter();
     assert!(reported.into_iter().any(|report| matches!(report, Reported::Session(Event::PeerRestarted(_)))));
-    read(&mut world, NEAR);
+    world.read_announcements(NEAR);
     assert_eq!(world.gateways[NEAR].allows(PEER), Some(&reach("192.0.2.0/24")), "and is told again");
+}
+
+#[test]
+fn of_a_peer_that_is_upgraded_the_announcements_of_the_new_process_count() {
+    let mut world = World::new();
+    world.gateways[FAR].tell_reach(world.now, PEER, &reach("192.0.2.0/24"));
+    world.run();
+    world.read_announcements(NEAR);
+    assert_eq!(world.gateways[NEAR].allows(PEER), Some(&reach("192.0.2.0/24")));
+    world.upgrade();
+    world.gateways[FAR].tell_reach(world.now, PEER, &reach("203.0.113.0/24"));
+    world.run();
+    world.read_announcements(NEAR);
+    assert_eq!(world.gateways[NEAR].allows(PEER), Some(&reach("203.0.113.0/24")));
+
+    // The old one is short of memory.
+    let now = world.now;
+    world.old.as_mut().unwrap().tell_reach(now, PEER, &Reach::default());
+    world.run();
+    world.read_announcements(NEAR);
+    assert_eq!(world.gateways[NEAR].allows(PEER), Some(&reach("203.0.113.0/24")), "streams open with the new one");
+    world.old = None;
+    world.run();
+    assert_eq!(world.gateways[NEAR].allows(PEER), Some(&reach("203.0.113.0/24")));
+}
+
+#[test]
+fn a_process_that_has_left_announcements_to_another_makes_none() {
+    let mut world = World::new();
+    let (now, far) = (world.now, &mut world.gateways[FAR]);
+    far.leave_announcements();
+    far.tell_reach(now, PEER, &reach("192.0.2.0/24"));
+    world.run();
+    assert!(world.for_engine(NEAR).is_empty());
 }
 
 #[test]

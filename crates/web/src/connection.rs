@@ -99,9 +99,59 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.poll_stream(context)? {
-            Poll::Ready(stream) => stream.poll_shutdown(context),
-            Poll::Pending => Poll::Pending,
-        }
+        let poll = self.poll_stream(context)?.map(|stream| stream.poll_shutdown(context));
+        let poll = if let Poll::Ready(poll) = poll { poll } else { Poll::Pending };
+        // With TLS, it waits for room for what is yet to be written.
+        self.within_patience(context, poll)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::{ClientConfig, RootCertStore};
+    use std::path::Path;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+    use tokio_rustls::{TlsConnector, client};
+
+    /// The server's side of a connection, and a client that has completed the handshake.
+    async fn connected() -> (Connection, client::TlsStream<TcpStream>) {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| data.join(name));
+        let tls = Tls::read(&certificate, &key).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&certificate).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut server = Connection::new(listener.accept().await.unwrap().0, Some(&tls), None);
+        let call = async {
+            let connector = TlsConnector::from(config);
+            let mut client = connector.connect("localhost".try_into().unwrap(), client).await.unwrap();
+            client.write_all(b"a").await.unwrap();
+            client
+        };
+        let (client, read) = tokio::join!(call, server.read_u8());
+        assert_eq!(read.unwrap(), b'a');
+        (server, client)
+    }
+
+    #[test]
+    fn the_end_of_a_connection_whose_client_does_not_read_comes_in_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (mut server, _client) = connected().await;
+            let bytes = [0; 16 << 10];
+            while timeout(Duration::from_millis(100), server.write(&bytes)).await.is_ok() {}
+            server.patience.as_mut().reset(Instant::now() + Duration::from_millis(100));
+            let outcome = timeout(PATIENCE, server.shutdown()).await.expect("it ends");
+            assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        });
     }
 }

@@ -4,6 +4,7 @@
 //! connections: it has to take the same place, and finds it in a note beside the control socket.
 
 use crate::config::Settings;
+use crate::privileges::Plan;
 use crate::takeover::Heir;
 use crate::udp::Udp;
 use satpep::Run;
@@ -26,16 +27,13 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// The place of a process that takes over, or of one that has nobody to take over from and finds the port taken. `None` if it has
-    /// the port to itself.
+    /// The place of a process that takes over, which is to be [noted](Self::note), or of one that has nobody to take over from and finds the
+    /// port taken. `None` if it has the port to itself.
     pub(crate) fn find(settings: &Settings, heir: Option<&Heir>) -> io::Result<Option<Self>> {
         match heir {
             Some(heir) => {
-                let offer = &heir.offer;
-                let place =
-                    Self { pid: Some(offer.pid), generation: heir.run().generation(), peers: offer.peers.clone() };
-                place.note(settings)?;
-                Ok(Some(place))
+                let (offer, generation) = (&heir.offer, heir.run().generation());
+                Ok(Some(Self { pid: Some(offer.pid), generation, peers: offer.peers.clone() }))
             }
             None if Udp::is_taken(settings.listen)? => Ok(Some(Self::noted(settings))),
             None => {
@@ -62,7 +60,8 @@ impl Beside {
         path.into()
     }
 
-    fn note(&self, settings: &Settings) -> io::Result<()> {
+    /// Notes the place for processes that are started later, and for the user as whom this one goes on.
+    pub(crate) fn note(&self, settings: &Settings, plan: &Plan) -> io::Result<()> {
         let path = Self::path(settings);
         // Replaced, and neither followed nor written to: who owns the directory may not be who starts the gateway.
         match fs::remove_file(&path) {
@@ -70,6 +69,7 @@ impl Beside {
             _ => {}
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        plan.give_file(&file)?;
         Ok(serde_json::to_writer(file, self)?)
     }
 

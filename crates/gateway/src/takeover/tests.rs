@@ -1,12 +1,17 @@
 //! Offers between two processes that misbehave: the one that runs goes on, the one that would take over says why it does not.
 
+use super::beside::Beside;
 use super::offer::TransportOffer;
 use super::*;
 use crate::handle::{Request, Source};
+use crate::privileges::Plan;
 use mio::{Poll, Token, Waker};
 use serde_json::{Value, json};
 use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::{Arc, mpsc};
 
 fn settings(directory: &tempfile::TempDir, gateway: &str) -> Settings {
@@ -249,4 +254,27 @@ fn a_gateway_lets_go_only_of_what_another_process_says_in_full_that_it_takes() {
     }
     let (done, said) = asked(&settings, Some("it drains"), b"ready\n");
     assert_eq!((done, said.as_str()), (vec!["offer"], "{\"refused\":\"it drains\"}\n"));
+}
+
+#[test]
+fn the_note_of_an_upgrade_is_readable_for_the_user_as_whom_the_gateway_goes_on() {
+    if !kernel::process::is_root() || kernel::privileges::Account::find("nobody").unwrap().is_none() {
+        eprintln!("skipped: files can only be given away by root, and here to nobody");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = settings(&directory, "user = \"nobody\"");
+    let plan = Plan::new(&settings).unwrap();
+    let offer: Reply = serde_json::from_value(offer(&settings, 0)).unwrap();
+    let Reply::Offer(offer) = offer else { panic!("a refusal") };
+    let stream = UnixStream::pair().unwrap().0;
+    let heir = Heir { offer: *offer, listeners: Vec::new(), satellite_listener: None, stream };
+    let place = Beside::find(&settings, Some(&heir)).unwrap().unwrap();
+    place.note(&settings, &plan).unwrap();
+    let nobody = kernel::privileges::Account::find("nobody").unwrap().unwrap().uid;
+    let note = directory.path().join("gateway.sock.upgrade");
+    let read = Command::new("cat").arg(&note).uid(nobody).output().unwrap();
+    assert!(read.status.success() && read.stdout == std::fs::read(&note).unwrap(), "{read:?}");
+    assert_eq!(std::fs::metadata(&note).unwrap().permissions().mode() & 0o777, 0o600);
 }

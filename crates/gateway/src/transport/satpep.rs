@@ -13,6 +13,7 @@ use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
+use crate::privileges::Plan;
 use crate::relays::log_limit::LogLimit;
 use crate::takeover::Heir;
 use crate::takeover::beside::Beside;
@@ -56,6 +57,8 @@ const SLICES: usize = 64;
 /// The transport and its socket.
 pub(crate) struct Satpep {
     run: Run,
+    /// Its place, if another process had the port at the start.
+    place: Option<Beside>,
     streams: Streams<Stored>,
     datagrams: Datagrams,
     /// What is known of the way to each peer.
@@ -137,6 +140,7 @@ impl Satpep {
         });
         Ok(Self {
             run,
+            place,
             streams: Streams::new(endpoint, peers, settings.link.dscp == DscpPolicy::Copy),
             datagrams,
             paths: settings.peers.iter().map(|peer| PeerPath::new(now, peer)).collect(),
@@ -560,6 +564,10 @@ impl Succession for Satpep {
         Ok(TransportOffer { generation: self.run.generation(), up, listener: None })
     }
 
+    fn note(&self, settings: &Settings, plan: &Plan) -> io::Result<()> {
+        self.place.as_ref().map_or(Ok(()), |place| place.note(settings, plan))
+    }
+
     fn end_offer(&mut self) {
         if let Err(error) = self.datagrams.udp.unshare() {
             tracing::warn!(%error, "the UDP port stays shared");
@@ -568,6 +576,7 @@ impl Succession for Satpep {
 
     fn hand_over(&mut self, _: Instant) -> Vec<u8> {
         self.remembered.leave();
+        self.streams.leave_announcements();
         Vec::new()
     }
 }

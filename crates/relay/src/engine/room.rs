@@ -140,8 +140,9 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         // Where there are few, one for the client that comes before the firewall knows; where there is one, none.
         let kept_back = (most / STREAMS_KEPT_BACK).max(u64::from(most > 3));
         let peer = &mut self.peers[at];
-        let is_full = if peer.is_full { free <= 2 * kept_back } else { free <= kept_back };
-        if is_full == peer.is_full || most == 0 {
+        // Without a session no stream is in use.
+        let is_full = most > 0 && free <= if peer.is_full { 2 * kept_back } else { kept_back };
+        if is_full == peer.is_full {
             return;
         }
         peer.is_full = is_full;

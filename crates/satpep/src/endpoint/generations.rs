@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::peer::Peer;
 use crate::epoch::Run;
-use crate::event::{Event, PeerId, PeerState};
+use crate::event::{Event, PeerId, PeerState, StreamId};
 use crate::handshake::TransportParameters;
 use crate::payload::Payload;
 use crate::session::Session;
@@ -21,7 +21,7 @@ impl<P: Payload> Endpoint<P> {
         let Some(peer) = self.peers.get_mut(id.index()) else { return };
         peer.attempts_left = ATTEMPTS;
         peer.attempt_at = at;
-        self.set_address(id, address);
+        self.set_address(at, id, address);
         self.refresh(at, id);
     }
 
@@ -86,6 +86,12 @@ impl<P: Payload> Endpoint<P> {
         let rank = |session: &Session<P>| (!session.peer_drains(), !session.is_unresponsive(), session.tag());
         let live = self.peers.both(id).filter_map(|(id, peer)| Some((rank(peer.live_session()?), id)));
         live.max_by_key(|(rank, _)| *rank).map(|(_, id)| id)
+    }
+
+    /// Whether stream `id` is of the session in which streams to its peer are opened: a peer that is upgraded has one with each of its
+    /// processes.
+    pub fn is_in_best_session(&self, id: StreamId) -> bool {
+        self.best_session(id.peer()).is_some_and(|session| session.tag() == id.session)
     }
 
     /// The session whose state is the peer's.

@@ -58,9 +58,14 @@ impl<P: Payload> Endpoint<P> {
         self.strangers.poll(now)
     }
 
-    /// Where the peer is to be found from now on.
-    pub(super) fn set_address(&mut self, id: PeerId, address: SocketAddr) {
-        let before = self.peers[id.index()].address.replace(address);
+    /// Where the peer is to be found from now on. On the way to another host, its session looks again for what size passes.
+    pub(super) fn set_address(&mut self, now: Instant, id: PeerId, address: SocketAddr) {
+        let peer = &mut self.peers[id.index()];
+        let before = peer.address.replace(address);
+        let is_another_host = before.is_none_or(|before| canonical(before).ip() != canonical(address).ip());
+        if is_another_host && let Some(session) = &mut peer.session {
+            session.on_path(now, &address);
+        }
         if before != Some(address) {
             if let Some(before) = before {
                 self.places.remove(&(canonical(before), id));
@@ -99,7 +104,7 @@ impl<P: Payload> Endpoint<P> {
     pub(super) fn confirm(&mut self, now: Instant, id: PeerId) {
         let unconfirmed = self.peers[id.index()].keys.unconfirmed.take();
         if let Some(Unconfirmed { pair, parameters, answered_to, padded, .. }) = unconfirmed {
-            self.set_address(id, answered_to.to);
+            self.set_address(now, id, answered_to.to);
             self.establish(now, id, pair, &parameters);
             self.set_called(id, answered_to.from);
             self.prove_path(now, id, padded);
@@ -131,6 +136,7 @@ impl<P: Payload> Endpoint<P> {
             if self.draining {
                 session.drain(now);
             }
+            self.forget_earlier_handshakes(id, parameters.epoch);
             session.credit.begin_at(self.take_advertised(id));
             let peer = &mut self.peers[id.index()];
             if let Some(address) = &peer.address {
@@ -149,6 +155,18 @@ impl<P: Payload> Endpoint<P> {
         peer.attempts = 0;
         peer.refuses_padding = false;
         self.refresh(now, id);
+    }
+
+    /// A session with the peer's run of `epoch` begins. Unfinished handshakes from before may be with a run that has ended: finished later,
+    /// when someone on the path releases what it has held back, they would end the session. One of the same run goes on.
+    fn forget_earlier_handshakes(&mut self, begun: PeerId, epoch: u64) {
+        for id in [begun, begun.sibling()] {
+            let Some(peer) = self.peers.get_mut(id.index()) else { continue };
+            let session_epoch = peer.session.as_ref().map(|session| session.peer_epoch);
+            let kept = if id == begun { Some(epoch) } else { session_epoch };
+            peer.attempt = None;
+            peer.keys.unconfirmed.take_if(|unconfirmed| Some(unconfirmed.parameters.epoch) != kept);
+        }
     }
 
     /// The credits that a session begins with now. While another handshake is under way, the next session may begin by it.
@@ -204,18 +222,27 @@ impl<P: Payload> Endpoint<P> {
         };
         if self.identity.versions.common(received.versions).is_none() {
             self.stats.dropped.version_mismatch += 1;
-            self.peers[id.index()].handshakes.said = Some(Said::OtherVersions(received.versions, true));
+            self.note_said(id, received.parameters.timestamp, Said::OtherVersions(received.versions, true));
             self.notify(id, from, &Notice::OtherVersions(self.identity.versions), datagram);
             return;
         }
         if received.mode != self.identity.mode {
             self.stats.dropped.mode_mismatch += 1;
-            self.peers[id.index()].handshakes.said = Some(Said::OtherMode);
+            self.note_said(id, received.parameters.timestamp, Said::OtherMode);
             self.notify(id, from, &Notice::OtherMode, datagram);
             return;
         }
         if self.is_fresh(now, id, from, &received, datagram) {
             self.respond(now, id, from, received);
+        }
+    }
+
+    /// Notes what an init of `timestamp` says that cannot be answered, unless it may be a replay.
+    fn note_said(&mut self, id: PeerId, timestamp: u64, said: Said) {
+        let peer = &mut self.peers[id.index()];
+        if timestamp > peer.latest_timestamp {
+            peer.latest_timestamp = timestamp;
+            peer.handshakes.said = Some(said);
         }
     }
 
@@ -348,7 +375,7 @@ impl<P: Payload> Endpoint<P> {
                     return self.refresh(now, own);
                 };
                 // The answer may come from anywhere; what it answers arrived at `to`.
-                self.set_address(id, to);
+                self.set_address(now, id, to);
                 let unix_time = self.unix_time(now);
                 self.peers[id.own().index()].clock = Some(ClockSkew::between(unix_time, parameters.timestamp));
                 let peer = &mut self.peers[own.index()];
@@ -451,10 +478,15 @@ impl<P: Payload> Endpoint<P> {
         Some((id, peer.attempt.take()?))
     }
 
-    /// An index that names the peer in its lower half and is hard to guess in its upper.
-    fn new_index(&mut self, id: PeerId) -> u32 {
+    /// An index that names the peer in its lower half, is hard to guess in its upper, and names no keys or handshake that there are.
+    pub(super) fn new_index(&mut self, id: PeerId) -> u32 {
         let generation = if self.config.run.generation() == 1 { GENERATION_BIT } else { 0 };
-        self.random.u32() << 17 | generation | id.0
+        loop {
+            let index = self.random.u32() << 17 | generation | id.0;
+            if self.entry_of(index).is_none() && self.find_attempt(Some(index)).is_none() {
+                return index;
+            }
+        }
     }
 
     fn parameters(&mut self, now: Instant, id: PeerId) -> TransportParameters {

@@ -242,12 +242,8 @@ impl<P: Payload> Endpoint<P> {
             }
             Some(PathFrame::Response(token)) => {
                 if let Some(Way { to: address, from }) = peer.candidates.on_response(token) {
-                    let another_host = peer.address.is_none_or(|before| before.ip() != address.ip());
                     session.on_migrated();
-                    if another_host {
-                        session.on_path(now, &address);
-                    }
-                    self.set_address(id, address);
+                    self.set_address(now, id, address);
                     self.set_called(id, from);
                 }
             }

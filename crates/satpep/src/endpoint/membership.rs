@@ -76,7 +76,7 @@ impl<P: Payload> Endpoint<P> {
         let (weight, cap) = (config.weight, config.cap);
         peer.config = config;
         match moves_to {
-            Some(Some(address)) => self.set_address(id, address),
+            Some(Some(address)) => self.set_address(now, id, address),
             Some(None) => self.forget_address(id),
             None => {}
         }

@@ -495,8 +495,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// How many more streams can be opened to `peer`, and how many it lets be open in all; zero without a session.
     pub fn room(&self, peer: PeerId) -> (u64, u64) {
-        let session = self.peers.get(peer.index()).and_then(|peer| peer.session.as_ref());
-        session.map_or((0, 0), Session::room)
+        self.best_session(peer).map_or((0, 0), Session::room)
     }
 
     /// Bytes that can be written to a stream now.

@@ -7,7 +7,7 @@ use crate::seal::Sealing as _;
 use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::arrivals::Counters;
 use crate::wire::frame::Writer;
-use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};
+use crate::wire::packet::{DATA_HEADER, DataHeader, INIT, RESPONSE, TAG};
 use crate::{PeerConfig, PrivateKey, ResetReason};
 
 /// Two endpoints without a link between them.
@@ -20,18 +20,21 @@ fn address(index: usize) -> SocketAddr {
     SocketAddr::from(([198, 18, 0, index as u8 + 1], 4500))
 }
 
+fn private_key(index: usize) -> PrivateKey {
+    PrivateKey::from_random([index as u8 + 1; 32])
+}
+
 impl Pair {
     /// A connected pair; the second is the initiator.
     fn new() -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let rate = Rate::from_bps(100_000_000);
-        let key = |index: usize| PrivateKey::from_random([index as u8 + 1; 32]);
         let ends = [0, 1].map(|index| {
-            let mut config = EndpointConfig::new(key(index), rate, rate, Duration::from_millis(20));
+            let mut config = EndpointConfig::new(private_key(index), rate, rate, Duration::from_millis(20));
             config.keepalive = Duration::from_secs(2);
             let mut end = Endpoint::new(config, now, 1 << 60, [index as u8; 32]);
             let address_of_peer = (index == 1).then(|| address(0));
-            end.add_peer(now, PeerConfig::new(key(1 - index).public_key(), address_of_peer)).expect("peer");
+            end.add_peer(now, PeerConfig::new(private_key(1 - index).public_key(), address_of_peer)).expect("peer");
             end
         });
         let mut pair = Self { now, ends };
@@ -42,6 +45,11 @@ impl Pair {
 
     /// Lets `millis` milliseconds pass.
     fn run(&mut self, millis: u32) {
+        self.run_through(millis, |_, _| true);
+    }
+
+    /// The same where of the datagrams of each end those pass for which `passes` says yes.
+    fn run_through(&mut self, millis: u32, mut passes: impl FnMut(usize, &[u8]) -> bool) {
         let mut buffer = vec![0; 65_536];
         for _ in 0..millis {
             self.now += Duration::from_millis(1);
@@ -49,11 +57,41 @@ impl Pair {
                 self.ends[from].handle_timeout(self.now);
                 while let Some(transmit) = self.ends[from].poll_transmit(self.now, &mut buffer) {
                     for datagram in buffer[..transmit.size].chunks_mut(transmit.segment_size) {
-                        self.ends[1 - from].handle_datagram(self.now, address(from), datagram);
+                        if passes(from, datagram) {
+                            self.ends[1 - from].handle_datagram(self.now, address(from), datagram);
+                        }
                     }
                 }
             }
         }
+    }
+
+    /// Nothing passes until both ends miss the other.
+    fn cut(&mut self) {
+        self.run_through(12_000, |_, _| false);
+        assert!(self.ends.iter().all(|end| end.peer_state(PeerId(0)) == PeerState::Unresponsive));
+    }
+
+    /// The process of end 1 begins again; if it is to wait, it knows no address of the other.
+    fn restart(&mut self, address_of_peer: Option<SocketAddr>) {
+        let config = self.ends[1].config.clone();
+        let unix_time = self.ends[1].unix_time(self.now);
+        let mut end = Endpoint::new(config, self.now, unix_time, [7; 32]);
+        end.add_peer(self.now, PeerConfig::new(private_key(0).public_key(), address_of_peer)).expect("peer");
+        self.ends[1] = end;
+    }
+
+    /// End 0 has a session with the process that began again, and a stream. Returns what it reports of `late`, which arrives now.
+    fn news_of_late(&mut self, mut late: Vec<u8>) -> Vec<Event> {
+        self.run(8000);
+        assert!(self.ends.iter().all(|end| end.peer_state(PeerId(0)) == PeerState::Up));
+        assert!(events(&mut self.ends[0]).contains(&Event::PeerRestarted(PeerId(0))));
+        let id = self.ends[0].open(self.now, PeerId(0)).expect("open");
+        self.ends[0].write(self.now, id, b"hello");
+        self.run(100);
+        self.ends[0].handle_datagram(self.now, address(1), &mut late);
+        self.run(8000);
+        events(&mut self.ends[0])
     }
 
     /// A datagram of end 1 that carries what `write` writes, sealed with its keys under its next number.
@@ -261,4 +299,63 @@ fn the_path_to_a_peer_that_was_removed_is_forgotten() {
     pair.ends[0].remove_peer(pair.now, PeerId(0));
     pair.run(3000);
     assert_eq!(pair.ends[0].capacity.known_paths(), 0);
+}
+
+#[test]
+fn a_response_of_a_process_that_has_ended_does_not_end_the_session_with_the_next_one() {
+    let mut pair = Pair::new();
+    pair.cut();
+    // Someone on the path lets an init of end 0 pass, and holds the response back.
+    let mut held = None;
+    while held.is_none() {
+        pair.run_through(1, |from, datagram| match datagram[0] {
+            RESPONSE => {
+                held = Some(datagram.to_vec());
+                false
+            }
+            kind => (from, kind) == (0, INIT),
+        });
+    }
+    // The other end's packets bring the session back, and the other end renews its keys.
+    pair.run_through(8000, |from, datagram| (from, datagram[0]) != (0, INIT));
+    assert!(pair.ends.iter().all(|end| end.peer_state(PeerId(0)) == PeerState::Up));
+    pair.restart(Some(address(0)));
+    let news = pair.news_of_late(held.expect("a response"));
+    assert!(news.is_empty(), "{news:?}");
+}
+
+#[test]
+fn a_packet_of_a_process_that_has_ended_does_not_end_the_session_with_the_next_one() {
+    let mut pair = Pair::new();
+    pair.cut();
+    // Someone on the path lets a handshake of end 1 pass, and holds back the first packet under its keys.
+    let (mut held, mut has_answered) = (None, false);
+    pair.run_through(8000, |from, datagram| match (from, datagram[0]) {
+        (1, INIT) => held.is_none(),
+        (0, RESPONSE) => {
+            has_answered = true;
+            true
+        }
+        (1, DATA) if has_answered && held.is_none() => {
+            held = Some(datagram.to_vec());
+            false
+        }
+        _ => false,
+    });
+    pair.restart(None);
+    let news = pair.news_of_late(held.expect("a packet"));
+    assert!(news.is_empty(), "{news:?}");
+}
+
+#[test]
+fn an_index_of_keys_or_of_a_handshake_that_there_are_is_not_given_again() {
+    let mut pair = Pair::new();
+    pair.cut();
+    let end = &mut pair.ends[1];
+    let peer = &end.peers[0];
+    let current = peer.keys.current.as_ref().expect("connected").local_index;
+    let (pending, _) = peer.attempt.as_ref().expect("it calls again");
+    let used = [current, pending.local_index];
+    // Each has a chance of one in 32,768 to be one of these.
+    assert!((0..400_000).all(|_| !used.contains(&end.new_index(PeerId(0)))));
 }

@@ -124,10 +124,10 @@ impl<P: Payload> StreamTable<P> {
         self.pieces > Self::MOST_PIECES
     }
 
-    /// Keeps a stream, which both sides have reset, for its reader alone: for the peer it is closed, and counts as such. `false` if so many
-    /// are held that it cannot be.
+    /// Keeps a stream, which both sides have reset, for its reader alone: for the peer it is closed, and counts as such. `false` if as many
+    /// are held as the peer may have open: that is this side's choice, and the other limit is not.
     pub(super) fn hold(&mut self, key: StreamKey) -> bool {
-        if self.held >= self.own_limit.max(self.peer_limit) {
+        if self.held >= self.peer_limit {
             return false;
         }
         self.held += 1;
@@ -348,6 +348,16 @@ mod tests {
         assert!(table.is_scattered());
         keys.into_iter().chain([last]).for_each(|key| drop(table.remove(key)));
         assert_eq!((table.pieces, table.is_scattered()), (0, false));
+    }
+
+    #[test]
+    fn the_number_of_streams_that_are_held_is_not_the_peers_choice() {
+        let mut table = StreamTable::new(true, u32::MAX, 4);
+        for at in 0..5 {
+            let Ok(Accepted::Opened(key)) = accept(&mut table, 2 * at + 1) else { panic!("within the limit") };
+            assert_eq!(table.hold(key), at < 4, "stream {at}");
+            table.get_mut(key).expect("a stream").was_held = at < 4;
+        }
     }
 
     #[test]

@@ -198,3 +198,20 @@ fn a_frame_of_a_later_version_is_skipped_and_counted_or_named() {
     });
     assert_eq!(broke, Some(Violation::UnknownFrame(0x30)));
 }
+
+#[test]
+fn an_init_from_before_the_mode_was_changed_is_no_news() {
+    let mut net = Net::new(1, 1, DELAY);
+    net.modes[1] = Mode::Clear;
+    net.restart(1, 0);
+    net.run(Duration::from_secs(3));
+    assert_eq!(trouble(&net, 0), Some(Trouble::OtherMode { ours: Mode::Encrypted }));
+    let old = net.seen.iter().rfind(|datagram| datagram.bytes[0] == INIT).expect("an init").clone();
+    net.modes[1] = Mode::Encrypted;
+    net.restart(1, 0);
+    assert!(net.run_until(Duration::from_secs(10), |net| net.agree(1)));
+    net.between = Box::new(|_, _| Vec::new());
+    net.run(Duration::from_secs(20));
+    assert!(net.arrive(old) > 0, "it may be news: it is answered");
+    assert!(matches!(trouble(&net, 0), Some(Trouble::NoAnswer { .. })), "{:?}", trouble(&net, 0));
+}
