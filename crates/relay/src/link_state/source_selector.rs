@@ -40,7 +40,8 @@ impl SourceSelector {
     /// Takes an update of `source`.
     ///
     /// # Errors
-    /// If the update is rejected; then `source` has no update.
+    /// If the update is rejected. Then `source` has no update in force; the rejected one counts once it is accepted, by another range or
+    /// when rates no longer oscillate.
     pub fn report(&mut self, now: Instant, source: Source, update: LinkUpdate) -> Result<(), Rejection> {
         let range = self.range;
         self.reporter(source).map_or(Ok(()), |reporter| reporter.report(now, update, range))
@@ -63,8 +64,8 @@ impl SourceSelector {
 
     /// The link state from `now` on, if it has changed.
     pub fn news(&mut self, now: Instant) -> Option<LinkState> {
-        self.api.expire(now);
-        self.dlep.expire(now);
+        self.api.advance(now);
+        self.dlep.advance(now);
         let best = self.best(now);
         if !differ(&best, &self.current) || now < self.changes_from {
             return None;
@@ -83,13 +84,13 @@ impl SourceSelector {
     /// When to ask for news again without an update.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let held_back = differ(&self.best(now), &self.current).then_some(self.changes_from);
-        [self.api.until(), self.dlep.until(), held_back].into_iter().flatten().min()
+        [self.api.next_timeout(), self.dlep.next_timeout(), held_back].into_iter().flatten().min()
     }
 
     fn best(&self, now: Instant) -> LinkState {
         let reported = [(Source::Dlep, &self.dlep), (Source::Api, &self.api)]
             .into_iter()
-            .find_map(|(source, reporter)| Some((source, reporter.update()?)));
+            .find_map(|(source, reporter)| Some((source, reporter.update(self.range)?)));
         let configured = self.configured;
         let (source, update) = reported.unwrap_or((Source::Configured, LinkUpdate::default()));
         LinkState {
@@ -197,5 +198,49 @@ mod tests {
         assert_eq!(selector.selected(at(99)).rate.as_bps(), 1_000_099, "held back, and yet what the updates make");
         assert_eq!(selector.next_timeout(at(99)), Some(at(100)));
         assert_eq!(summary(selector.news(at(100))), Some((1_000_099, Source::Dlep)));
+    }
+
+    #[test]
+    fn a_report_that_was_rejected_counts_when_the_rates_no_longer_oscillate() {
+        let mut selector = selector();
+        let oscillates = |n: u64| up(if n.is_multiple_of(2) { 1_000_000 } else { 8_000_000 });
+        let rejected = (0..200).find(|n| selector.report(at(n * 20), Source::Dlep, oscillates(*n)).is_err()).unwrap();
+        let suppressed = at(rejected * 20);
+        selector.news(suppressed);
+        // What the modem says last before it falls silent.
+        let last = at(5_000);
+        assert_eq!(selector.report(last, Source::Dlep, up(1_000_000)), Err(Rejection::Flapping));
+        let end = suppressed + Reporter::SUPPRESSION;
+        assert_eq!((selector.news(last), selector.next_timeout(last)), (None, Some(end)));
+        assert_eq!(selector.selected(last).source, Source::Configured);
+        assert_eq!(summary(selector.news(end)), Some((1_000_000, Source::Dlep)));
+        assert_eq!(selector.next_timeout(end), None);
+    }
+
+    #[test]
+    fn another_range_judges_the_last_report_again() {
+        let mut selector = selector();
+        selector.report(at(0), Source::Dlep, up(90_000_000)).unwrap_err();
+        assert_eq!(selector.news(at(0)), None);
+        let wider = PlausibleRange { max: Rate::from_bps(100_000_000), ..RANGE };
+        selector.configure(selector.configured, wider);
+        assert_eq!(summary(selector.news(at(100))), Some((90_000_000, Source::Dlep)));
+        selector.configure(selector.configured, RANGE);
+        assert_eq!(summary(selector.news(at(200))), Some((6_000_000, Source::Configured)));
+        // Withdrawn, as when the session ends: it is not to come back.
+        selector.withdraw(Source::Dlep);
+        selector.configure(selector.configured, wider);
+        assert_eq!(selector.news(at(300)), None);
+    }
+
+    #[test]
+    fn a_rejected_report_is_valid_no_longer_than_it_says() {
+        let mut selector = selector();
+        let update = LinkUpdate { valid_for: Some(Duration::from_secs(1)), ..up(90_000_000) };
+        selector.report(at(0), Source::Api, update).unwrap_err();
+        assert_eq!(selector.next_timeout(at(0)), Some(at(1_000)));
+        assert_eq!(selector.news(at(1_000)), None);
+        selector.configure(selector.configured, PlausibleRange { max: Rate::from_bps(100_000_000), ..RANGE });
+        assert_eq!((selector.news(at(1_000)), selector.next_timeout(at(1_000))), (None, None));
     }
 }
