@@ -64,7 +64,7 @@ impl LinkUpdates {
     pub fn start(settings: &Settings, on_change: impl Fn() + Send + Sync + 'static) -> Result<Self, StartError> {
         let (updates, configured) = (&settings.updates, configured(settings));
         let board =
-            Board::new(SourceSelector::new(configured, settings.link.plausible), configured, Box::new(on_change));
+            Board::new(SourceSelector::new(configured, settings.link.rate_limits()), configured, Box::new(on_change));
         let state = board.subscribe();
         if !updates.is_used() && settings.dlep.is_none() {
             return Ok(Self { board, state, modem: None, thread: None, socket: None });
@@ -108,7 +108,7 @@ impl LinkUpdates {
 
     /// Takes over a changed configuration.
     pub fn reconfigure(&self, settings: &Settings) {
-        self.board.configure(configured(settings), settings.link.plausible);
+        self.board.configure(configured(settings), settings.link.rate_limits());
     }
 
     /// The link state, now and at each change.

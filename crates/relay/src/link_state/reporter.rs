@@ -25,6 +25,22 @@ pub struct PlausibleRange {
     pub max: Rate,
 }
 
+/// What becomes of reported rates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimits {
+    /// Updates with others are rejected.
+    pub plausible: PlausibleRange,
+    /// A higher transmit rate counts as this.
+    pub ceiling: Option<Rate>,
+}
+
+impl RateLimits {
+    /// A transmit rate, or the ceiling if that is lower.
+    pub fn capped(&self, rate: Rate) -> Rate {
+        self.ceiling.map_or(rate, |ceiling| rate.min(ceiling))
+    }
+}
+
 /// Round-trip times outside this range are rejected.
 const MIN_RTT: Duration = Duration::from_micros(10);
 const MAX_RTT: Duration = Duration::from_secs(60);
@@ -36,7 +52,10 @@ pub enum Rejection {
     #[error("the update is empty: expected rate, receive_rate or rtt")]
     Nothing,
     /// A rate that the link cannot have.
-    #[error("{which} = {rate} rejected: expected a rate from {} to {} ([link] min_rate and max_rate)", .range.min, .range.max)]
+    #[error(
+        "{which} = {rate} rejected: expected a rate from {} to {} (by [link] rate, receive_rate, min_rate and max_rate)",
+        .range.min, .range.max
+    )]
     Rate {
         /// `rate` or `receive_rate`.
         which: &'static str,
