@@ -23,9 +23,11 @@ impl Seen {
     }
 }
 
-/// Keeps a session with the modem and passes its updates on, until the sender of `stop` is gone.
+/// Keeps a session with the modem and passes its updates on, until the sender of `stop` is gone. The last update stays then: this
+/// process may go on with its connections, and only another one hears of changes.
 pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, stop: watch::Receiver<()>) {
     let mut failures = 0_u64;
+    let stopping = stop.clone();
     route(&settings, stop, |news| match news {
         News::Up { modem, name } => {
             failures = 0;
@@ -58,7 +60,10 @@ pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, s
                 (report.address, report.name, report.link_is_up) = (None, None, false);
                 report.last_end = Some(why);
             });
-            board.withdraw(Source::Dlep);
+            let is_stopping = stopping.has_changed().is_err();
+            if !is_stopping {
+                board.withdraw(Source::Dlep);
+            }
         }
     })
     .await;
