@@ -2,7 +2,7 @@
 
 use crate::discovery::{Discovery, LOOK, replaced};
 use crate::drive::drive;
-use dlep::{ConnectionPoint, Mac, Metrics, ModemEvent, Participant, Settings, Status};
+use dlep::{ConnectionPoint, Mac, Metrics, ModemEvent, Settings};
 use kernel::{clock, gtsm};
 use std::collections::VecDeque;
 use std::io;
@@ -212,14 +212,16 @@ async fn serve(
         modem.set_destination(settings.destination, link);
         while let Some(event) = modem.poll_event() {
             match event {
-                ModemEvent::Up(peer) => {
-                    tracing::info!(%router, name = peer.name, "DLEP: session");
+                ModemEvent::Requested => {
                     place = places.enter(close);
-                    if place.is_none() {
-                        let why = format!("{SESSIONS} routers have sessions, as many as may");
-                        modem.terminate(clock::now(), Status::REQUEST_DENIED, &why);
+                    match &place {
+                        Some(_) => modem.accept(clock::now()),
+                        None => {
+                            modem.decline(clock::now(), &format!("{SESSIONS} routers have sessions, as many as may"))
+                        }
                     }
                 }
+                ModemEvent::Up(peer) => tracing::info!(%router, name = peer.name, "DLEP: session"),
                 ModemEvent::Ended(end) => tracing::info!(%router, "DLEP: {end}"),
             }
         }
