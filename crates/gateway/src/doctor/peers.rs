@@ -142,7 +142,8 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
             Check::bad(
                 format!("losses {name}"),
                 says,
-                "check the link's quality, that [link] rate is no more than what it carries, and that no policer limits UDP",
+                "check the link's quality, that no policer limits UDP, and with capacity = \"fixed\" that [link] rate is no more than \
+                 what the link carries",
             )
         } else {
             Check::good(format!("losses {name}"), says)

@@ -79,8 +79,8 @@ pub(super) fn judged(peer: &Value) -> Vec<Check> {
         Check::bad(
             format!("policer {name}"),
             "packets beyond that rate are dropped at once, not queued: a policer on the path limits these datagrams",
-            "have the provider lift the limit (it may be for UDP alone: transport = \"tcp\" then), or keep [link] rate, or the peer's \
-             cap, below it",
+            "have the provider lift the limit (it may be for UDP alone: transport = \"tcp\" then), or keep [link] max_rate (with \
+             capacity = \"fixed\" [link] rate), or the peer's cap, below it",
         )
     } else {
         Check::good(format!("policer {name}"), "none was seen")
@@ -186,7 +186,9 @@ mod tests {
         let checks = judged(&json!({ "name": "hub", "survey": survey }));
         let found: Vec<_> = checks.iter().map(|check| (check.check.as_str(), check.ok)).collect();
         assert_eq!(found, [("rate hub", true), ("policer hub", false), ("batches sent hub", false)]);
-        assert!(checks[1].remedy.as_ref().unwrap().contains("have the provider lift the limit"));
+        let remedy = checks[1].remedy.as_ref().unwrap();
+        // `rate` is only where an estimate begins.
+        assert!(remedy.contains("have the provider lift the limit") && remedy.contains("max_rate"), "{remedy}");
         assert!(checks[2].remedy.as_ref().unwrap().contains("tx-udp-segmentation off"));
     }
 
