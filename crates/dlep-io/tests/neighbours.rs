@@ -144,6 +144,22 @@ fn a_router_finds_its_modem_follows_its_link_and_both_end_in_order() {
     router_thread.join().unwrap();
 }
 
+/// Another program that has the port over one family would serve the routers of that family, or keep them waiting.
+#[test]
+fn a_modem_does_not_open_beside_a_program_that_has_its_port() {
+    let Some([modem_host, _router_host]) = hosts() else { return };
+    let settings =
+        || ModemSettings { interface: "eth0".into(), port: 854, destination: MAC, session: session("test modem") };
+    for (is_ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {
+        let other = modem_host.run(|| kernel::gtsm::listen(is_ipv6, 854, "eth0")).unwrap().unwrap();
+        let error = modem_host.run(|| Modem::open(settings())).unwrap().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+        assert!(error.to_string().starts_with(&format!("TCP port 854 over {family}: ")), "{error}");
+        drop(other);
+    }
+    modem_host.run(|| Modem::open(settings())).unwrap().unwrap();
+}
+
 /// As a modem on USB that is plugged in again.
 #[test]
 fn a_router_looks_for_its_modem_at_an_interface_that_was_made_anew() {
