@@ -199,9 +199,12 @@ fn outcome<T: SatelliteTransport>(
         }
     }
     let mut answers = Vec::new();
+    let offered = rate::offered(settings);
     for at in all {
         let peer = &settings.peers[at];
-        let refusal = if measures_rate { transport.survey(clock::now(), at, peer).err() } else { None };
+        // An estimate that an earlier run remembers may be more than what the cost was computed with.
+        let cap = peer.cap.map_or(offered, |cap| cap.min(offered));
+        let refusal = if measures_rate { transport.survey(clock::now(), at, Some(cap)).err() } else { None };
         let end = clock::now() + rate::patience(settings);
         while measures_rate && refusal.is_none() && clock::now() < end {
             turn(&mut transport, &mut poll, end).map_err(io)?;
