@@ -10,6 +10,12 @@ fn settings() -> Settings {
     Settings { heartbeat: Duration::from_secs(1), name: "fuzz".into() }
 }
 
+/// The modem begins whatever session is asked for.
+fn hear(modem: &mut Modem, now: Instant, bytes: &[u8]) {
+    modem.handle_bytes(now, bytes);
+    modem.accept(now);
+}
+
 // The first byte chooses the role, whether it is in session, and whether the modem has news of that; each further piece of the
 // stream begins with its length and with how long it takes to come.
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
@@ -28,7 +34,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let (mut modem, mut router) = (Modem::new(now, settings(), metrics), Router::new(now, settings(), None));
     if choice & 2 != 0 {
         while let Some(bytes) =
-            router.poll_transmit().inspect(|bytes| modem.handle_bytes(now, bytes)).and(modem.poll_transmit())
+            router.poll_transmit().inspect(|bytes| hear(&mut modem, now, bytes)).and(modem.poll_transmit())
         {
             router.handle_bytes(now, &bytes);
         }
@@ -55,7 +61,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
             assert!(router.destinations().count() <= Router::MAX_DESTINATIONS);
         } else {
             modem.handle_timeout(now);
-            modem.handle_bytes(now, piece);
+            hear(&mut modem, now, piece);
             while check(modem.poll_transmit()) {}
             while modem.poll_event().is_some() {}
         }

@@ -2,7 +2,7 @@
 
 use crate::discovery::{Discovery, LOOK, replaced};
 use crate::drive::drive;
-use dlep::{ConnectionPoint, Mac, Metrics, ModemEvent, Participant, Settings, Status};
+use dlep::{ConnectionPoint, Mac, Metrics, ModemEvent, Settings};
 use kernel::{clock, gtsm};
 use std::collections::VecDeque;
 use std::io;
@@ -57,14 +57,7 @@ impl Modem {
     /// If the interface does not exist, the port is in use, or the process may not bind to it.
     pub fn open(settings: ModemSettings) -> io::Result<Self> {
         let scope = gtsm::index(&settings.interface)?;
-        // A host may have no IPv6; without IPv4, too, there is nothing to wait at.
-        let v4 = gtsm::listen(false, settings.port, &settings.interface);
-        let v6 = gtsm::listen(true, settings.port, &settings.interface);
-        let listeners: Vec<std::net::TcpListener> = match (v4, v6) {
-            (Ok(v4), Ok(v6)) => vec![v4.into(), v6.into()],
-            (Ok(one), Err(_)) | (Err(_), Ok(one)) => vec![one.into()],
-            (Err(error), Err(_)) => return Err(error),
-        };
+        let listeners = listeners(&settings)?;
         Ok(Self { settings, listeners, scope })
     }
 
@@ -84,6 +77,31 @@ impl Modem {
         let _ = tokio::time::timeout(RESPITE * 5, places.sessions.acquire_many(all)).await;
         Ok(())
     }
+}
+
+/// A listener of each family that the host has.
+fn listeners(settings: &ModemSettings) -> io::Result<Vec<std::net::TcpListener>> {
+    let (mut listeners, mut lacking) = (Vec::new(), None);
+    for (is_ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {
+        match gtsm::listen(is_ipv6, settings.port, &settings.interface) {
+            Ok(listener) => listeners.push(listener.into()),
+            Err(error) if lacks_family(&error) => lacking = Some(error),
+            Err(error) => {
+                let text = format!("TCP port {} over {family}: {error}", settings.port);
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+    match lacking {
+        Some(error) if listeners.is_empty() => Err(error),
+        _ => Ok(listeners),
+    }
+}
+
+/// Whether the host, or the interface, has no addresses of the family: the other one may do. Any other error means that routers of this
+/// family would reach another program, or none.
+fn lacks_family(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::EADDRNOTAVAIL))
 }
 
 async fn ended(mut reports: watch::Receiver<LinkReport>) {
@@ -212,14 +230,16 @@ async fn serve(
         modem.set_destination(settings.destination, link);
         while let Some(event) = modem.poll_event() {
             match event {
-                ModemEvent::Up(peer) => {
-                    tracing::info!(%router, name = peer.name, "DLEP: session");
+                ModemEvent::Requested => {
                     place = places.enter(close);
-                    if place.is_none() {
-                        let why = format!("{SESSIONS} routers have sessions, as many as may");
-                        modem.terminate(clock::now(), Status::REQUEST_DENIED, &why);
+                    match &place {
+                        Some(_) => modem.accept(clock::now()),
+                        None => {
+                            modem.decline(clock::now(), &format!("{SESSIONS} routers have sessions, as many as may"))
+                        }
                     }
                 }
+                ModemEvent::Up(peer) => tracing::info!(%router, name = peer.name, "DLEP: session"),
                 ModemEvent::Ended(end) => tracing::info!(%router, "DLEP: {end}"),
             }
         }

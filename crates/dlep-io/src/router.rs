@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use units::Instant;
 
 /// How a router is set up.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +40,12 @@ pub enum News {
     /// What the link carries now, or that it is down.
     Link(Option<Metrics>),
     /// The session is over, or could not be had.
-    Down(String),
+    Down {
+        /// Why.
+        why: String,
+        /// How many in a row ended early or could not be had, this one included: a session that lasts begins the count again.
+        failures: u32,
+    },
 }
 
 /// Between attempts at a session, at first and at most.
@@ -49,9 +55,30 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Signals that ask for a modem come so often at first, then half as often each time until a minute is reached.
 const ASK: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
+/// Attempts at a session, in a row, of which none has lasted.
+#[derive(Debug, Default)]
+struct Failures(u32);
+
+impl Failures {
+    /// A session lasts that is up for so long. One that comes up and ends at once, as a modem may end it that has too many, is no success.
+    const LASTING: units::Duration = units::Duration::from_secs(30);
+
+    /// Counts one more, of a session that was up since `up`, if at all.
+    fn count(&mut self, now: Instant, up: Option<Instant>) -> u32 {
+        let has_lasted = up.is_some_and(|up| up + Self::LASTING <= now);
+        self.0 = if has_lasted { 1 } else { self.0.saturating_add(1) };
+        self.0
+    }
+
+    /// The time until the next attempt.
+    fn pause(&self) -> Duration {
+        (PAUSE[0] * (1 << self.0.saturating_sub(1).min(16))).min(PAUSE[1])
+    }
+}
+
 /// Keeps a session with the modem until the sender of `stop` is gone; then ends it in order.
 pub async fn route(settings: &RouterSettings, mut stop: watch::Receiver<()>, mut on: impl FnMut(News)) {
-    let mut pause = PAUSE[0];
+    let mut failures = Failures::default();
     loop {
         let until_stopped = stop.clone();
         let connected = tokio::select! {
@@ -59,14 +86,13 @@ pub async fn route(settings: &RouterSettings, mut stop: watch::Receiver<()>, mut
             () = stopped(until_stopped.clone()) => return,
         };
         match connected {
-            Ok((stream, modem)) => {
-                let was_up = hold(settings, stream, modem, &mut stop, &mut on).await;
-                pause = if was_up { PAUSE[0] } else { pause };
+            Ok((stream, modem)) => hold(settings, stream, modem, &mut stop, &mut failures, &mut on).await,
+            Err(error) => {
+                on(News::Down { why: error.to_string(), failures: failures.count(clock::now(), None) });
             }
-            Err(error) => on(News::Down(error.to_string())),
         }
         tokio::select! {
-            () = sleep(pause) => pause = (pause * 2).min(PAUSE[1]),
+            () = sleep(failures.pause()) => {}
             () = stopped(until_stopped) => return,
         }
     }
@@ -76,21 +102,22 @@ async fn stopped(mut stop: watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
 
-/// Holds one session; returns whether it came up.
+/// Holds one session.
 async fn hold(
     settings: &RouterSettings,
     stream: TcpStream,
     modem: SocketAddr,
     stop: &mut watch::Receiver<()>,
+    failures: &mut Failures,
     on: &mut impl FnMut(News),
-) -> bool {
+) {
     let mut router = Router::new(clock::now(), settings.session.clone(), settings.destination);
-    let (mut link, mut was_up) = (None, false);
+    let (mut link, mut up) = (None, None);
     drive(&mut router, stream, stop, |router, ()| {
         while let Some(event) = router.poll_event() {
             match event {
                 RouterEvent::Up(peer) => {
-                    was_up = true;
+                    up = Some(clock::now());
                     on(News::Up { modem, name: peer.name });
                 }
                 RouterEvent::Changed(_) => {
@@ -99,12 +126,13 @@ async fn hold(
                     link = link.filter(is_up).or_else(|| router.destinations().next().map(|(mac, _)| mac));
                     on(News::Link(link.and_then(|mac| router.destination(&mac))));
                 }
-                RouterEvent::Ended(end) => on(News::Down(end.to_string())),
+                RouterEvent::Ended(end) => {
+                    on(News::Down { why: end.to_string(), failures: failures.count(clock::now(), up) });
+                }
             }
         }
     })
     .await;
-    was_up
 }
 
 /// A connection to the modem.
@@ -183,4 +211,28 @@ async fn first_offer(socket: Option<&Discovery>) -> io::Result<Vec<SocketAddr>> 
     let Some(socket) = socket else { return std::future::pending().await };
     let (datagram, from) = socket.receive().await?;
     Ok(socket.offered(&datagram, from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + units::Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn only_a_session_that_lasts_shortens_the_pause() {
+        let mut failures = Failures::default();
+        let pauses: Vec<u128> = (0..9)
+            .map(|n| {
+                // Up, and down a second later.
+                assert_eq!(failures.count(at(n), Some(at(n.saturating_sub(1)))), n as u32 + 1);
+                failures.pause().as_millis()
+            })
+            .collect();
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);
+        assert_eq!(failures.count(at(100), None), 10, "none at all");
+        assert_eq!((failures.count(at(140), Some(at(110))), failures.pause()), (1, PAUSE[0]));
+    }
 }

@@ -2,7 +2,7 @@
 //! say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-use dlep::{Item, Mac, Message, MessageKind, Metrics, Settings, Status};
+use dlep::{Item, Mac, Message, MessageKind, Metrics, RateKind, Settings, Status};
 use dlep_io::{LinkReport, Modem, ModemSettings, News, RouterSettings, route};
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
@@ -18,6 +18,8 @@ use units::Rate;
 const PATIENCE: Duration = Duration::from_secs(20);
 const MAC: Mac = Mac::Eui48([2, 0, 0x5e, 0x10, 0, 1]);
 const MODEM: &str = "198.18.0.1:854";
+const RATES: [RateKind; 4] =
+    [RateKind::MaximumReceive, RateKind::MaximumTransmit, RateKind::CurrentReceive, RateKind::CurrentTransmit];
 
 /// A modem's host and a router's, wired together.
 fn hosts() -> Option<[Namespace; 2]> {
@@ -129,15 +131,33 @@ fn a_router_finds_its_modem_follows_its_link_and_both_end_in_order() {
     // Heartbeats keep the session: nothing happens within three of their intervals.
     assert!(news.recv_timeout(Duration::from_millis(1_600)).is_err());
     drop(link);
-    assert_eq!(next(&news), News::Down("ended by the peer: shutting down".into()));
+    let why = "ended by the peer: shutting down".into();
+    assert_eq!(next(&news), News::Down { why, failures: 1 });
     modem_thread.join().unwrap();
     let (_link, _modem) = modem(&modem_host);
     while !matches!(next(&news), News::Up { .. }) {}
     drop(stop);
     while let Ok(one) = news.recv_timeout(PATIENCE) {
-        assert!(matches!(&one, News::Link(_)) || one == News::Down("ended from here: shutting down: stopping".into()));
+        let is_end = |why: &str| why == "ended from here: shutting down: stopping";
+        assert!(matches!(&one, News::Link(_)) || matches!(&one, News::Down { why, .. } if is_end(why)), "{one:?}");
     }
     router_thread.join().unwrap();
+}
+
+/// Another program that has the port over one family would serve the routers of that family, or keep them waiting.
+#[test]
+fn a_modem_does_not_open_beside_a_program_that_has_its_port() {
+    let Some([modem_host, _router_host]) = hosts() else { return };
+    let settings =
+        || ModemSettings { interface: "eth0".into(), port: 854, destination: MAC, session: session("test modem") };
+    for (is_ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {
+        let other = modem_host.run(|| kernel::gtsm::listen(is_ipv6, 854, "eth0")).unwrap().unwrap();
+        let error = modem_host.run(|| Modem::open(settings())).unwrap().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+        assert!(error.to_string().starts_with(&format!("TCP port 854 over {family}: ")), "{error}");
+        drop(other);
+    }
+    modem_host.run(|| Modem::open(settings())).unwrap().unwrap();
 }
 
 /// As a modem on USB that is plugged in again.
@@ -149,7 +169,7 @@ fn a_router_looks_for_its_modem_at_an_interface_that_was_made_anew() {
     IpBatch::new(&modem_host).add("link delete eth0").run().unwrap();
     wire(&modem_host, &router_host);
     let (_link, _modem) = modem(&modem_host);
-    assert!(matches!(next(&news), News::Down(why) if why.contains("the interface was removed")));
+    assert!(matches!(next(&news), News::Down { why, .. } if why.contains("the interface was removed")));
     assert_eq!(up(&news).port(), 854);
 }
 
@@ -172,7 +192,7 @@ fn a_modem_that_falls_silent_is_given_up_after_two_heartbeats() {
     assert!(matches!(next(&news), News::Link(Some(_))));
     IpBatch::new(&modem_host).add("link set eth0 down").run().unwrap();
     let start = std::time::Instant::now();
-    let News::Down(why) = next(&news) else { panic!("still up") };
+    let News::Down { why, .. } = next(&news) else { panic!("still up") };
     assert!(why.contains("timed out"), "{why}");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
@@ -203,10 +223,9 @@ fn a_router_beyond_those_that_may_have_sessions_hears_why() {
     let routers: Vec<_> = (0..4).map(|_| router(&router_host, Some(MODEM.parse().unwrap()))).collect();
     routers.iter().for_each(|(news, ..)| assert_eq!(up(news), MODEM.parse().unwrap()));
     let (news, _stop, _router) = router(&router_host, Some(MODEM.parse().unwrap()));
-    up(&news);
-    while let one @ (News::Up { .. } | News::Link(_)) = next(&news) {
-        assert!(!matches!(one, News::Up { .. }), "{one:?}");
-    }
+    let first = next(&news);
+    let why = "request denied: 4 routers have sessions, as many as may";
+    assert!(matches!(&first, News::Down { why: said, .. } if said.contains(why)), "{first:?}");
 }
 
 #[test]
@@ -244,7 +263,33 @@ fn whatever_no_neighbour_has_sent_is_refused() {
     let (news, _stop, _router) = router(&router_host, Some(far.local_addr().unwrap()));
     let (mut stream, _) = far.accept().unwrap();
     stream.write_all(&Message::new(MessageKind::Heartbeat, vec![]).encode()).unwrap();
-    assert!(matches!(next(&news), News::Down(why) if why.contains("nothing was heard")));
+    assert!(matches!(next(&news), News::Down { why, .. } if why.contains("nothing was heard")));
+}
+
+/// A modem that begins each session and ends it at once is tried less and less often.
+#[test]
+fn sessions_that_end_at_once_count_as_failures() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let listener = modem_host.run(|| kernel::gtsm::listen(false, 854, "eth0")).unwrap().unwrap();
+    listener.set_nonblocking(false).unwrap();
+    let (news, _stop, _router) = router(&router_host, Some(MODEM.parse().unwrap()));
+    for number in 1..=3 {
+        let mut stream = TcpStream::from(listener.accept().unwrap().0);
+        stream.set_nonblocking(false).unwrap();
+        let mut bytes = [0; 400];
+        assert!(stream.read(&mut bytes).unwrap() > 0, "its Session Initialization");
+        let mut items = vec![
+            Item::Status(Status::SUCCESS, String::new()),
+            Item::HeartbeatInterval(500),
+            Item::PeerType(false, "test modem".into()),
+            Item::Latency(275_000),
+        ];
+        items.extend(RATES.map(|kind| Item::DataRate(kind, 6_000_000)));
+        stream.write_all(&Message::new(MessageKind::SessionInitializationResponse, items).encode()).unwrap();
+        up(&news);
+        drop(stream);
+        assert!(matches!(next(&news), News::Down { failures, .. } if failures == number), "{number}");
+    }
 }
 
 #[test]
@@ -257,7 +302,7 @@ fn a_modem_that_speaks_nonsense_is_told_so_and_tried_again() {
         let mut stream = TcpStream::from(listener.accept().unwrap().0);
         stream.set_nonblocking(false).unwrap();
         stream.write_all(&[0, 2, 0, 4, 0xff, 0xff, 0xff, 0xff]).unwrap();
-        assert!(matches!(next(&news), News::Down(why) if why.contains("invalid data")));
+        assert!(matches!(next(&news), News::Down { why, .. } if why.contains("invalid data")));
         let mut said = dlep::Framer::default();
         let mut farewell = None;
         while farewell.is_none() {

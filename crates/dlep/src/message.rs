@@ -2,7 +2,7 @@
 
 use crate::item_kind::ItemKind as I;
 use crate::parse_error::ParseError;
-use crate::{Item, Mac, Status};
+use crate::{Item, Mac, Status, printable};
 
 /// Bytes of a message's type and length.
 pub(crate) const HEADER: usize = 4;
@@ -181,6 +181,12 @@ impl Message {
     /// Its status.
     pub fn status(&self) -> Option<Status> {
         self.items.iter().find_map(|item| if let Item::Status(status, _) = item { Some(*status) } else { None })
+    }
+
+    /// The reason that its status gives in words, as it may be shown; empty if there is none.
+    pub fn status_text(&self) -> String {
+        let text = |item: &Item| if let Item::Status(_, text) = item { Some(printable(text)) } else { None };
+        self.items.iter().find_map(text).unwrap_or_default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::session::{Fault, Requests, Session, participant};
 use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use units::Instant;
 
 /// A modem's session over one connection.
@@ -15,12 +15,16 @@ pub struct Modem {
     reported: Metrics,
     updates: Updates,
     destinations: BTreeMap<Mac, Destination>,
-    peer: Option<PeerInfo>,
+    /// What a router says of itself that waits for an answer.
+    request: Option<Vec<Item>>,
+    events: VecDeque<ModemEvent>,
 }
 
 /// What the driver should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModemEvent {
+    /// A router asks for a session: answer by [`Modem::accept`] or [`Modem::decline`].
+    Requested,
     /// The session is up.
     Up(PeerInfo),
     /// The session is over.
@@ -87,15 +91,48 @@ impl Modem {
             reported: metrics,
             updates: Updates::Taken,
             destinations: BTreeMap::new(),
-            peer: None,
+            request: None,
+            events: VecDeque::new(),
         }
     }
 
     /// What the driver should know.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<ModemEvent> {
-        let up = self.peer.take().map(ModemEvent::Up);
-        up.or_else(|| self.session.take_end().map(ModemEvent::Ended))
+        self.events.pop_front().or_else(|| self.session.take_end().map(ModemEvent::Ended))
+    }
+
+    /// Begins the session that a router has asked for.
+    pub fn accept(&mut self, now: Instant) {
+        let Some(request) = self.take_request() else { return };
+        match self.session.begin(now, &request) {
+            Ok(peer) => self.events.push_back(ModemEvent::Up(peer)),
+            Err(fault) => return self.session.terminate(now, fault),
+        }
+        self.reported = self.metrics;
+        self.answer(Status::SUCCESS, String::new());
+        self.advance_all();
+    }
+
+    /// Refuses the session that a router has asked for. The router ends it then (§7.2).
+    pub fn decline(&mut self, now: Instant, why: &str) {
+        if self.take_request().is_some() {
+            self.answer(Status::REQUEST_DENIED, why.to_owned());
+            self.session.end_by(now, Fault(Status::REQUEST_DENIED, why.to_owned()));
+        }
+    }
+
+    /// What a router asks for, unless the connection has ended meanwhile.
+    fn take_request(&mut self) -> Option<Vec<Item>> {
+        self.request.take().filter(|_| self.session.is_initializing())
+    }
+
+    /// Answers the router's Session Initialization.
+    fn answer(&mut self, status: Status, why: String) {
+        let mut items = vec![Item::Status(status, why)];
+        items.extend(self.session.introduction());
+        items.extend(self.metrics.items());
+        self.session.send(&Message::new(MessageKind::SessionInitializationResponse, items));
     }
 
     /// What holds for the session is now as `metrics` say, among those that it began with. A router takes what has changed for
@@ -194,7 +231,7 @@ impl Modem {
 
     fn on_message(&mut self, now: Instant, message: &Message) -> Result<(), Fault> {
         if self.session.is_initializing() {
-            return self.on_initialization(now, message);
+            return self.on_initialization(message);
         }
         let status = message.status().unwrap_or(Status::SUCCESS);
         match (message.kind, message.mac()) {
@@ -235,18 +272,12 @@ impl Modem {
         Ok(())
     }
 
-    fn on_initialization(&mut self, now: Instant, message: &Message) -> Result<(), Fault> {
-        if message.kind != MessageKind::SessionInitialization {
+    fn on_initialization(&mut self, message: &Message) -> Result<(), Fault> {
+        if message.kind != MessageKind::SessionInitialization || self.request.is_some() {
             return Err(Fault::unexpected(message));
         }
-        let peer = self.session.begin(now, &message.items)?;
-        self.peer = Some(peer);
-        let mut items = vec![Item::Status(Status::SUCCESS, String::new())];
-        items.extend(self.session.introduction());
-        items.extend(self.metrics.items());
-        self.reported = self.metrics;
-        self.session.send(&Message::new(MessageKind::SessionInitializationResponse, items));
-        self.advance_all();
+        self.request = Some(message.items.clone());
+        self.events.push_back(ModemEvent::Requested);
         Ok(())
     }
 

@@ -131,7 +131,11 @@ impl Router {
                 self.of_modem = Metrics::of(&message.items);
                 Ok(())
             }
-            Some(status) => Err(Fault(Status::SHUTTING_DOWN, format!("the modem declines: {status}"))),
+            Some(status) => {
+                let why = message.status_text();
+                let why = if why.is_empty() { status.to_string() } else { format!("{status}: {why}") };
+                Err(Fault(Status::SHUTTING_DOWN, format!("the modem declines: {why}")))
+            }
         }
     }
 

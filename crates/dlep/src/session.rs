@@ -62,7 +62,7 @@ enum Phase {
     /// The first messages are exchanged.
     Initialization,
     InSession,
-    /// Our Session Termination waits for its response.
+    /// Our Session Termination waits for its response, or our refusal of a session for the peer's.
     Terminating,
     Over,
 }
@@ -242,11 +242,16 @@ impl Session {
         if !matches!(self.phase, Phase::Initialization | Phase::InSession) {
             return;
         }
+        let status_item = Item::Status(status, why.clone());
+        self.end_by(now, Fault(status, why));
+        self.send(&Message::new(MessageKind::SessionTermination, vec![status_item]));
+    }
+
+    /// The session is over for this side; only what ends it counts of what the peer still says.
+    pub(crate) fn end_by(&mut self, now: Instant, Fault(status, why): Fault) {
         self.phase = Phase::Terminating;
         self.deadline = now + Self::silence(self.settings.heartbeat);
-        let status_item = Item::Status(status, why.clone());
         self.end.get_or_insert(End::ByUs(status, why));
-        self.send(&Message::new(MessageKind::SessionTermination, vec![status_item]));
     }
 
     /// The connection is gone.

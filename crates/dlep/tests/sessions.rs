@@ -43,6 +43,8 @@ fn exchange(now: Instant, modem: &mut Modem, router: &mut Router) {
             return;
         }
         modem.handle_bytes(now, &up.unwrap_or_default());
+        // Without a request it does nothing.
+        modem.accept(now);
         router.handle_bytes(now, &down.unwrap_or_default());
     }
 }
@@ -52,6 +54,7 @@ fn in_session(interest: Option<Mac>) -> (Modem, Router) {
     exchange(at(0), &mut modem, &mut router);
     let heartbeat = Duration::from_secs(1);
     assert_eq!(router.poll_event(), Some(RouterEvent::Up(PeerInfo { name: "modem".into(), heartbeat })));
+    assert_eq!(modem.poll_event(), Some(ModemEvent::Requested));
     assert_eq!(modem.poll_event(), Some(ModemEvent::Up(PeerInfo { name: "router".into(), heartbeat })));
     (modem, router)
 }
@@ -398,12 +401,34 @@ fn a_modem_closes_what_is_no_routers_connection_without_a_message() {
 }
 
 #[test]
+fn a_router_whose_session_is_declined_hears_why_and_ends_it() {
+    let (mut modem, mut router) = (Modem::new(at(0), settings("modem"), metrics(0)), router(None));
+    modem.set_destination(MAC, Some(metrics(6_000_000)));
+    modem.handle_bytes(at(0), &router.poll_transmit().unwrap());
+    assert_eq!((modem.poll_event(), modem.poll_transmit()), (Some(ModemEvent::Requested), None));
+    modem.decline(at(0), "too many");
+    let denied = report(&mut modem);
+    let expected = (MessageKind::SessionInitializationResponse, Some(Status::REQUEST_DENIED));
+    assert_eq!((denied.kind, denied.status()), expected);
+    assert_eq!(modem.poll_event(), Some(ModemEvent::Ended(End::ByUs(Status::REQUEST_DENIED, "too many".into()))));
+    modem.accept(at(0));
+    assert!(modem.poll_transmit().is_none() && !modem.is_over(), "it waits for the router to end it");
+    router.handle_bytes(at(0), &denied.encode());
+    exchange(at(0), &mut modem, &mut router);
+    assert!(modem.is_over() && router.is_over());
+    let why = "the modem declines: request denied: too many".to_owned();
+    assert_eq!(router.poll_event(), Some(RouterEvent::Ended(End::ByUs(Status::SHUTTING_DOWN, why))));
+    assert_eq!(router.poll_event(), None, "no session was up");
+}
+
+#[test]
 fn a_modem_whose_heartbeats_are_hours_apart_is_refused() {
     let mut router = router(None);
     let _initialization = said(&mut router);
     let mut modem = Modem::new(at(0), Settings { heartbeat: Duration::from_secs(7200), name: "m".into() }, metrics(0));
     let introduction = [Item::HeartbeatInterval(1000), Item::PeerType(false, "r".into())];
     modem.handle_bytes(at(0), &Message::new(MessageKind::SessionInitialization, introduction.to_vec()).encode());
+    modem.accept(at(0));
     router.handle_bytes(at(0), &modem.poll_transmit().unwrap());
     assert_eq!(said(&mut router).status(), Some(Status::INVALID_DATA));
 }

@@ -133,7 +133,7 @@ pub struct Link {
     pub rate_confidence: RateConfidence,
     /// What is done with it, and with rates that are reported.
     pub capacity: CapacityMode,
-    /// What the estimate does not exceed, if that is configured.
+    /// What is sent at most: neither the estimate nor a reported rate that is used exceeds it, if it is configured.
     pub ceiling: Option<Rate>,
     /// What room cross traffic is given.
     pub cross_traffic: CrossTrafficPolicy,

@@ -185,7 +185,7 @@ impl<T: SatelliteTransport> Relays<T> {
     /// Begins to find out what the path to the peer `name` carries.
     pub(crate) fn survey(&mut self, now: Instant, name: &str) -> Result<(), String> {
         let (at, peer) = self.peers.iter().find(|(_, peer)| peer.name == name).ok_or("there is no such peer")?;
-        self.engine.transport.survey(now, at, peer).map_err(str::to_owned)
+        self.engine.transport.survey(now, at, peer.cap).map_err(str::to_owned)
     }
 
     /// Takes `settings` over, which [`crate::reload::compare`] has found to be such as can change. Connections go on, but for

@@ -21,7 +21,7 @@ use relay::reach::Reach;
 use status::{Permits, Trouble};
 use std::fmt::Debug;
 use std::io;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 /// Networks that a peer permits and that are shown at most.
 const MAX_NAMED: usize = 16;
@@ -63,11 +63,12 @@ pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succe
     /// Has all peers open no more connections through here. Those that there are go on.
     fn drain(&mut self, now: Instant);
 
-    /// Begins to measure the path to `peer`, whose settings are `settings`; [`Reports::peer`] has the result.
+    /// Begins to measure the path to `peer`, which is offered the configured rate, or the estimate without one, and `cap` at most;
+    /// [`Reports::peer`] has the result.
     ///
     /// # Errors
     /// Why not.
-    fn survey(&mut self, _: Instant, _: usize, _: &Peer) -> Result<(), &'static str> {
+    fn survey(&mut self, _: Instant, _: usize, _cap: Option<Rate>) -> Result<(), &'static str> {
         Err(
             "with transport = \"tcp\" its congestion control finds what the path carries: `bentpipe send` through the gateways shows it",
         )

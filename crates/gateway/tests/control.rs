@@ -18,7 +18,11 @@ fn alone() -> Option<Pair> {
 
 /// What the hub answers to these bytes.
 fn answer(pair: &Pair, question: &[u8]) -> Value {
-    let mut stream = UnixStream::connect(pair.socket(End::Hub)).unwrap();
+    answer_of(pair, End::Hub, question)
+}
+
+fn answer_of(pair: &Pair, end: End, question: &[u8]) -> Value {
+    let mut stream = UnixStream::connect(pair.socket(end)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(question).unwrap();
     let mut text = Vec::new();
@@ -76,6 +80,19 @@ fn a_survey_needs_a_peer_that_is_up() {
         assert_eq!(answer["done"], false, "{question}");
         assert!(answer["refused"][0].as_str().unwrap().contains(expected), "{answer}");
     }
+}
+
+/// What `doctor` prints before as the largest volume follows from that rate.
+#[test]
+fn a_survey_offers_the_configured_rate_whatever_the_estimate_is() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_link = "min_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
+    let pair = pair.start_both("");
+    pair.http(End::Terminal, 9091, "PUT /link", r#"{"rate": "8Mbit/s"}"#);
+    pair.wait_for(|pair| pair.status(End::Terminal)["rate_bps"] == 8_000_000);
+    assert_eq!(answer_of(&pair, End::Terminal, b"survey other\n")["done"], true);
+    let survey = pair.status(End::Terminal)["peers"][0]["survey"].clone();
+    assert_eq!(survey["offered_bps"], 2_000_000_000_u64, "{survey}");
 }
 
 #[test]

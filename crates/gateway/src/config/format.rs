@@ -222,8 +222,9 @@ pub struct Link {
     /// rate.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
     pub min_rate: Option<PositiveRate>,
-    /// Link updates of higher rates are rejected, and the estimate goes no higher. By default updates go up to ten times the higher of
-    /// rate and receive_rate, or 100Gbit/s without rate, and the estimate up to sixteen times what it begins with.
+    /// Highest transmit rate: the estimate goes no higher, and a reported rate above it counts as this. By default the estimate goes up to
+    /// sixteen times what it begins with. Link updates of rates above ten times the highest of rate, receive_rate and max_rate, or
+    /// 100Gbit/s without rate, are rejected.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
     pub max_rate: Option<PositiveRate>,
     /// Expected round-trip time.

@@ -4,7 +4,7 @@ use super::dscp::DscpPolicy;
 use super::format;
 use super::{Choice, Link};
 use document::Document;
-use relay::link_state::PlausibleRange;
+use relay::link_state::{PlausibleRange, RateLimits};
 use satpep::CapacityMode;
 use satpep::dscp::Dscp;
 use units::{Duration, Rate};
@@ -14,7 +14,7 @@ const KEEPALIVE: Duration = Duration::from_secs(100);
 /// By default rates are plausible down to the lower of the configured ones divided by this: heavy rain, or a crowded carrier,
 /// leaves little.
 const BELOW: u64 = 100;
-/// And up to the higher of them times this.
+/// And up to the highest of them and of `max_rate` times this.
 const ABOVE: u64 = 10;
 /// What is plausible of a link of which nothing is known.
 const ANY: PlausibleRange = PlausibleRange { min: Rate::from_bps(1000), max: Rate::from_bps(100_000_000_000) };
@@ -27,7 +27,8 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
     choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "receive_memory", "repair", "repair_overhead"]);
     let written = written?;
     check_capacity(document, choice, &written);
-    let plausible = plausible(document, &written);
+    let plausible = plausible(&written);
+    check_bounds(document, &written, plausible);
     Some(Link {
         interface: written.interface.map(|interface| interface.0),
         rate: written.rate.map(|rate| rate.0),
@@ -49,32 +50,36 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
     })
 }
 
-/// The rates that are accepted of link updates, around the configured ones unless they are given.
-fn plausible(document: &mut Document<'_>, written: &format::Link) -> PlausibleRange {
+/// The rates that are accepted of link updates: around the configured ones.
+fn plausible(written: &format::Link) -> PlausibleRange {
     let default = written.rate.map_or(ANY, |rate| {
         let receive_rate = written.receive_rate.unwrap_or(rate);
-        let [low, high] = [rate.0.min(receive_rate.0), rate.0.max(receive_rate.0)].map(Rate::as_bps);
+        let low = rate.0.min(receive_rate.0).as_bps();
+        let high = rate.0.max(receive_rate.0).max(written.max_rate.unwrap_or(rate).0).as_bps();
         PlausibleRange { min: Rate::from_bps((low / BELOW).max(1000)), max: Rate::from_bps(high.saturating_mul(ABOVE)) }
     });
-    let range = PlausibleRange {
-        min: written.min_rate.map_or(default.min, |rate| rate.0),
-        max: written.max_rate.map_or(default.max, |rate| rate.0),
-    };
+    PlausibleRange { min: written.min_rate.map_or(default.min, |rate| rate.0), ..default }
+}
+
+/// The bounds have to leave room for a rate, and for the configured ones: `max_rate` for what is sent, `min_rate` for both.
+fn check_bounds(document: &mut Document<'_>, written: &format::Link, plausible: PlausibleRange) {
+    let (min, max) = (plausible.min, written.max_rate.map_or(plausible.max, |rate| rate.0));
+    if min > max {
+        for (key, is_given) in [("min_rate", written.min_rate.is_some()), ("max_rate", written.max_rate.is_some())] {
+            if is_given {
+                document.fault(&["link", key], &format!(" is at odds: min_rate is {min}, max_rate is {max}"));
+            }
+        }
+        return;
+    }
+    if let Some(rate) = written.rate.map(|rate| rate.0).filter(|rate| *rate > max) {
+        document.fault(&["link", "rate"], &format!(" is at odds: rate is {rate}, max_rate is {max}"));
+    }
     for (key, rate) in [("rate", written.rate), ("receive_rate", written.receive_rate)] {
-        let Some(rate) = rate.map(|rate| rate.0).filter(|_| range.min <= range.max) else { continue };
-        if rate > range.max {
-            document.fault(&["link", key], &format!(" is at odds: {key} is {rate}, max_rate is {}", range.max));
-        } else if rate < range.min {
-            document.fault(&["link", key], &format!(" is at odds: {key} is {rate}, min_rate is {}", range.min));
+        if let Some(rate) = rate.map(|rate| rate.0).filter(|rate| *rate < min) {
+            document.fault(&["link", key], &format!(" is at odds: {key} is {rate}, min_rate is {min}"));
         }
     }
-    for (key, is_given) in [("min_rate", written.min_rate.is_some()), ("max_rate", written.max_rate.is_some())] {
-        if is_given && range.min > range.max {
-            let problem = format!(" is at odds: min_rate is {}, max_rate is {}", range.min, range.max);
-            document.fault(&["link", key], &problem);
-        }
-    }
-    range
 }
 
 impl From<format::DscpPolicyEntry> for DscpPolicy {
@@ -113,7 +118,12 @@ fn check_capacity(document: &mut Document<'_>, choice: Choice, written: &format:
 impl Link {
     /// The rate that buffers are sized by, and that is shown of a link of which nothing is known.
     pub fn nominal_rate(&self) -> Rate {
-        self.rate.unwrap_or(satpep::Prior::UNKNOWN)
+        self.rate.unwrap_or_else(|| self.rate_limits().capped(satpep::Prior::UNKNOWN))
+    }
+
+    /// What becomes of reported rates.
+    pub fn rate_limits(&self) -> RateLimits {
+        RateLimits { plausible: self.plausible, ceiling: self.ceiling }
     }
 }
 
@@ -143,6 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn max_rate_bounds_what_is_sent_and_not_what_is_received() {
+        // As the terminal of docs/deploy.md, with a contract.
+        let lines = "rate = \"3Mbit/s\"\nreceive_rate = \"12Mbit/s\"\nmax_rate = \"3Mbit/s\"";
+        let link = parse(&with(lines), "x").expect("valid").link;
+        assert_eq!(link.ceiling, Some(Rate::from_bps(3_000_000)));
+        assert_eq!(link.plausible.max, Rate::from_bps(120_000_000));
+        let link = parse(&with("rate = \"3Mbit/s\"\nmax_rate = \"50Mbit/s\""), "x").expect("valid").link;
+        assert_eq!(link.plausible.max, Rate::from_bps(500_000_000), "what it may send is plausible");
+        let link = parse(&with("max_rate = \"1Mbit/s\""), "x").expect("valid").link;
+        assert_eq!((link.nominal_rate(), link.plausible), (Rate::from_bps(1_000_000), super::ANY));
+    }
+
+    #[test]
     fn what_needs_a_rate_says_so() {
         for (lines, expected) in [
             ("capacity = \"fixed\"", "link.capacity = \"fixed\" needs link.rate"),
@@ -156,8 +179,8 @@ mod tests {
                 "link.rate is at odds: rate is 100kbit/s, min_rate is 1Mbit/s",
             ),
             (
-                "rate = \"1Mbit/s\"\nreceive_rate = \"9Mbit/s\"\nmax_rate = \"5Mbit/s\"",
-                "link.receive_rate is at odds: receive_rate is 9Mbit/s, max_rate is 5Mbit/s",
+                "rate = \"6Mbit/s\"\nreceive_rate = \"100kbit/s\"\nmin_rate = \"1Mbit/s\"",
+                "link.receive_rate is at odds: receive_rate is 100kbit/s, min_rate is 1Mbit/s",
             ),
             ("rate = \"6Mbit/s\"\ncapacity = \"learnt\"", "link.capacity = \"learnt\": expected"),
             ("rate = \"6Mbit/s\"\ncapacity_source = \"estimated\"", "link.capacity_source: unknown key"),

@@ -142,7 +142,8 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
             Check::bad(
                 format!("losses {name}"),
                 says,
-                "check the link's quality, that [link] rate is no more than what it carries, and that no policer limits UDP",
+                "check the link's quality, that no policer limits UDP, and with capacity = \"fixed\" that [link] rate is no more than \
+                 what the link carries",
             )
         } else {
             Check::good(format!("losses {name}"), says)
@@ -198,9 +199,12 @@ fn outcome<T: SatelliteTransport>(
         }
     }
     let mut answers = Vec::new();
+    let offered = rate::offered(settings);
     for at in all {
         let peer = &settings.peers[at];
-        let refusal = if measures_rate { transport.survey(clock::now(), at, peer).err() } else { None };
+        // An estimate that an earlier run remembers may be more than what the cost was computed with.
+        let cap = peer.cap.map_or(offered, |cap| cap.min(offered));
+        let refusal = if measures_rate { transport.survey(clock::now(), at, Some(cap)).err() } else { None };
         let end = clock::now() + rate::patience(settings);
         while measures_rate && refusal.is_none() && clock::now() < end {
             turn(&mut transport, &mut poll, end).map_err(io)?;

@@ -21,8 +21,19 @@ const REFUSAL: &str = "survey_refused";
 
 /// The most that measuring sends to each of the peers, and about how long it takes for each.
 pub fn cost(settings: &Settings) -> (Bytes, Duration) {
-    let (bytes, time) = satpep::survey_cost(settings.link.nominal_rate());
+    let (bytes, time) = satpep::survey_cost(offered(settings));
     (bytes, time + settings.link.rtt * PARTS)
+}
+
+/// What a peer without a cap is offered at first: the configured rate, or else what the running gateway estimates.
+pub(super) fn offered(settings: &Settings) -> Rate {
+    let estimated = || estimate(&control::status(&settings.control).ok()?);
+    settings.link.rate.or_else(estimated).unwrap_or_else(|| settings.link.nominal_rate())
+}
+
+/// The capacity as the gateway with this status estimates it.
+fn estimate(status: &Value) -> Option<Rate> {
+    status["capacity"]["rate_bps"].as_u64().map(Rate::from_bps)
 }
 
 /// How long one peer may take.
@@ -79,8 +90,8 @@ pub(super) fn judged(peer: &Value) -> Vec<Check> {
         Check::bad(
             format!("policer {name}"),
             "packets beyond that rate are dropped at once, not queued: a policer on the path limits these datagrams",
-            "have the provider lift the limit (it may be for UDP alone: transport = \"tcp\" then), or keep [link] rate, or the peer's \
-             cap, below it",
+            "have the provider lift the limit (it may be for UDP alone: transport = \"tcp\" then), or keep [link] max_rate (with \
+             capacity = \"fixed\" [link] rate), or the peer's cap, below it",
         )
     } else {
         Check::good(format!("policer {name}"), "none was seen")
@@ -108,15 +119,20 @@ fn rate(check: String, survey: &Survey) -> Check {
         );
     };
     let least = if has_more { "at least " } else { "" };
-    let says = format!("the path carries {least}{carried} from here, and [link] rate (or the peer's cap) is {offered}");
+    let says = format!(
+        "the path carries {least}{carried} from here; {offered} was offered ([link] rate, without it the estimate, or the peer's cap)"
+    );
     if carried < offered.mul_f64(ENOUGH) && has_more {
         return Check::good(check, says + "; this host did not send more");
     }
     if carried < offered.mul_f64(ENOUGH) {
-        let remedy = format!("set it to {carried}, or find out what else takes the link, and measure again");
+        let remedy = format!(
+            "set [link] rate, or the peer's cap, to {carried}, or find out what else takes the link, and measure again"
+        );
         return Check::bad(check, says, remedy);
     }
-    let remedy = format!("nothing need be done; if the link is yours alone, it can be set to {carried}");
+    let remedy =
+        format!("nothing need be done; if the link is yours alone, [link] rate, or the peer's cap, can be {carried}");
     let remedy = (carried > offered.mul_f64(MORE)).then_some(remedy);
     Check { remedy, ..Check::good(check, says) }
 }
@@ -124,6 +140,8 @@ fn rate(check: String, survey: &Survey) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::parse;
+    use crate::config::tests::minimal;
     use serde_json::json;
 
     /// What is reported of a path for which 10 Mbit/s are set and that carries so much.
@@ -145,13 +163,26 @@ mod tests {
     }
 
     #[test]
+    fn what_measuring_costs_follows_from_the_rate_that_is_offered() {
+        let configured = parse(&minimal(), "x").unwrap();
+        assert_eq!(offered(&configured), Rate::from_bps(6_000_000));
+        let unknown = parse(&minimal().replace("rate = \"6Mbit/s\"\n", ""), "x").unwrap();
+        assert_eq!(offered(&unknown), unknown.link.nominal_rate(), "no gateway runs");
+        let running = json!({ "capacity": { "rate_bps": 100_000_000 } });
+        assert_eq!(estimate(&running), Some(Rate::from_bps(100_000_000)));
+        assert_eq!(estimate(&json!({ "capacity": null })), None);
+    }
+
+    #[test]
     fn a_path_that_carries_less_than_is_set_is_reported_with_the_rate_to_set() {
         for (carried, ok) in [(9_300_000, true), (9_299_000, false), (500_000, false)] {
             let check = judged_at(Some(carried), false);
             assert_eq!(check.ok, ok, "{check:?}");
             let rate = Rate::from_bps(carried);
             assert!(check.says.contains(&format!("the path carries {rate} from here")), "{check:?}");
-            assert_eq!(check.remedy.is_some_and(|remedy| remedy.starts_with(&format!("set it to {rate}, "))), !ok);
+            assert!(check.says.contains("; 10Mbit/s was offered ("), "{check:?}");
+            let set = format!("set [link] rate, or the peer's cap, to {rate}, ");
+            assert_eq!(check.remedy.is_some_and(|remedy| remedy.starts_with(&set)), !ok);
         }
     }
 
@@ -168,7 +199,7 @@ mod tests {
             let check = judged_at(Some(carried), true);
             assert_eq!((check.ok, check.remedy.is_some()), (true, is_reported), "{check:?}");
         }
-        assert!(judged_at(Some(50_000_000), false).remedy.unwrap().contains("it can be set to 50Mbit/s"));
+        assert!(judged_at(Some(50_000_000), false).remedy.unwrap().contains("can be 50Mbit/s"));
     }
 
     #[test]
@@ -186,7 +217,9 @@ mod tests {
         let checks = judged(&json!({ "name": "hub", "survey": survey }));
         let found: Vec<_> = checks.iter().map(|check| (check.check.as_str(), check.ok)).collect();
         assert_eq!(found, [("rate hub", true), ("policer hub", false), ("batches sent hub", false)]);
-        assert!(checks[1].remedy.as_ref().unwrap().contains("have the provider lift the limit"));
+        let remedy = checks[1].remedy.as_ref().unwrap();
+        // `rate` is only where an estimate begins.
+        assert!(remedy.contains("have the provider lift the limit") && remedy.contains("max_rate"), "{remedy}");
         assert!(checks[2].remedy.as_ref().unwrap().contains("tx-udp-segmentation off"));
     }
 

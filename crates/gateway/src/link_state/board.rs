@@ -1,6 +1,6 @@
 //! The link state that updates change and all read.
 
-use super::{LinkState, LinkUpdate, PlausibleRange, Rejection, Source};
+use super::{LinkState, LinkUpdate, RateLimits, Rejection, Source};
 use kernel::clock;
 use relay::link_state::SourceSelector;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,10 +67,10 @@ impl Board {
         }))
     }
 
-    /// Changes the configured link and the plausible range.
-    pub(super) fn configure(&self, configured: LinkState, range: PlausibleRange) {
+    /// Changes the configured link and the limits of what is reported.
+    pub(super) fn configure(&self, configured: LinkState, limits: RateLimits) {
         let mut selector = self.selector();
-        selector.configure(configured, range);
+        selector.configure(configured, limits);
         self.publish(clock::now(), &mut selector);
         self.0.wake.notify_one();
     }

@@ -15,5 +15,5 @@ mod board;
 mod modem;
 mod service;
 
-pub use relay::link_state::{LinkState, LinkUpdate, PlausibleRange, Rejection, Source};
+pub use relay::link_state::{LinkState, LinkUpdate, RateLimits, Rejection, Source};
 pub use service::LinkUpdates;

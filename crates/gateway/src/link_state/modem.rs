@@ -23,12 +23,12 @@ impl Seen {
     }
 }
 
-/// Keeps a session with the modem and passes its updates on, until the sender of `stop` is gone.
+/// Keeps a session with the modem and passes its updates on, until the sender of `stop` is gone. The last update stays then: this
+/// process may go on with its connections, and only another one hears of changes.
 pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, stop: watch::Receiver<()>) {
-    let mut failures = 0_u64;
+    let stopping = stop.clone();
     route(&settings, stop, |news| match news {
         News::Up { modem, name } => {
-            failures = 0;
             tracing::info!(%modem, name, "DLEP: session");
             seen.change(|report| {
                 report.sessions += 1;
@@ -48,8 +48,7 @@ pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, s
             seen.change(|report| report.link_is_up = false);
             board.withdraw(Source::Dlep);
         }
-        News::Down(why) => {
-            failures += 1;
+        News::Down { why, failures } => {
             // A modem that stays away is not to fill the log.
             if failures.is_power_of_two() {
                 tracing::warn!(failures, "DLEP: {why}");
@@ -58,7 +57,10 @@ pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, s
                 (report.address, report.name, report.link_is_up) = (None, None, false);
                 report.last_end = Some(why);
             });
-            board.withdraw(Source::Dlep);
+            let is_stopping = stopping.has_changed().is_err();
+            if !is_stopping {
+                board.withdraw(Source::Dlep);
+            }
         }
     })
     .await;

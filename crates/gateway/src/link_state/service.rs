@@ -64,7 +64,7 @@ impl LinkUpdates {
     pub fn start(settings: &Settings, on_change: impl Fn() + Send + Sync + 'static) -> Result<Self, StartError> {
         let (updates, configured) = (&settings.updates, configured(settings));
         let board =
-            Board::new(SourceSelector::new(configured, settings.link.plausible), configured, Box::new(on_change));
+            Board::new(SourceSelector::new(configured, settings.link.rate_limits()), configured, Box::new(on_change));
         let state = board.subscribe();
         if !updates.is_used() && settings.dlep.is_none() {
             return Ok(Self { board, state, modem: None, thread: None, socket: None });
@@ -83,7 +83,7 @@ impl LinkUpdates {
         Ok(Self { board, state, modem: seen, thread: Some(services.start()?), socket })
     }
 
-    /// Stops listening. The link state stays as it is, as long as the last update is valid.
+    /// Stops listening. The link state stays as it is, as long as the last update is valid: that of the modem without limit.
     pub(crate) fn stop(&mut self) {
         if !self.end_thread() {
             return;
@@ -108,7 +108,7 @@ impl LinkUpdates {
 
     /// Takes over a changed configuration.
     pub fn reconfigure(&self, settings: &Settings) {
-        self.board.configure(configured(settings), settings.link.plausible);
+        self.board.configure(configured(settings), settings.link.rate_limits());
     }
 
     /// The link state, now and at each change.
@@ -248,6 +248,45 @@ mod tests {
         assert_eq!(bps(&updates.state().borrow()), (3_000_000, Source::Api));
         changes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(bps(&updates.state().borrow()), (6_000_000, Source::Configured));
+    }
+
+    #[test]
+    fn the_last_report_of_the_modem_stays_when_the_service_stops() {
+        let Some(host) = kernel::testing::namespace() else { return };
+        kernel::network::IpBatch::new(&host).add("link set lo up").run().unwrap();
+        let rate = Some(units::Rate::from_bps(4_000_000));
+        let latency = Some(Duration::from_millis(275));
+        let link = dlep::Metrics {
+            max_receive: rate,
+            max_transmit: rate,
+            receive: rate,
+            transmit: rate,
+            latency,
+            ..dlep::Metrics::default()
+        };
+        let modem = dlep_io::ModemSettings {
+            interface: "lo".into(),
+            port: dlep::PORT,
+            destination: "02:00:5e:10:00:01".parse().unwrap(),
+            session: dlep::Settings { heartbeat: Duration::from_secs(1), name: "modem".into() },
+        };
+        let modem = host.run(|| dlep_io::Modem::open(modem)).unwrap().unwrap();
+        let (_reports, latest) = watch::channel(dlep_io::LinkReport { session: link, link: Some(link) });
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(modem.run(latest)).unwrap();
+        };
+        let _modem = host.spawn("modem", run).unwrap();
+
+        let text = config::tests::minimal() + "[dlep]\ninterface = \"lo\"\nmodem = \"127.0.0.1\"\n";
+        let (changed, changes) = mpsc::channel();
+        let on_change = move || changed.send(()).unwrap_or_default();
+        let settings = config::parse(&text, "test").unwrap();
+        let mut updates = host.run(|| LinkUpdates::start(&settings, on_change)).unwrap().unwrap();
+        changes.recv_timeout(PATIENCE).unwrap();
+        updates.stop();
+        assert_eq!(updates.modem().unwrap().last_end.as_deref(), Some("ended from here: shutting down: stopping"));
+        assert_eq!(bps(&updates.board.selected()), (4_000_000, Source::Dlep));
     }
 
     fn bps(state: &LinkState) -> (u64, Source) {

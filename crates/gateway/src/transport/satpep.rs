@@ -496,9 +496,9 @@ impl SatelliteTransport for Satpep {
         Some(Buffered { send: stats.written - stats.acked, receive: stats.receive_buffered })
     }
 
-    fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
-        let rate =
-            settings.cap.map_or(self.streams.endpoint.capacity(), |cap| cap.min(self.streams.endpoint.capacity()));
+    fn survey(&mut self, now: Instant, peer: usize, cap: Option<Rate>) -> Result<(), &'static str> {
+        let rate = self.rate.unwrap_or_else(|| self.streams.endpoint.capacity());
+        let rate = cap.map_or(rate, |cap| cap.min(rate));
         match self.streams.endpoint.survey(now, self.streams.id(peer), rate) {
             true => Ok(()),
             false => Err("the peer is not up, or another path is being measured"),

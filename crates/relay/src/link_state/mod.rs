@@ -4,7 +4,7 @@
 mod reporter;
 mod source_selector;
 
-pub use reporter::{LinkUpdate, PlausibleRange, Rejection};
+pub use reporter::{LinkUpdate, PlausibleRange, RateLimits, Rejection};
 pub use source_selector::SourceSelector;
 
 use units::{Duration, Instant, Rate};

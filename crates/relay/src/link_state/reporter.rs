@@ -25,6 +25,22 @@ pub struct PlausibleRange {
     pub max: Rate,
 }
 
+/// What becomes of reported rates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimits {
+    /// Updates with others are rejected.
+    pub plausible: PlausibleRange,
+    /// A higher transmit rate counts as this.
+    pub ceiling: Option<Rate>,
+}
+
+impl RateLimits {
+    /// A transmit rate, or the ceiling if that is lower.
+    pub fn capped(&self, rate: Rate) -> Rate {
+        self.ceiling.map_or(rate, |ceiling| rate.min(ceiling))
+    }
+}
+
 /// Round-trip times outside this range are rejected.
 const MIN_RTT: Duration = Duration::from_micros(10);
 const MAX_RTT: Duration = Duration::from_secs(60);
@@ -36,7 +52,10 @@ pub enum Rejection {
     #[error("the update is empty: expected rate, receive_rate or rtt")]
     Nothing,
     /// A rate that the link cannot have.
-    #[error("{which} = {rate} rejected: expected a rate from {} to {} ([link] min_rate and max_rate)", .range.min, .range.max)]
+    #[error(
+        "{which} = {rate} rejected: expected a rate from {} to {} (by [link] rate, receive_rate, min_rate and max_rate)",
+        .range.min, .range.max
+    )]
     Rate {
         /// `rate` or `receive_rate`.
         which: &'static str,
@@ -58,10 +77,11 @@ pub enum Rejection {
     Flapping,
 }
 
-/// The latest accepted update of one source.
+/// The latest update of one source. It is kept as it was reported, whether it is accepted or not: a modem reports changes only, so what is
+/// rejected today may have to count later, when the rates no longer oscillate or another range is configured.
 #[derive(Debug, Default)]
 pub(super) struct Reporter {
-    update: Option<LinkUpdate>,
+    latest: Option<LinkUpdate>,
     /// When its validity ends.
     until: Option<Instant>,
     damping: [FlapDamping; 2],
@@ -70,15 +90,29 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// Updates are rejected for this long after rates that oscillate (flap damping, RFC 2439).
-    const SUPPRESSION: Duration = Duration::from_secs(30);
+    pub(super) const SUPPRESSION: Duration = Duration::from_secs(30);
 
-    /// Takes an update. One that is rejected withdraws the one before.
+    /// Takes an update, which replaces the one before even if it is rejected.
     pub(super) fn report(&mut self, now: Instant, update: LinkUpdate, range: PlausibleRange) -> Result<(), Rejection> {
-        self.withdraw();
-        if self.suppressed_until.is_some_and(|until| now < until) {
+        self.advance(now);
+        self.latest = Some(update);
+        self.until = update.valid_for.map(|valid_for| now + valid_for);
+        self.judge(&update, range)?;
+        for (rate, damping) in [update.rate, update.receive_rate].into_iter().zip(&mut self.damping) {
+            if rate.is_some_and(|rate| damping.is_excessive(now, rate)) {
+                *damping = FlapDamping::default();
+                self.suppressed_until = Some(now + Self::SUPPRESSION);
+                return Err(Rejection::Flapping);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `update` is accepted, as of the last [`Reporter::advance`].
+    fn judge(&self, update: &LinkUpdate, range: PlausibleRange) -> Result<(), Rejection> {
+        if self.suppressed_until.is_some() {
             return Err(Rejection::Flapping);
         }
-        self.suppressed_until = None;
         let rates = [("rate", update.rate), ("receive_rate", update.receive_rate)];
         if rates.iter().all(|(_, rate)| rate.is_none()) && update.rtt.is_none() {
             return Err(Rejection::Nothing);
@@ -88,43 +122,31 @@ impl Reporter {
                 return Err(Rejection::Rate { which, rate, range });
             }
         }
-        if let Some(rtt) = update.rtt.filter(|rtt| !(MIN_RTT..=MAX_RTT).contains(rtt)) {
-            return Err(Rejection::Rtt(rtt));
-        }
-        for ((_, rate), damping) in rates.into_iter().zip(&mut self.damping) {
-            if rate.is_some_and(|rate| damping.is_excessive(now, rate)) {
-                *damping = FlapDamping::default();
-                self.suppressed_until = Some(now + Self::SUPPRESSION);
-                return Err(Rejection::Flapping);
-            }
-        }
-        self.update = Some(update);
-        self.until = update.valid_for.map(|valid_for| now + valid_for);
-        Ok(())
+        update.rtt.filter(|rtt| !(MIN_RTT..=MAX_RTT).contains(rtt)).map_or(Ok(()), |rtt| Err(Rejection::Rtt(rtt)))
     }
 
     /// Drops the update.
     pub(super) fn withdraw(&mut self) {
-        (self.update, self.until) = (None, None);
+        (self.latest, self.until) = (None, None);
     }
 
-    /// Drops an update whose validity is over; returns whether it did.
-    pub(super) fn expire(&mut self, now: Instant) -> bool {
-        let is_over = self.until.is_some_and(|until| until <= now);
-        if is_over {
+    /// Ends what is over at `now`: the update's validity, and the suppression.
+    pub(super) fn advance(&mut self, now: Instant) {
+        if self.until.is_some_and(|until| until <= now) {
             self.withdraw();
         }
-        is_over
+        self.suppressed_until = self.suppressed_until.filter(|until| now < *until);
     }
 
-    /// The valid update.
-    pub(super) fn update(&self) -> Option<LinkUpdate> {
-        self.update
+    /// The update, if it is accepted, as of the last [`Reporter::advance`].
+    pub(super) fn update(&self, range: PlausibleRange) -> Option<LinkUpdate> {
+        self.latest.filter(|update| self.judge(update, range).is_ok())
     }
 
-    /// When its validity ends.
-    pub(super) fn until(&self) -> Option<Instant> {
-        self.until
+    /// When [`Reporter::update`] may change without another report.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.latest?;
+        self.until.into_iter().chain(self.suppressed_until).min()
     }
 }
 
@@ -192,7 +214,7 @@ mod tests {
             reporter.report(at(0), up(6_000_000), RANGE).unwrap();
             let refusal = reporter.report(at(1), up(lie), RANGE).unwrap_err();
             assert!(refusal.to_string().contains("from 64kbit/s to 60Mbit/s"), "{refusal}");
-            assert_eq!(reporter.update(), None);
+            assert_eq!(reporter.update(RANGE), None);
         }
         for honest in [64_000, 60_000_000] {
             reporter.report(at(2), up(honest), RANGE).unwrap();
@@ -208,11 +230,13 @@ mod tests {
     fn an_update_is_valid_as_long_as_it_says() {
         let mut reporter = Reporter::default();
         reporter.report(at(0), LinkUpdate { valid_for: Some(Duration::from_secs(1)), ..up(6_000_000) }, RANGE).unwrap();
-        assert!(!reporter.expire(at(999)));
-        assert!(reporter.expire(at(1_000)));
-        assert_eq!(reporter.update(), None);
+        reporter.advance(at(999));
+        assert!(reporter.update(RANGE).is_some());
+        reporter.advance(at(1_000));
+        assert_eq!(reporter.update(RANGE), None);
         reporter.report(at(2_000), up(6_000_000), RANGE).unwrap();
-        assert!(!reporter.expire(at(1_000_000_000)));
+        reporter.advance(at(1_000_000_000));
+        assert!(reporter.update(RANGE).is_some());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Source selection: updates by DLEP come before those by the API, those before the configuration.
 
-use super::reporter::{LinkUpdate, PlausibleRange, Rejection, Reporter};
+use super::reporter::{LinkUpdate, RateLimits, Rejection, Reporter};
 use super::{LinkState, Source};
 use units::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use units::{Duration, Instant};
 #[derive(Debug)]
 pub struct SourceSelector {
     configured: LinkState,
-    range: PlausibleRange,
+    limits: RateLimits,
     api: Reporter,
     dlep: Reporter,
     current: LinkState,
@@ -21,10 +21,10 @@ impl SourceSelector {
     const PERIOD: Duration = Duration::from_millis(20);
 
     /// Without updates, the link is as `configured`.
-    pub fn new(configured: LinkState, range: PlausibleRange) -> Self {
+    pub fn new(configured: LinkState, limits: RateLimits) -> Self {
         Self {
             configured,
-            range,
+            limits,
             api: Reporter::default(),
             dlep: Reporter::default(),
             current: configured,
@@ -32,17 +32,18 @@ impl SourceSelector {
         }
     }
 
-    /// Changes the configuration: the link's own rates and round-trip time, and the plausible range.
-    pub fn configure(&mut self, configured: LinkState, range: PlausibleRange) {
-        (self.configured, self.range) = (configured, range);
+    /// Changes the configuration: the link's own rates and round-trip time, and the limits of what is reported.
+    pub fn configure(&mut self, configured: LinkState, limits: RateLimits) {
+        (self.configured, self.limits) = (configured, limits);
     }
 
     /// Takes an update of `source`.
     ///
     /// # Errors
-    /// If the update is rejected; then `source` has no update.
+    /// If the update is rejected. Then `source` has no update in force; the rejected one counts once it is accepted, by another range or
+    /// when rates no longer oscillate.
     pub fn report(&mut self, now: Instant, source: Source, update: LinkUpdate) -> Result<(), Rejection> {
-        let range = self.range;
+        let range = self.limits.plausible;
         self.reporter(source).map_or(Ok(()), |reporter| reporter.report(now, update, range))
     }
 
@@ -63,8 +64,8 @@ impl SourceSelector {
 
     /// The link state from `now` on, if it has changed.
     pub fn news(&mut self, now: Instant) -> Option<LinkState> {
-        self.api.expire(now);
-        self.dlep.expire(now);
+        self.api.advance(now);
+        self.dlep.advance(now);
         let best = self.best(now);
         if !differ(&best, &self.current) || now < self.changes_from {
             return None;
@@ -83,17 +84,17 @@ impl SourceSelector {
     /// When to ask for news again without an update.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let held_back = differ(&self.best(now), &self.current).then_some(self.changes_from);
-        [self.api.until(), self.dlep.until(), held_back].into_iter().flatten().min()
+        [self.api.next_timeout(), self.dlep.next_timeout(), held_back].into_iter().flatten().min()
     }
 
     fn best(&self, now: Instant) -> LinkState {
         let reported = [(Source::Dlep, &self.dlep), (Source::Api, &self.api)]
             .into_iter()
-            .find_map(|(source, reporter)| Some((source, reporter.update()?)));
+            .find_map(|(source, reporter)| Some((source, reporter.update(self.limits.plausible)?)));
         let configured = self.configured;
         let (source, update) = reported.unwrap_or((Source::Configured, LinkUpdate::default()));
         LinkState {
-            rate: update.rate.unwrap_or(configured.rate),
+            rate: update.rate.map_or(configured.rate, |rate| self.limits.capped(rate)),
             rate_is_reported: update.rate.is_some(),
             receive_rate: update.receive_rate.unwrap_or(configured.receive_rate),
             rtt: update.rtt.unwrap_or(configured.rtt),
@@ -111,10 +112,13 @@ fn differ(a: &LinkState, b: &LinkState) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PlausibleRange;
     use super::*;
     use units::Rate;
 
     const RANGE: PlausibleRange = PlausibleRange { min: Rate::from_bps(64_000), max: Rate::from_bps(60_000_000) };
+
+    const LIMITS: RateLimits = RateLimits { plausible: RANGE, ceiling: None };
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(ms)
@@ -129,7 +133,7 @@ mod tests {
             source: Source::Configured,
             since: Instant::ZERO,
         };
-        SourceSelector::new(configured, RANGE)
+        SourceSelector::new(configured, LIMITS)
     }
 
     fn up(bps: u64) -> LinkUpdate {
@@ -197,5 +201,73 @@ mod tests {
         assert_eq!(selector.selected(at(99)).rate.as_bps(), 1_000_099, "held back, and yet what the updates make");
         assert_eq!(selector.next_timeout(at(99)), Some(at(100)));
         assert_eq!(summary(selector.news(at(100))), Some((1_000_099, Source::Dlep)));
+    }
+
+    #[test]
+    fn a_report_that_was_rejected_counts_when_the_rates_no_longer_oscillate() {
+        let mut selector = selector();
+        let oscillates = |n: u64| up(if n.is_multiple_of(2) { 1_000_000 } else { 8_000_000 });
+        let rejected = (0..200).find(|n| selector.report(at(n * 20), Source::Dlep, oscillates(*n)).is_err()).unwrap();
+        let suppressed = at(rejected * 20);
+        selector.news(suppressed);
+        // What the modem says last before it falls silent.
+        let last = at(5_000);
+        assert_eq!(selector.report(last, Source::Dlep, up(1_000_000)), Err(Rejection::Flapping));
+        let end = suppressed + Reporter::SUPPRESSION;
+        assert_eq!((selector.news(last), selector.next_timeout(last)), (None, Some(end)));
+        assert_eq!(selector.selected(last).source, Source::Configured);
+        assert_eq!(summary(selector.news(end)), Some((1_000_000, Source::Dlep)));
+        assert_eq!(selector.next_timeout(end), None);
+    }
+
+    fn wider() -> RateLimits {
+        RateLimits { plausible: PlausibleRange { max: Rate::from_bps(100_000_000), ..RANGE }, ..LIMITS }
+    }
+
+    #[test]
+    fn another_range_judges_the_last_report_again() {
+        let mut selector = selector();
+        selector.report(at(0), Source::Dlep, up(90_000_000)).unwrap_err();
+        assert_eq!(selector.news(at(0)), None);
+        let wider = wider();
+        selector.configure(selector.configured, wider);
+        assert_eq!(summary(selector.news(at(100))), Some((90_000_000, Source::Dlep)));
+        selector.configure(selector.configured, LIMITS);
+        assert_eq!(summary(selector.news(at(200))), Some((6_000_000, Source::Configured)));
+        // Withdrawn, as when the session ends: it is not to come back.
+        selector.withdraw(Source::Dlep);
+        selector.configure(selector.configured, wider);
+        assert_eq!(selector.news(at(300)), None);
+    }
+
+    #[test]
+    fn a_rejected_report_is_valid_no_longer_than_it_says() {
+        let mut selector = selector();
+        let update = LinkUpdate { valid_for: Some(Duration::from_secs(1)), ..up(90_000_000) };
+        selector.report(at(0), Source::Api, update).unwrap_err();
+        assert_eq!(selector.next_timeout(at(0)), Some(at(1_000)));
+        assert_eq!(selector.news(at(1_000)), None);
+        selector.configure(selector.configured, wider());
+        assert_eq!((selector.news(at(1_000)), selector.next_timeout(at(1_000))), (None, None));
+    }
+
+    #[test]
+    fn a_ceiling_caps_the_transmit_rate_of_updates_and_no_other() {
+        let mut selector = selector();
+        let six = RateLimits { ceiling: Some(Rate::from_bps(6_000_000)), ..LIMITS };
+        selector.configure(selector.configured, six);
+        let update = LinkUpdate { receive_rate: Some(Rate::from_bps(12_000_000)), ..up(6_300_000) };
+        let rates = |state: LinkState| (state.rate.as_bps(), state.receive_rate.as_bps(), state.rate_is_reported);
+        selector.report(at(0), Source::Dlep, update).unwrap();
+        assert_eq!(selector.news(at(0)).map(rates), Some((6_000_000, 12_000_000, true)));
+        selector.report(at(100), Source::Dlep, LinkUpdate { rate: Some(Rate::from_bps(2_000_000)), ..update }).unwrap();
+        assert_eq!(selector.news(at(100)).map(rates), Some((2_000_000, 12_000_000, true)));
+        selector.report(at(200), Source::Dlep, up(60_000_001)).unwrap_err();
+        assert_eq!(summary(selector.news(at(200))), Some((6_000_000, Source::Configured)), "it is implausible");
+        // Another ceiling holds for what was reported before.
+        selector.report(at(300), Source::Dlep, update).unwrap();
+        selector.news(at(300));
+        selector.configure(selector.configured, LIMITS);
+        assert_eq!(summary(selector.news(at(400))), Some((6_300_000, Source::Dlep)));
     }
 }

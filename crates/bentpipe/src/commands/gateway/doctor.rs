@@ -13,9 +13,9 @@ Examines the needs of a gateway with this configuration: programs, firewall, int
 for each peer whether it answers, and if not why, the largest packet that passes, and losses. Each fault is printed with its remedy.
 
 If the gateway runs, doctor queries it over its control socket. If not, doctor begins sessions with the peers with the gateway's key: do not \
-start the gateway meanwhile. With --measure-rate, it sends to each peer at [link] rate (or the peer's cap) for three seconds, then in short \
-bursts at up to sixteen times the rate, as long as they arrive; it prints the volume before. Meanwhile, connections have less of the link. \
-Only the transmit direction is measured: run doctor at the far gateway for the other.
+start the gateway meanwhile. With --measure-rate, it sends to each peer at [link] rate (without it at the estimate), or the peer's \
+cap, for three seconds, then in short bursts at up to sixteen times the rate, as long as they arrive; it prints the largest volume before. \
+Meanwhile, connections have less of the link. Only the transmit direction is measured: run doctor at the far gateway for the other.
 
 Exit codes: 0 no fault, 1 a fault of host, network or peers, 2 the configuration has faults, 3 the machine lacks something.";
 
