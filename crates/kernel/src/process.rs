@@ -4,7 +4,7 @@ use crate::Error;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// Has the kernel kill the child of `command` (SIGKILL) when the thread that spawned it ends, however that happens.
@@ -24,6 +24,20 @@ pub fn die_with_parent(command: &mut Command) {
             Ok(())
         });
     }
+}
+
+/// Sends SIGTERM to `child`. The borrow keeps others from waiting for it meanwhile, so that its number is no other process's.
+///
+/// # Errors
+/// If this process may not signal it: it has become another user's.
+pub fn terminate(child: &mut Child) -> Result<(), Error> {
+    // A child that was waited for already has no number any more.
+    let has_ended = child.try_wait().map_err(Error::while_doing("waiting for a child"))?.is_some();
+    // SAFETY: the call takes no pointers.
+    if !has_ended && unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) } != 0 {
+        return Err(Error::last(format!("sending SIGTERM to process {}", child.id())));
+    }
+    Ok(())
 }
 
 /// Whether the process runs as root, be it root of a user namespace.
