@@ -112,6 +112,7 @@ pub(super) fn encode(program: &Program, snapshot: &Snapshot, measured: &Measured
     connection_log(registry, snapshot);
     classes(registry, &measured.classes);
     satellite(registry, &snapshot.satellite);
+    memory(registry, snapshot);
     tunnels(registry, &snapshot.satellite);
     link(registry, snapshot);
     updates(registry, snapshot);
@@ -260,12 +261,20 @@ fn satellite(registry: &mut Registry, satellite: &Satellite) {
         workers.set(count as i64);
         registry.register("workers", "Threads that carry packets", workers);
     }
-    let Some(memory) = &satellite.memory else { return };
+}
+
+fn memory(registry: &mut Registry, snapshot: &Snapshot) {
+    let Some(memory) = &snapshot.satellite.memory else { return };
     let held = Family::<Direction, Gauge>::default();
     for (direction, bytes) in [("received", memory.granted_bytes), ("sent", memory.send_buffered_bytes)] {
         held.get_or_create(&Direction { direction }).set(bytes as i64);
     }
     registry.register_with_unit("memory", "Granted to peers, and held until acknowledged", Unit::Bytes, held);
+    // Of what is granted, most is credit that idle peers keep.
+    let unread = Gauge::<i64>::default();
+    unread.set(snapshot.peers.iter().map(|peer| peer.receive_buffered_bytes).sum::<u64>() as i64);
+    let help = "Of what was granted to peers, what has arrived and waits for clients and servers to read";
+    registry.register_with_unit("memory_unread", help, Unit::Bytes, unread);
     if let Some(most) = memory.limit_bytes {
         let limit = Gauge::<i64>::default();
         limit.set(most as i64);
