@@ -378,6 +378,7 @@ fn updates(registry: &mut Registry, snapshot: &Snapshot) {
 
 fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
     let up = Family::<OfPeer, Gauge>::default();
+    let draining = Family::<OfPeer, Gauge>::default();
     let rtt = Family::<OfPeer, Real>::default();
     let clock = Family::<OfPeer, Real>::default();
     let streams = Family::<OfPeer, Gauge>::default();
@@ -385,6 +386,7 @@ fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
     for peer in &snapshot.peers {
         let label = OfPeer { peer: peer.name.clone() };
         up.get_or_create(&label).set(i64::from(peer.state == PeerState::Up));
+        draining.get_or_create(&label).set(i64::from(peer.state == PeerState::Draining));
         streams.get_or_create(&label).set(peer.streams as i64);
         if let Some(seconds) = peer.rtt_s {
             rtt.get_or_create(&label).set(seconds);
@@ -397,7 +399,8 @@ fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
             trouble.get_or_create(&labels).set(1);
         }
     }
-    registry.register("peer_up", "Whether the peer answers", up);
+    registry.register("peer_up", "Whether the peer answers and takes connections", up);
+    registry.register("peer_draining", "Whether the peer answers and takes no more connections", draining);
     registry.register("peer_trouble", "1 for the reason why the peer is not up; nothing while it is", trouble);
     registry.register("peer_streams", "Streams in the session", streams);
     registry.register_with_unit("peer_smoothed_rtt", "Smoothed round-trip time", Unit::Seconds, rtt);
