@@ -568,6 +568,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_documented_example_has_every_section() {
+        let example = documented_example();
+        let schema = format::json_schema();
+        let has =
+            |name: &str| example.lines().any(|line| line.trim_start_matches('[').starts_with(&format!("{name}]")));
+        let missing: Vec<_> = schema["properties"].as_object().unwrap().keys().filter(|name| !has(name)).collect();
+        // The section of the other transport is in docs/transports.md.
+        assert_eq!(missing, ["tcp"]);
+    }
+
+    #[test]
     fn the_documented_example_of_the_tcp_transport_is_valid() {
         let text = include_str!("../../../docs/transports.md").split("## The `tcp` transport").nth(1).unwrap();
         let example = text.split("```").nth(1).unwrap();
