@@ -173,3 +173,43 @@ fn files(settings: &Settings) -> Files {
     }
     Files { readable, writable }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use crate::config::tests::minimal;
+
+    /// What docs/security.md says of files, without line breaks.
+    fn page() -> String {
+        let page = include_str!("../../../docs/security.md");
+        let from = &page[page.find("- **Files**").unwrap()..];
+        from[..from.find("disables both filters").unwrap()].split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_files_of_a_gateway_are_those_that_the_documentation_names() {
+        let state = std::env::temp_dir();
+        let text = minimal().replace(
+            "[gateway]\n",
+            &format!("[gateway]\naccept = \"confirmed\"\nstate_directory = \"{}\"\n", state.display()),
+        ) + "[control]\nsocket = \"/c/s\"\n[updates]\nsocket = \"/u/s\"\n[connection_log]\nfile = \"/l/f\"\n[debug]\nqlog = \"/q\"\n";
+        let page = page();
+        let named = [
+            ("/c", "`[control] socket`"),
+            ("/u", "`[updates] socket`"),
+            ("/l", "`[connection_log] file`"),
+            (state.to_str().unwrap(), "`[gateway] state_directory`"),
+            ("/q", "`[debug] qlog`"),
+            ("/dev/null", "`/dev/null`"),
+            ("/run", "`/run`"),
+        ];
+        let files = files(&parse(&text, "x").unwrap());
+        assert_eq!(files.writable, named.map(|(path, _)| PathBuf::from(path)));
+        for words in
+            named.map(|(_, words)| words.to_owned()).into_iter().chain(READABLE.map(|path| format!("`{path}`")))
+        {
+            assert!(page.contains(&words), "docs/security.md does not name {words}: {page}");
+        }
+    }
+}
