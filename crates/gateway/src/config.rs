@@ -504,7 +504,7 @@ pub(crate) mod tests {
     use relay::policy::Policy;
 
     /// The private key of a gateway, and the public key of its peer.
-    fn keys() -> (String, String) {
+    pub(crate) fn keys() -> (String, String) {
         let [own, peer] = [7, 6].map(|byte| PrivateKey::from_random([byte; 32]));
         (own.to_base64(), peer.public_key().to_string())
     }

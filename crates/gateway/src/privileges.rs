@@ -57,6 +57,24 @@ impl Plan {
         Ok(Self { account, is_named: settings.user.is_some(), group })
     }
 
+    /// The name of the gateway's user, if its owner and mode keep that user from reading `file`.
+    ///
+    /// # Errors
+    /// If the file cannot be looked at.
+    pub(crate) fn kept_from(&self, file: &Path) -> io::Result<Option<&str>> {
+        let Some(account) = &self.account else { return Ok(None) };
+        let found = std::fs::metadata(file)?;
+        let right = if account.uid == found.uid() {
+            0o400
+        } else if account.is_in(found.gid()) {
+            0o040
+        } else {
+            0o004
+        };
+        let may_read = account.uid == 0 || found.mode() & right != 0;
+        Ok((!may_read).then_some(&account.name))
+    }
+
     /// The same for a process that stays who it is.
     pub(crate) fn as_oneself(&self) -> Self {
         Self { account: None, is_named: false, group: self.group }
