@@ -6,6 +6,7 @@ mod published;
 
 use socket2::{Domain, Socket, Type};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -129,6 +130,36 @@ fn hold_and_kill() -> Socket {
     hold.0.kill().expect("it runs");
     wait_for("it goes", || !is_available("bp_cross"));
     socket
+}
+
+#[test]
+fn a_command_that_runs_with_a_control_ends_with_sigterm() {
+    if !is_possible("bp_vegas") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let number = folder.path().join("number");
+    let script = format!("echo $$ > {0}.part && mv {0}.part {0} && exec sleep 600", number.display());
+    let run = Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(["cc", "load", "bp_vegas", "--run", "--", "sh", "-c", &script])
+        .spawn()
+        .expect("it runs");
+    let mut run = Running(run);
+    wait_for("the command runs", || number.exists());
+    let signalled = Command::new("kill").args(["-TERM", &run.0.id().to_string()]).status().expect("kill");
+    assert!(signalled.success());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        if let Some(status) = run.0.try_wait().expect("a child") {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(1), "as if its command had been killed alone");
+    let command = std::fs::read_to_string(&number).expect("a number");
+    assert!(!Path::new("/proc").join(command.trim()).exists(), "the command has ended");
+    assert!(!is_available("bp_vegas"), "the control goes with it");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What packages take from the program: its version, completions and manual pages.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs in real time")]
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 fn bentpipe(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(arguments).output().unwrap()
@@ -211,28 +213,85 @@ fn what_a_build_lacks_is_installed_or_the_command_is_printed() {
     assert_eq!(prerequisites("test", &[&runs[..], &[("python3", "exit 0")]].concat()), (Some(0), String::new()));
 }
 
-/// contrib/openwrt/bentpipe.init under an rc.common that prints its calls, with these files of settings, of which `bentpipe gateway --check`
-/// accepts all but `bad.toml`; returns what `function` calls.
-fn procd(settings: &[&str], function: &str) -> Vec<String> {
+/// A folder with files of settings for contrib/openwrt/bentpipe.init, and with programs for it, each of them a script.
+fn router(settings: &[&str], programs: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    settings.iter().for_each(|name| std::fs::write(path(name), "").unwrap());
-    std::fs::write(path("bentpipe"), "#!/bin/sh\n[ \"${3##*/}\" != bad.toml ]\n").unwrap();
-    std::fs::set_permissions(path("bentpipe"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    settings.iter().for_each(|name| std::fs::write(folder.path().join(name), "").unwrap());
+    for (name, script) in programs {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+/// A shell that calls `function` of contrib/openwrt/bentpipe.init, with the settings and programs of `router` and functions of procd.
+fn init(router: &Path, procd: &str, function: &str) -> Command {
+    let path = |name: &str| router.join(name).display().to_string();
     let init =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/openwrt/bentpipe.init")).unwrap();
-    let init = init
-        .replace("/usr/bin/bentpipe", &path("bentpipe"))
-        .replace("/etc/bentpipe", &folder.path().display().to_string());
+    let init =
+        init.replace("/usr/bin/bentpipe", &path("bentpipe")).replace("/etc/bentpipe", &router.display().to_string());
+    std::fs::write(path("init"), procd.to_owned() + &init).unwrap();
+    let search = format!("{}:{}", router.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-eu", "-c", &format!(". {} && {function}", path("init"))]).env("PATH", search);
+    shell
+}
+
+/// What `function` of the init script calls with these files of settings, of which `bentpipe gateway --check` accepts all but `bad.toml`.
+fn procd(settings: &[&str], function: &str) -> Vec<String> {
+    let router = router(settings, &[("bentpipe", "[ \"${3##*/}\" != bad.toml ]")]);
     let calls = ["open_instance", "set_param", "close_instance", "send_signal", "add_reload_trigger"];
     let stubs = calls.map(|call| format!("procd_{call}() {{ echo \"{call} $*\"; }}\n")).concat();
-    std::fs::write(path("init"), stubs + &init).unwrap();
-    let run = format!(". {} && {function}", path("init"));
-    let search = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-    let output = Command::new("sh").args(["-eu", "-c", &run]).env("PATH", search).output().unwrap();
+    let output = init(router.path(), &stubs, function).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap().replace(&folder.path().display().to_string(), "DIR");
+    let text = String::from_utf8(output.stdout).unwrap().replace(&router.path().display().to_string(), "DIR");
     text.lines().map(str::to_owned).collect()
+}
+
+/// The command that procd runs for `hub.toml`, with a gateway that is this script; what it leaves in the file `log` is in its folder.
+fn instance(gateway: &str) -> (tempfile::TempDir, Command) {
+    let check = "case \"$*\" in *--check*) exit 0;; esac; cd \"${0%/*}\"; echo \"gateway $2 ${3##*/}\" >>log";
+    let ubus = "cd \"${0%/*}\"; echo \"ubus $*\" >>log";
+    let router = router(&["hub.toml"], &[("bentpipe", &format!("{check}\n{gateway}")), ("ubus", ubus)]);
+    let procd = "procd_open_instance() { :; }\nprocd_close_instance() { :; }\n\
+                 procd_set_param() { [ \"$1\" != command ] || { shift; exec \"$@\"; }; }\n";
+    let command = init(router.path(), procd, "start_service");
+    (router, command)
+}
+
+#[test]
+fn procd_forgets_a_gateway_that_has_drained_and_starts_one_again_that_fails() {
+    let deletes = "ubus call service delete {\"name\":\"bentpipe\",\"instance\":\"hub\"}\n";
+    for (gateway, code, logged) in
+        [("exit 0", 0, deletes), ("exit 1", 1, ""), ("exit 2", 2, ""), ("kill -9 $$", 137, "")]
+    {
+        let (router, mut command) = instance(gateway);
+        let status = command.status().unwrap();
+        let log = std::fs::read_to_string(router.path().join("log")).unwrap();
+        assert_eq!((status.code(), log), (Some(code), format!("gateway --config hub.toml\n{logged}")), "{gateway}");
+    }
+}
+
+#[test]
+fn procds_signals_reach_the_gateway_and_one_that_procd_stops_is_not_forgotten() {
+    let gateway = "trap 'echo HUP >>log' HUP; trap 'echo TERM >>log; exit 0' TERM; echo ready >>log; for n in $(seq 1500); do sleep 0.02; done; exit 3";
+    let (router, mut command) = instance(gateway);
+    let mut running = command.spawn().unwrap();
+    let log = || std::fs::read_to_string(router.path().join("log")).unwrap_or_default();
+    let mut expected = "gateway --config hub.toml\nready\n".to_owned();
+    for signal in ["HUP", "HUP", "TERM"] {
+        let start = Instant::now();
+        while log() != expected {
+            assert!(start.elapsed() < Duration::from_secs(20), "{} instead of {expected}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let number = running.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &number]).status().unwrap().success());
+        expected += &format!("{signal}\n");
+    }
+    assert_eq!((running.wait().unwrap().code(), log()), (Some(0), expected));
 }
 
 #[test]
@@ -241,11 +300,7 @@ fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_for_eve
     let calls = procd(&["bad.toml", "hub.toml", "terminal.toml"], "start_service");
     let opened: Vec<_> = calls.iter().filter(|call| call.starts_with("open")).collect();
     assert_eq!(opened, ["open_instance hub", "open_instance terminal"]);
-    for expected in [
-        "set_param command DIR/bentpipe gateway --config DIR/hub.toml",
-        "set_param file DIR/terminal.toml",
-        "set_param respawn 3600 5 0",
-    ] {
+    for expected in ["set_param term_timeout 15", "set_param file DIR/terminal.toml", "set_param respawn 3600 5 0"] {
         assert!(calls.iter().any(|call| call == expected), "{expected}: {calls:?}");
     }
     assert_eq!(calls.iter().filter(|call| *call == "close_instance ").count(), 2, "{calls:?}");

@@ -4,6 +4,7 @@
 //! A console block has commands after `$ `, each with a part of its output below it: consecutive lines, from any line on.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -93,8 +94,8 @@ fn folder(page: &[String]) -> tempfile::TempDir {
     folder
 }
 
-/// The lines that the command prints now, from one that begins like the first printed one on; `None` if the machine cannot run it.
-fn printed_now(example: &Example, page: &[String], folder: &Path) -> Option<Vec<String>> {
+/// What the command prints now; `None` if the machine cannot run it.
+fn printed_now(example: &Example, folder: &Path) -> Option<Vec<String>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
     let output = command.args(&example.arguments).current_dir(folder).env_remove("COLUMNS").output().unwrap();
     if output.status.code() == Some(MISSING) {
@@ -102,12 +103,16 @@ fn printed_now(example: &Example, page: &[String], folder: &Path) -> Option<Vec<
         return None;
     }
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    let lines: Vec<_> = text.lines().map(|line| line.trim_end().to_owned()).collect();
+    Some(text.lines().map(|line| line.trim_end().to_owned()).collect())
+}
+
+/// Of what the command prints, as many lines as the page has, from one on that begins like its first.
+fn excerpt(example: &Example, page: &[String], lines: &[String]) -> Vec<String> {
     let beginning = |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
     let first = beginning(&page[example.lines.start]);
     let start = lines.iter().position(|line| beginning(line) == first);
-    let start = start.unwrap_or_else(|| panic!("{:?} prints no line like `{first}`:\n{text}", example.arguments));
-    Some(lines[start..].iter().take(example.lines.len()).cloned().collect())
+    let start = start.unwrap_or_else(|| panic!("{:?} prints no line like `{first}`: {lines:#?}", example.arguments));
+    lines[start..].iter().take(example.lines.len()).cloned().collect()
 }
 
 /// Whether a line of a real run is as printed: the same words, and figures within the tolerance.
@@ -122,20 +127,22 @@ fn is_near(printed: &str, now: &str) -> bool {
         || (printed_words.len() == words.len() && printed_words.iter().zip(&words).all(near))
 }
 
-/// Pages are read and written by one test at a time.
-static PAGE: Mutex<()> = Mutex::new(());
+/// Pages are read and written by one test at a time. What commands have printed that was written: pages that show the same command show
+/// one run of it.
+static PAGE: Mutex<BTreeMap<Vec<String>, Option<Vec<String>>>> = Mutex::new(BTreeMap::new());
 
 /// Runs the commands of a page that run in real time, or those that do not.
 fn check(name: &str, is_real: bool) {
-    let _one = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut written = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
     let path = root().join(name);
     let mut page: Vec<_> = std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
     let folder = folder(&page);
     let examples: Vec<_> = examples(&page).into_iter().filter(|example| example.is_real() == is_real).collect();
     for example in &examples {
-        let now = || printed_now(example, &page, folder.path());
+        let now = || printed_now(example, folder.path());
         if std::env::var_os("BENTPIPE_WRITE_DOCS").is_some() {
-            let Some(now) = now() else { continue };
+            let Some(now) = written.entry(example.arguments.clone()).or_insert_with(now) else { continue };
+            let now = excerpt(example, &page, now);
             assert_eq!(now.len(), example.lines.len(), "{:?} prints fewer lines", example.arguments);
             page.splice(example.lines.clone(), now);
             std::fs::write(&path, page.join("\n") + "\n").unwrap();
@@ -147,6 +154,7 @@ fn check(name: &str, is_real: bool) {
         let runs = if is_real { REAL_RUNS } else { 1 };
         for run in 1..=runs {
             let Some(now) = now() else { break };
+            let now = excerpt(example, &page, &now);
             if all_same(&now) {
                 break;
             }
@@ -172,11 +180,30 @@ fn real_runs_print_about_what_the_pages_have() {
     PAGES.iter().for_each(|page| check(page, true));
 }
 
+fn page(name: &str) -> Vec<String> {
+    std::fs::read_to_string(root().join(name)).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn pages_that_show_the_same_command_show_the_same_run_of_it() {
+    let mut shown: BTreeMap<Vec<String>, (&str, Vec<String>)> = BTreeMap::new();
+    for name in PAGES {
+        let page = page(name);
+        for example in examples(&page) {
+            let lines = page[example.lines].to_vec();
+            let (first, before) = shown.entry(example.arguments).or_insert_with(|| (name, lines.clone()));
+            // A page may have more of the output than the other.
+            let (more, less) = if before.len() > lines.len() { (&*before, &lines) } else { (&lines, &*before) };
+            assert!(
+                more.windows(less.len()).any(|window| window == less),
+                "{first} and {name}: {before:#?} {lines:#?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_pages_have_commands_with_output() {
-    let page = |name: &str| -> Vec<_> {
-        std::fs::read_to_string(root().join(name)).unwrap().lines().map(str::to_owned).collect()
-    };
     let commands: Vec<_> =
         PAGES.iter().flat_map(|name| examples(&page(name))).map(|example| example.arguments[0].clone()).collect();
     for command in ["demo", "tune", "simulate", "lab"] {

@@ -77,6 +77,7 @@ fn every_schema_is_sound_and_listed() {
         assert!(list.contains(&format!("]({name})")), "{name} is not in docs/schemas/README.md");
         let text = std::fs::read(folder().join(&name)).unwrap();
         let document: Value = serde_json::from_slice(&text).unwrap();
+        assert!(!document.to_string().contains("`None`"), "{schema}: JSON has null");
         jsonschema::meta::validate(&document).unwrap_or_else(|fault| panic!("{schema}: {fault}"));
     }
 }

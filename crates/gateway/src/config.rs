@@ -501,9 +501,10 @@ pub fn control_socket(name: &str) -> PathBuf {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use relay::policy::Policy;
 
     /// The private key of a gateway, and the public key of its peer.
-    fn keys() -> (String, String) {
+    pub(crate) fn keys() -> (String, String) {
         let [own, peer] = [7, 6].map(|byte| PrivateKey::from_random([byte; 32]));
         (own.to_base64(), peer.public_key().to_string())
     }
@@ -565,6 +566,35 @@ pub(crate) mod tests {
         assert_eq!(settings.rules.table, "bentpipe_terminal_1");
         assert_eq!(settings.peers[0].cap, Some(Rate::from_bps(2_000_000)));
         assert_eq!(settings.classes.iter().map(|class| &*class.name).collect::<Vec<_>>(), ["interactive", "backup"]);
+    }
+
+    #[test]
+    fn the_examples_of_the_packages_are_a_pair_that_serves_what_it_intercepts() {
+        let read = |example: &str, placeholder: &str| {
+            let (private, public) = keys();
+            let example = example
+                .replace("private_key_file = \"/etc/bentpipe/private.key\"", &format!("private_key = \"{private}\""))
+                .replace(placeholder, &public);
+            parse(&example, "example").unwrap()
+        };
+        let hub = read(include_str!("../../../contrib/examples/hub.toml"), "THE TERMINAL'S PUBLIC KEY");
+        let terminal = read(include_str!("../../../contrib/examples/terminal.toml"), "THE HUB'S PUBLIC KEY");
+        let [of_terminal, of_hub] = [&hub, &terminal].map(|settings| &settings.peers[0]);
+        let policy = Policy::new(&of_hub.allow_sources, &of_hub.allow_destinations, &[]);
+        let permitted = policy.reach().destinations;
+        let is_served = of_terminal.routes.iter().flat_map(IpNet::hosts).all(|host| permitted.permit(host));
+        assert!(hub.rules.interfaces.is_empty() || is_served, "the terminal serves none of what the hub intercepts");
+    }
+
+    #[test]
+    fn the_documented_example_has_every_section() {
+        let example = documented_example();
+        let schema = format::json_schema();
+        let has =
+            |name: &str| example.lines().any(|line| line.trim_start_matches('[').starts_with(&format!("{name}]")));
+        let missing: Vec<_> = schema["properties"].as_object().unwrap().keys().filter(|name| !has(name)).collect();
+        // The section of the other transport is in docs/transports.md.
+        assert_eq!(missing, ["tcp"]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::missing_interfaces::MissingInterfaces;
 use crate::page;
 use crate::privileges::Plan;
 use crate::relays::Relays;
+use crate::relays::log_limit::LogLimit;
 use crate::rules::INTERCEPTED;
 use crate::steering::{News, Seen, Steering};
 use crate::sysctls;
@@ -115,6 +116,8 @@ struct Daemon<T: SatelliteTransport> {
     clients_wait: bool,
     /// Whether SYNs may wait in the queue.
     syns_wait: bool,
+    /// SYNs that the queue had no room for: any client can cause them.
+    overflows: LogLimit,
     relays: Relays<T>,
     steering: Option<Steering>,
     /// News of the host's interfaces and addresses.
@@ -313,6 +316,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             accepting: false,
             clients_wait: false,
             syns_wait: false,
+            overflows: LogLimit::default(),
             relays,
             steering,
             changes,
@@ -579,7 +583,11 @@ impl<T: SatelliteTransport> Daemon<T> {
                 Ok(Some((held, open))) => self.relays.hold(now, held, open),
                 Ok(None) => self.syns_wait = false,
                 // Some SYNs did not fit into the socket; their clients send others.
-                Err(error) => tracing::warn!(%error, "the queue of SYNs overflowed"),
+                Err(error) => {
+                    if let Some(not_logged) = self.overflows.admit(now) {
+                        tracing::warn!(%error, not_logged, "the queue of SYNs overflowed");
+                    }
+                }
             }
         }
     }

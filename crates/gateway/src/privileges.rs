@@ -58,6 +58,24 @@ impl Plan {
         Ok(Self { account, is_named: settings.user.is_some(), group })
     }
 
+    /// The name of the gateway's user, if its owner and mode keep that user from reading `file`.
+    ///
+    /// # Errors
+    /// If the file cannot be looked at.
+    pub(crate) fn kept_from(&self, file: &Path) -> io::Result<Option<&str>> {
+        let Some(account) = &self.account else { return Ok(None) };
+        let found = std::fs::metadata(file)?;
+        let right = if account.uid == found.uid() {
+            0o400
+        } else if account.is_in(found.gid()) {
+            0o040
+        } else {
+            0o004
+        };
+        let may_read = account.uid == 0 || found.mode() & right != 0;
+        Ok((!may_read).then_some(&account.name))
+    }
+
     /// The same for a process that stays who it is.
     pub(crate) fn as_oneself(&self) -> Self {
         Self { account: None, is_named: false, group: self.group }
@@ -181,4 +199,44 @@ fn files(settings: &Settings) -> Files {
         writable.push("/run".into());
     }
     Files { readable, writable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use crate::config::tests::minimal;
+
+    /// What docs/security.md says of files, without line breaks.
+    fn page() -> String {
+        let page = include_str!("../../../docs/security.md");
+        let from = &page[page.find("- **Files**").unwrap()..];
+        from[..from.find("disables both filters").unwrap()].split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_files_of_a_gateway_are_those_that_the_documentation_names() {
+        let state = std::env::temp_dir();
+        let text = minimal().replace(
+            "[gateway]\n",
+            &format!("[gateway]\naccept = \"confirmed\"\nstate_directory = \"{}\"\n", state.display()),
+        ) + "[control]\nsocket = \"/c/s\"\n[updates]\nsocket = \"/u/s\"\n[connection_log]\nfile = \"/l/f\"\n[debug]\nqlog = \"/q\"\n";
+        let page = page();
+        let named = [
+            ("/c", "`[control] socket`"),
+            ("/u", "`[updates] socket`"),
+            ("/l", "`[connection_log] file`"),
+            (state.to_str().unwrap(), "`[gateway] state_directory`"),
+            ("/q", "`[debug] qlog`"),
+            ("/dev/null", "`/dev/null`"),
+            ("/run", "`/run`"),
+        ];
+        let files = files(&parse(&text, "x").unwrap());
+        assert_eq!(files.writable, named.map(|(path, _)| PathBuf::from(path)));
+        for words in
+            named.map(|(_, words)| words.to_owned()).into_iter().chain(READABLE.map(|path| format!("`{path}`")))
+        {
+            assert!(page.contains(&words), "docs/security.md does not name {words}: {page}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! (linux/netfilter/nfnetlink_queue.h).
 
 use crate::Error;
+use crate::socket_option::{Buffer, set_buffer};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -30,6 +31,8 @@ const HEADERS: usize = 20;
 const COPY_RANGE: u32 = 128;
 /// Packets held at once; the firewall drops what comes on top.
 const MAX_LENGTH: u32 = 16_384;
+/// Memory that the kernel counts for a packet that waits to be read, at most.
+const PACKET_MEMORY: usize = 1536;
 
 /// A queue of packets that wait for a verdict. Those that wait when it is dropped are lost, like on a congested link.
 #[derive(Debug)]
@@ -68,6 +71,9 @@ impl Queue {
         let socket =
             Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(libc::NETLINK_NETFILTER)))
                 .map_err(|error| Error::Missing(format!("{}: {error}", doing())))?;
+        // With the usual buffer, all but some 150 packets that wait to be read are lost.
+        set_buffer(&socket, Buffer::Receive, MAX_LENGTH as usize * PACKET_MEMORY)
+            .map_err(Error::while_doing(doing()))?;
         let mut queue = Self { socket, number, buffer: vec![0; 65_536] };
         let pf = [COMMAND_BIND, 0, 0, 0];
         let [a, b, c, d] = COPY_RANGE.to_be_bytes();

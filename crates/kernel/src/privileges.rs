@@ -27,9 +27,11 @@ impl Account {
         let c_name = c_string(name)?;
         // SAFETY: a passwd is plain old data for which all zeros are valid.
         let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-        let (mut text, mut found) = ([0; ENTRY], std::ptr::null_mut());
-        // SAFETY: all pointers lead to what outlives the call, and `text` has the length that is given.
-        let code = unsafe { libc::getpwnam_r(c_name.as_ptr(), &mut entry, text.as_mut_ptr(), ENTRY, &mut found) };
+        let mut found = std::ptr::null_mut();
+        let code = with_room(|text| {
+            // SAFETY: all pointers lead to what outlives the call, and `text` has the length that is given.
+            unsafe { libc::getpwnam_r(c_name.as_ptr(), &mut entry, text.as_mut_ptr(), text.len(), &mut found) }
+        });
         match is_found(code, found.is_null(), &format!("looking for the user {name}"))? {
             false => Ok(None),
             true => {
@@ -53,19 +55,34 @@ pub fn group_id(name: &str) -> Result<Option<u32>, Error> {
     let c_name = c_string(name)?;
     // SAFETY: a group is plain old data for which all zeros are valid.
     let mut entry: libc::group = unsafe { std::mem::zeroed() };
-    let (mut text, mut found) = ([0; ENTRY], std::ptr::null_mut());
-    // SAFETY: all pointers lead to what outlives the call, and `text` has the length that is given.
-    let code = unsafe { libc::getgrnam_r(c_name.as_ptr(), &mut entry, text.as_mut_ptr(), ENTRY, &mut found) };
+    let mut found = std::ptr::null_mut();
+    let code = with_room(|text| {
+        // SAFETY: all pointers lead to what outlives the call, and `text` has the length that is given.
+        unsafe { libc::getgrnam_r(c_name.as_ptr(), &mut entry, text.as_mut_ptr(), text.len(), &mut found) }
+    });
     Ok(is_found(code, found.is_null(), &format!("looking for the group {name}"))?.then_some(entry.gr_gid))
 }
 
-/// Bytes of an entry of the list of users or groups.
-const ENTRY: usize = 65_536;
+/// Bytes for the text of an entry of the list of users or groups: at first, and at most. An entry of a group has the names of all its
+/// members.
+const ENTRY: usize = 4096;
+const MAX_ENTRY: usize = 16 << 20;
 /// Groups that a user belongs to, at most (NGROUPS_MAX).
 const MAX_GROUPS: usize = 65_536;
 
 fn c_string(name: &str) -> Result<CString, Error> {
     CString::new(name).map_err(|_| Error::Missing(format!("{name:?} is no name")))
+}
+
+/// The result of `look_up`, which gets a larger buffer as long as the entry does not fit (`ERANGE`, getgrnam_r(3)).
+fn with_room(mut look_up: impl FnMut(&mut [libc::c_char]) -> libc::c_int) -> libc::c_int {
+    let mut text = vec![0; ENTRY];
+    loop {
+        match look_up(&mut text) {
+            libc::ERANGE if text.len() < MAX_ENTRY => text.resize(2 * text.len(), 0),
+            code => return code,
+        }
+    }
 }
 
 /// What a look-up of this result has come to; some libraries say that there is no entry by an error.
@@ -210,5 +227,14 @@ mod tests {
         assert_eq!(Account::find("no-such-user-here").unwrap(), None);
         assert_eq!(group_id("root").unwrap(), Some(0));
         assert_eq!(group_id("no-such-group-here").unwrap(), None);
+    }
+
+    #[test]
+    fn an_entry_of_thousands_of_members_gets_the_room_that_it_needs() {
+        let needs = |bytes| move |text: &mut [libc::c_char]| if text.len() < bytes { libc::ERANGE } else { 0 };
+        assert_eq!(with_room(needs(1)), 0);
+        assert_eq!(with_room(needs(1_000_000)), 0);
+        assert_eq!(with_room(needs(100 << 20)), libc::ERANGE, "a host that never ends its entry");
+        assert_eq!(with_room(|_| libc::EIO), libc::EIO);
     }
 }

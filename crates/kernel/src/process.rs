@@ -4,7 +4,7 @@ use crate::Error;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// Has the kernel kill the child of `command` (SIGKILL) when the thread that spawned it ends, however that happens.
@@ -24,6 +24,20 @@ pub fn die_with_parent(command: &mut Command) {
             Ok(())
         });
     }
+}
+
+/// Sends SIGTERM to `child`. The borrow keeps others from waiting for it meanwhile, so that its number is no other process's.
+///
+/// # Errors
+/// If this process may not signal it: it has become another user's.
+pub fn terminate(child: &mut Child) -> Result<(), Error> {
+    // A child that was waited for already has no number any more.
+    let has_ended = child.try_wait().map_err(Error::while_doing("waiting for a child"))?.is_some();
+    // SAFETY: the call takes no pointers.
+    if !has_ended && unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) } != 0 {
+        return Err(Error::last(format!("sending SIGTERM to process {}", child.id())));
+    }
+    Ok(())
 }
 
 /// Whether the process runs as root, be it root of a user namespace.
@@ -50,13 +64,18 @@ pub fn run_before_others() -> bool {
 /// # Errors
 /// If there is no such process.
 pub fn cpu_time(pid: u32) -> Result<Duration, Error> {
+    let doing = || format!("reading the processor time of process {pid}");
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `clock` is a valid place for the answer.
-    let known = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) } == 0;
+    let code = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) };
+    // It returns its error and leaves errno alone (clock_getcpuclockid(3)).
+    if code != 0 {
+        return Err(Error::while_doing(doing())(io::Error::from_raw_os_error(code)));
+    }
     // SAFETY: `time` is a valid place for the answer.
-    if !known || unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
-        return Err(Error::last(format!("reading the processor time of process {pid}")));
+    if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
+        return Err(Error::last(doing()));
     }
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
@@ -154,5 +173,13 @@ mod tests {
         assert!(times.len() >= 2 && times[&number] >= Duration::from_millis(30), "{times:?}");
         drop(done);
         busy.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn the_error_about_a_process_that_is_not_there_says_so() {
+        // /proc/sys/kernel/pid_max is at most 2^22. The last error of this thread is another one.
+        std::fs::read("/proc/self").unwrap_err();
+        let Err(Error::Failed { doing, source }) = cpu_time((1 << 22) + 1) else { panic!("a process of that number") };
+        assert_eq!(source.raw_os_error(), Some(libc::ESRCH), "{doing}: {source}");
     }
 }

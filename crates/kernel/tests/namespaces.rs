@@ -2,11 +2,12 @@
 #![allow(clippy::disallowed_methods, reason = "starts threads and waits on the real clock")]
 
 use kernel::network::{IpBatch, set_sysctls};
+use kernel::nfqueue::{Queue, Verdict};
 use kernel::testing::namespace;
-use kernel::{process, tcp};
+use kernel::{nftables, process, tcp};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_new_namespace_holds_nothing_but_loopback_and_leaves_the_caller_where_it_was() {
@@ -82,4 +83,41 @@ fn a_child_runs_inside_and_dies_with_the_thread_that_started_it() {
     // Its input is still open: only the signal can end it.
     let status = child.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+}
+
+/// Has this namespace hold what is sent to UDP port 9 in queue 7, with nftables' own `queue` or iptables' NFQUEUE; `false`, said on
+/// stderr, if there is neither.
+fn holds_packets() -> bool {
+    let rules = "table ip hold {\n chain out {\n type filter hook output priority 0\n udp dport 9 queue to 7\n }\n}\n";
+    let mut iptables = Command::new("iptables");
+    iptables.args("-w -t mangle -A OUTPUT -p udp --dport 9 -j NFQUEUE --queue-num 7".split(' '));
+    let holds = nftables::run_script(rules).is_ok() || iptables.status().is_ok_and(|status| status.success());
+    if !holds {
+        eprintln!("skipped: neither nftables nor iptables can hold packets here");
+    }
+    holds
+}
+
+#[test]
+fn a_burst_of_held_packets_waits_for_its_reader_as_a_whole() {
+    const PACKETS: usize = 1000;
+    let Some(namespace) = namespace() else { return };
+    IpBatch::new(&namespace).add("link set lo up").run().unwrap();
+    namespace
+        .run(|| {
+            if !holds_packets() {
+                return;
+            }
+            let mut queue = Queue::open(7).unwrap();
+            for _ in 0..PACKETS {
+                // A held packet keeps its place in its sender's buffer, which is too small for all.
+                let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+                assert_eq!(sender.send_to(b"held", "127.0.0.1:9").unwrap(), 4);
+            }
+            for number in 0..PACKETS {
+                let packet = queue.receive().unwrap().unwrap_or_else(|| panic!("{number} of {PACKETS} packets"));
+                queue.decide(&packet, Verdict::Drop).unwrap();
+            }
+        })
+        .unwrap();
 }

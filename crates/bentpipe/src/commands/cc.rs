@@ -6,9 +6,9 @@ use clap::{Args as ClapArgs, Subcommand};
 use congestion::{CONTROLS, Control, LinkEntry, LinkInForce, LinkTable, LoadedControl, Unpinned};
 use results::listing::{Cell, Listing, text};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::{Command as Program, ExitStatus};
 use units::{Duration, Rate};
 
@@ -277,12 +277,7 @@ fn load(args: &LoadArgs, output: &Output) -> Result<(), Failure> {
 /// Keeps `held` until a signal, or until the command ends.
 fn hold(args: &LoadArgs, output: &Output, loaded: &Loaded, held: Vec<LoadedControl>) -> Result<(), Failure> {
     if let Some((program, arguments)) = args.command.split_first() {
-        // A Ctrl-C is for the command; this process waits for it.
-        let _signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::failed)?;
-        let status = Program::new(program)
-            .args(arguments)
-            .status()
-            .map_err(|error| Failure::missing(format!("{}: {error}", program.to_string_lossy())))?;
+        let status = run_command(program, arguments)?;
         drop(held);
         return ended(&program.to_string_lossy(), status);
     }
@@ -291,6 +286,23 @@ fn hold(args: &LoadArgs, output: &Output, loaded: &Loaded, held: Vec<LoadedContr
     signals.forever().next();
     drop(held);
     Ok(())
+}
+
+/// Runs a command until it ends. A Ctrl-C is for the command, which has it from the terminal; SIGTERM is passed on to it.
+fn run_command(program: &OsStr, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD]).map_err(Failure::failed)?;
+    let mut child = Program::new(program)
+        .args(arguments)
+        .spawn()
+        .map_err(|error| Failure::missing(format!("{}: {error}", program.to_string_lossy())))?;
+    loop {
+        if signals.wait().any(|signal| signal == SIGTERM) {
+            kernel::process::terminate(&mut child).map_err(Failure::failed)?;
+        }
+        if let Some(status) = child.try_wait().map_err(Failure::failed)? {
+            return Ok(status);
+        }
+    }
 }
 
 fn ended(program: &str, status: ExitStatus) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use super::Check;
 use crate::config::{self, Named, Settings};
 use crate::connection_log::timestamp;
 use crate::filtered_bridges::{bridges, filtering_keys};
+use crate::privileges::Plan;
 use crate::reverse_path::{self, ReversePath};
 use crate::rules::{Hold, Rules};
 use crate::sysctls::EARLY_DEMUX;
@@ -31,6 +32,7 @@ const IN_GLOBAL: [Ipv6Addr; 3] = [
 
 pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     let mut checks = vec![program("nft", "nftables"), program("ip", "iproute2")];
+    checks.extend(key(settings));
     checks.extend(interfaces(settings));
     checks.push(firewall(settings));
     checks.push(routing_rules(settings));
@@ -58,6 +60,17 @@ fn program(name: &str, package: &str) -> Check {
             format!("install the package {package}"),
         ),
     }
+}
+
+/// Whether the gateway's user may read its key. A gateway that root starts by hand may do without.
+fn key(settings: &Settings) -> Option<Check> {
+    let file = settings.private_key_file.as_ref()?;
+    let plan = Plan::new(settings).ok()?;
+    let Some(user) = plan.kept_from(file).ok()? else { return Some(Check::good("key", "the gateway's user reads it")) };
+    let says = format!("the user {user} may not read it: under systemd the gateway does not start");
+    let file = file.display();
+    let remedy = format!("chgrp $(id -gn {user}) {file} && chmod g+r {file}; nothing, if root starts the gateway");
+    Some(Check { remedy: Some(remedy), ..Check::good("key", says) })
 }
 
 fn interfaces(settings: &Settings) -> Vec<Check> {
@@ -362,7 +375,29 @@ fn clock() -> Check {
 mod tests {
     use super::*;
     use crate::config::parse;
-    use crate::config::tests::minimal;
+    use crate::config::tests::{keys, minimal};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_that_the_gateways_user_may_not_read_is_reported() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), keys().0).unwrap();
+        let text = minimal().replace(
+            &format!("private_key = \"{}\"", keys().0),
+            &format!("user = \"nobody\"\nprivate_key_file = \"{}\"", file.path().display()),
+        );
+        let settings = parse(&text, "x").unwrap();
+        let with_mode = |mode| {
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            key(&settings)
+        };
+        // A machine without that user has nothing to say.
+        let Some(found) = with_mode(0o644) else { return };
+        assert_eq!(found, Check::good("key", "the gateway's user reads it"));
+        let kept_from = with_mode(0o640).unwrap();
+        assert!(kept_from.says.starts_with("the user nobody may not read it"), "{kept_from:?}");
+        assert!(kept_from.remedy.unwrap().starts_with("chgrp $(id -gn nobody) /"));
+    }
 
     fn settings(link: &str) -> Settings {
         parse(&minimal().replace("[link]", &format!("[link]\n{link}")), "x").unwrap()

@@ -10,6 +10,7 @@ use crate::watch::{Owner, Watch};
 use kernel::clock;
 use mio::{Events, Poll, Token, Waker};
 use serde_json::Value;
+use status::PeerState;
 use std::io;
 use std::sync::Arc;
 use units::{Duration, Instant};
@@ -98,6 +99,10 @@ fn delivery(settings: &Settings, status: &Value) -> Check {
 fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
     let name = peer["name"].as_str().unwrap_or("?");
     let check = format!("peer {name}");
+    if peer["state"] == PeerState::Draining.name() {
+        let says = format!("it drains, says {by}: it takes no more connections, and new ones go end to end");
+        return vec![Check::good(check, says)];
+    }
     if peer["state"] != "up" {
         let says = peer["trouble"]["says"].as_str().unwrap_or("it does not answer");
         let (seen, remedy) = says.split_once(": check ").unwrap_or((says, "the log of its gateway"));
@@ -282,6 +287,12 @@ mod tests {
             }
         }
         assert!(!reported(&json!({}))[0].ok, "a report that says nothing is no good news");
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_a_peer_that_drains() {
+        let says = "it drains, says the gateway: it takes no more connections, and new ones go end to end";
+        assert_eq!(reported(&json!({ "name": "hub", "state": "draining" })), [Check::good("peer hub", says)]);
     }
 
     #[test]

@@ -112,6 +112,7 @@ pub(super) fn encode(program: &Program, snapshot: &Snapshot, measured: &Measured
     connection_log(registry, snapshot);
     classes(registry, &measured.classes);
     satellite(registry, &snapshot.satellite);
+    memory(registry, snapshot);
     tunnels(registry, &snapshot.satellite);
     link(registry, snapshot);
     updates(registry, snapshot);
@@ -260,12 +261,20 @@ fn satellite(registry: &mut Registry, satellite: &Satellite) {
         workers.set(count as i64);
         registry.register("workers", "Threads that carry packets", workers);
     }
-    let Some(memory) = &satellite.memory else { return };
+}
+
+fn memory(registry: &mut Registry, snapshot: &Snapshot) {
+    let Some(memory) = &snapshot.satellite.memory else { return };
     let held = Family::<Direction, Gauge>::default();
     for (direction, bytes) in [("received", memory.granted_bytes), ("sent", memory.send_buffered_bytes)] {
         held.get_or_create(&Direction { direction }).set(bytes as i64);
     }
     registry.register_with_unit("memory", "Granted to peers, and held until acknowledged", Unit::Bytes, held);
+    // Of what is granted, most is credit that idle peers keep.
+    let unread = Gauge::<i64>::default();
+    unread.set(snapshot.peers.iter().map(|peer| peer.receive_buffered_bytes).sum::<u64>() as i64);
+    let help = "Of what was granted to peers, what has arrived and waits for clients and servers to read";
+    registry.register_with_unit("memory_unread", help, Unit::Bytes, unread);
     if let Some(most) = memory.limit_bytes {
         let limit = Gauge::<i64>::default();
         limit.set(most as i64);
@@ -369,6 +378,7 @@ fn updates(registry: &mut Registry, snapshot: &Snapshot) {
 
 fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
     let up = Family::<OfPeer, Gauge>::default();
+    let draining = Family::<OfPeer, Gauge>::default();
     let rtt = Family::<OfPeer, Real>::default();
     let clock = Family::<OfPeer, Real>::default();
     let streams = Family::<OfPeer, Gauge>::default();
@@ -376,6 +386,7 @@ fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
     for peer in &snapshot.peers {
         let label = OfPeer { peer: peer.name.clone() };
         up.get_or_create(&label).set(i64::from(peer.state == PeerState::Up));
+        draining.get_or_create(&label).set(i64::from(peer.state == PeerState::Draining));
         streams.get_or_create(&label).set(peer.streams as i64);
         if let Some(seconds) = peer.rtt_s {
             rtt.get_or_create(&label).set(seconds);
@@ -388,7 +399,8 @@ fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
             trouble.get_or_create(&labels).set(1);
         }
     }
-    registry.register("peer_up", "Whether the peer answers", up);
+    registry.register("peer_up", "Whether the peer answers and takes connections", up);
+    registry.register("peer_draining", "Whether the peer answers and takes no more connections", draining);
     registry.register("peer_trouble", "1 for the reason why the peer is not up; nothing while it is", trouble);
     registry.register("peer_streams", "Streams in the session", streams);
     registry.register_with_unit("peer_smoothed_rtt", "Smoothed round-trip time", Unit::Seconds, rtt);

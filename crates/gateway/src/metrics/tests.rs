@@ -222,6 +222,35 @@ fn what_is_not_known_of_a_peer_has_no_sample_rather_than_a_zero() {
 }
 
 #[test]
+fn a_peer_that_drains_is_not_up_and_is_told_from_one_that_does_not_answer() {
+    let with = |state| {
+        let peers = vec![Peer { name: "hub".into(), state, ..Peer::default() }];
+        let text = exported_of(&Snapshot { peers, ..Snapshot::default() }, SystemTime::UNIX_EPOCH);
+        let value = |name| text.contains(&format!("\nbentpipe_peer_{name}{{peer=\"hub\"}} 1\n"));
+        (value("up"), value("draining"))
+    };
+    assert_eq!(with(PeerState::Up), (true, false));
+    assert_eq!(with(PeerState::Draining), (false, true));
+    assert_eq!(with(PeerState::Unresponsive), (false, false));
+}
+
+#[test]
+fn what_waits_for_readers_is_the_peers_sum_and_not_their_credit() {
+    let mut snapshot = snapshot();
+    snapshot.satellite.memory = Some(Memory { limit_bytes: Some(1000), granted_bytes: 970, send_buffered_bytes: 20 });
+    snapshot.peers = (0..3).map(|n| Peer { receive_buffered_bytes: 10 * n, ..Peer::default() }).collect();
+    let text = exported_of(&snapshot, SystemTime::UNIX_EPOCH);
+    for line in [
+        "bentpipe_memory_bytes{direction=\"received\"} 970",
+        "bentpipe_memory_bytes{direction=\"sent\"} 20",
+        "bentpipe_memory_unread_bytes 30",
+        "bentpipe_memory_limit_bytes 1000",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn a_clock_before_1970_does_not_keep_the_metrics_from_being_served() {
     let text = exported_of(&snapshot(), SystemTime::UNIX_EPOCH - Duration::from_secs(5));
     assert!(text.lines().any(|line| line == "process_start_time_seconds 0.0"), "{text}");

@@ -60,7 +60,7 @@ impl Remembered {
             Ok(_) => BTreeMap::new(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => {
-                tracing::warn!(file = %file.display(), %error, "the remembered capacity cannot be read: it is measured anew");
+                tracing::warn!(file = %file.display(), %error, "the remembered capacity cannot be read: it is measured again");
                 BTreeMap::new()
             }
         };
@@ -157,7 +157,7 @@ fn plausible(mut peers: BTreeMap<String, Measured>, file: &Path) -> BTreeMap<Str
         let rate = Rate::from_bps(measured.rate_bps);
         let is_plausible = measured.is_plausible();
         if !is_plausible {
-            tracing::warn!(file = %file.display(), peer, %rate, "a remembered capacity is not plausible: it is measured anew");
+            tracing::warn!(file = %file.display(), peer, %rate, "a remembered capacity is not plausible: it is measured again");
         }
         is_plausible
     });
