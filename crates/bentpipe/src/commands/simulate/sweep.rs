@@ -131,9 +131,7 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
         let mut last: Option<(Arc<scenario::Scenario>, Key)> = None;
         for replica in args.replicas(scenarios)? {
             let known = last.take().filter(|(scenario, _)| Arc::ptr_eq(scenario, &replica.scenario));
-            let (scenario, key) = known.unwrap_or_else(|| {
-                (Arc::clone(&replica.scenario), Key::of_build(&replica.scenario, crate::version::BUILD.commit))
-            });
+            let (scenario, key) = known.unwrap_or_else(|| (Arc::clone(&replica.scenario), Key::of(&replica.scenario)));
             planned.push(Planned { point, key, replica });
             last = Some((scenario, key));
         }
