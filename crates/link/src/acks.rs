@@ -3,6 +3,7 @@
 
 use crate::Packet;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What becomes of pure acknowledgements that wait for a link: TCP segments that say nothing but how far the data have arrived.
 /// Those that repeat a number, or that say more (SACK, marks, SYN, FIN), pass. Written `"filter"` or `{ thin = 4 }`.
@@ -25,24 +26,21 @@ impl Acks {
 
     /// What decides it for the packets of one queue; `None` where there is nothing to decide.
     pub(crate) fn policy(self) -> Option<Box<AckPolicy>> {
-        (!self.is_keep()).then(|| Box::new(AckPolicy { acks: self, flows: vec![Flow::default(); FLOWS].into() }))
+        (!self.is_keep()).then(|| Box::new(AckPolicy { acks: self, flows: BTreeMap::new() }))
     }
 }
-
-/// Flows that are remembered at one time, by their hash. One that another takes the place of begins anew.
-const FLOWS: usize = 1024;
 
 /// Decides about the acknowledgements of one queue.
 #[derive(Debug)]
 pub(crate) struct AckPolicy {
     acks: Acks,
-    flows: Box<[Flow]>,
+    /// By their hash. Only simulated links decide about acknowledgements, so that there are as many as the scenario has.
+    flows: BTreeMap<u64, Flow>,
 }
 
 /// The latest pure acknowledgement of a flow.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Flow {
-    hash: u64,
     number: Option<u32>,
     /// How many were dropped since one passed.
     dropped: u32,
@@ -63,11 +61,7 @@ impl AckPolicy {
     /// A packet arrives.
     pub(crate) fn on_arrival(&mut self, packet: &impl Packet) -> Verdict {
         let Some(number) = packet.acknowledgement() else { return Verdict::Waits };
-        let hash = packet.flow_hash();
-        let flow = &mut self.flows[hash as usize % FLOWS];
-        if flow.hash != hash {
-            *flow = Flow { hash, ..Flow::default() };
-        }
+        let flow = self.flows.entry(packet.flow_hash()).or_default();
         let before = flow.number.replace(number);
         match self.acks {
             // What repeats a number tells of a loss, or of the window.

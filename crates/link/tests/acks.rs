@@ -76,6 +76,15 @@ fn flows_do_not_stand_for_one_another() {
 }
 
 #[test]
+fn flows_whose_hashes_end_alike_do_not_disturb_one_another() {
+    let duplicates = [ack(0, 1, 10), ack(1, 1025, 10), ack(2, 1, 10), ack(3, 1025, 20)];
+    assert_eq!(fate(config(Acks::Filter), &duplicates), (vec![0, 3, 2], vec![1]));
+    let both = |at: u64| [ack(2 * at, 1, at as u32), ack(2 * at + 1, 1025, at as u32)];
+    let packets: Vec<_> = (0..7).flat_map(both).collect();
+    assert_eq!(fate(config(Acks::Thin(3)), &packets), (vec![0, 1, 6, 7, 12, 13], vec![2, 3, 4, 5, 8, 9, 10, 11]));
+}
+
+#[test]
 fn duplicates_and_what_says_more_keep_their_place() {
     // 1 and 2 repeat the number of 0; 4 is no pure acknowledgement, so what follows it does not overtake it.
     let packets =
