@@ -133,7 +133,7 @@ impl<P: Packet> Link<P> {
     /// shares no carrier, and [`Link::into_fallible`] has made it.
     pub fn lose_all(&mut self, now: Instant, mut lost: impl FnMut(P)) {
         self.advance(now);
-        let Self { queue, in_transit, counters, .. } = self;
+        let Self { queue, in_transit, counters, now, .. } = self;
         let mut count = |reason: DropReason, packet: P| {
             *counters.dropped_mut(reason) += packet.size();
             lost(packet);
@@ -145,8 +145,8 @@ impl<P: Packet> Link<P> {
             }
         }
         match queue {
-            Queue::Aqm(queue) => queue.drain(|packet| count(DropReason::Down, packet)),
-            Queue::Dual(queue) => queue.drain(|packet| count(DropReason::Down, packet)),
+            Queue::Aqm(queue) => queue.drain(*now, |packet| count(DropReason::Down, packet)),
+            Queue::Dual(queue) => queue.drain(*now, |packet| count(DropReason::Down, packet)),
             Queue::DropTail(_) | Queue::Granted(_) => {}
         }
     }

@@ -88,8 +88,9 @@ impl<P: Packet> Queue<P> {
         queue.push(Waiting { arrived: now, size, packet, is_replaceable: false });
     }
 
-    /// Gives up all that waits.
-    pub(crate) fn drain(&mut self, mut lost: impl FnMut(P)) {
+    /// Gives up all that waits at `now`.
+    pub(crate) fn drain(&mut self, now: Instant, mut lost: impl FnMut(P)) {
+        self.catch_up(now);
         for queue in [&mut self.low_latency, &mut self.classic] {
             while let Some(waiting) = queue.pop() {
                 lost(waiting.packet);

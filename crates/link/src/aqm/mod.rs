@@ -168,7 +168,7 @@ impl<P: Packet> ManagedQueue<P> {
         self.packets += 1;
         self.bytes += size;
         if !has_room {
-            self.relieve(discard);
+            self.relieve(now, discard);
         }
         true
     }
@@ -217,14 +217,14 @@ impl<P: Packet> ManagedQueue<P> {
     }
 
     /// Drops half of the flow with the most bytes, at most 64 packets, from its head (RFC 8290, section 4.1).
-    fn relieve(&mut self, discard: &mut impl FnMut(Overflow, P)) {
+    fn relieve(&mut self, now: Instant, discard: &mut impl FnMut(Overflow, P)) {
         let Some(longest) = self.flows.iter_mut().rev().max_by_key(|flow| flow.fifo.bytes()) else { return };
-        for _ in 0..longest.fifo.packets().div_ceil(2).min(64) {
-            let Some(waiting) = longest.fifo.pop() else { return };
+        let packets = longest.fifo.packets().div_ceil(2).min(64);
+        longest.drop_head(now, &self.law, packets, |waiting| {
             self.packets -= 1;
             self.bytes = self.bytes - waiting.size;
             discard(Overflow::Full, waiting.packet);
-        }
+        });
     }
 
     /// The packet whose transmission begins at `now`, and when it had arrived (RFC 8290, section 4.2); gives those that
@@ -259,12 +259,10 @@ impl<P: Packet> ManagedQueue<P> {
         }
     }
 
-    /// Gives up all that waits.
-    pub(crate) fn drain(&mut self, mut lost: impl FnMut(P)) {
+    /// Gives up all that waits at `now`.
+    pub(crate) fn drain(&mut self, now: Instant, mut lost: impl FnMut(P)) {
         for flow in &mut self.flows {
-            while let Some(waiting) = flow.fifo.pop() {
-                lost(waiting.packet);
-            }
+            flow.drop_head(now, &self.law, u64::MAX, |waiting| lost(waiting.packet));
         }
         (self.packets, self.bytes) = (0, Bytes::ZERO);
     }
@@ -309,6 +307,27 @@ impl<P: Packet> Flow<P> {
             Law::Red(_) => State::Red(red::State::default()),
         };
         Self { fifo: Fifo::new(), state, is_active: false, deficit: 0 }
+    }
+
+    /// Gives up to `packets` of those that wait longest at `now` to `dropped`. The law learns only that the queue has become empty.
+    fn drop_head(&mut self, now: Instant, law: &Law, packets: u64, mut dropped: impl FnMut(Waiting<P>)) {
+        let before = self.fifo.packets();
+        for _ in 0..packets.min(before) {
+            self.fifo.pop().into_iter().for_each(&mut dropped);
+        }
+        if before > 0 && self.fifo.packets() == 0 {
+            self.on_emptied(now, law);
+        }
+    }
+
+    /// The last packet that waited was dropped at `now`.
+    fn on_emptied(&mut self, now: Instant, law: &Law) {
+        match (law, &mut self.state) {
+            (Law::Codel(_), State::Codel(state)) => state.on_emptied(),
+            (Law::Pie(law), State::Pie(state)) => state.on_emptied(now, law),
+            (Law::Red(_), State::Red(state)) => state.on_emptied(now),
+            _ => {}
+        }
     }
 
     /// The next packet to send, after those that the law drops.
