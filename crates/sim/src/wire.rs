@@ -555,7 +555,7 @@ impl Wire {
     /// Sends a packet of `size` bytes from `node`, where `path` starts.
     #[inline(always)]
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
-        let mut flow = parcel.agent << 1 | parcel.port & 1;
+        let mut flow = self.tap.pairs.identity(&parcel);
         debug_assert!(flow >> FLOW_BITS == 0, "so many flows");
         debug_assert!(size <= u32::from(u16::MAX), "an IP packet of {size} bytes");
         let ecn = parcel.body.ecn();
