@@ -316,17 +316,19 @@ impl<P: Packet> Link<P> {
 
     fn enqueue_aqm(&mut self, packet: P) {
         self.send_waiting();
+        // What waited has been sent.
+        let is_idle = self.transmitter.free_at() <= self.now;
         let Self { queue, in_transit, now, .. } = self;
         let mut discard = |overflow: Overflow, packet| in_transit.discard(*now, overflow.into(), packet);
         match queue {
             Queue::DropTail(_) => {}
             Queue::Aqm(queue) => {
-                queue.push(*now, packet, &mut discard);
+                queue.push(*now, packet, is_idle, &mut discard);
                 self.counters.marked = queue.marked;
                 self.send_if_free();
             }
             Queue::Dual(queue) => {
-                queue.push(*now, packet, &mut discard);
+                queue.push(*now, packet, is_idle, &mut discard);
                 self.send_if_free();
             }
             Queue::Granted(queue) => {

@@ -76,11 +76,12 @@ impl<P: Packet> Queue<P> {
         self.low_latency.bytes() + self.classic.bytes()
     }
 
-    /// Takes a packet that arrives at `now`, or gives it to `discard` if both queues together are full.
-    pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) {
+    /// Takes a packet that arrives at `now`, or gives it to `discard` if both queues together are full. Where the link `is_idle`, the
+    /// packet need not wait, and finds room whatever its size.
+    pub(crate) fn push(&mut self, now: Instant, packet: P, is_idle: bool, discard: &mut impl FnMut(Overflow, P)) {
         self.catch_up(now);
         let size = packet.size();
-        if !self.limit.allows(self.packets(), self.bytes(), size) {
+        if !is_idle && !self.limit.allows(self.packets(), self.bytes(), size) {
             return discard(Overflow::Full, packet);
         }
         let is_low_latency = matches!(packet.ecn(), Ecn::Ect1 | Ecn::CongestionExperienced);

@@ -130,8 +130,14 @@ impl<P: Packet> ManagedQueue<P> {
     }
 
     /// Takes a packet that arrives at `now`; gives those that are dropped for it to `discard`. Returns whether it was let in
-    /// (it may be among the dropped all the same).
-    pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) -> bool {
+    /// (it may be among the dropped all the same). Where the link `is_idle`, the packet need not wait, and finds room whatever its size.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        packet: P,
+        is_idle: bool,
+        discard: &mut impl FnMut(Overflow, P),
+    ) -> bool {
         let size = packet.size();
         let index = (mix(packet.flow_hash() ^ self.perturbation) % self.flows.len() as u64) as usize;
         let mut waiting = Waiting { arrived: now, size, packet, is_replaceable: false };
@@ -144,7 +150,7 @@ impl<P: Packet> ManagedQueue<P> {
                 }
             }
         }
-        let has_room = self.limit.allows(self.packets, self.bytes, size);
+        let has_room = is_idle || self.limit.allows(self.packets, self.bytes, size);
         if !has_room && !self.drops_from_longest {
             self.observe(index, now);
             discard(Overflow::Full, waiting.packet);
