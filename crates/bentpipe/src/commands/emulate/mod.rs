@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time;
-use units::{Duration, Rate};
+use units::Duration;
 use view::{StatusLine, describe, tables};
 
 const LONG_ABOUT: &str = "\
