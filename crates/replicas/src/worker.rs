@@ -39,8 +39,9 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Makes runs until there are no more.
+    /// Makes runs until there are no more. If one panics, those that wait for it end, too.
     pub fn work(&self, sender: &mpsc::Sender<(usize, Result<Run, Error>)>) {
+        let _end = EndOnPanic(&self.failed);
         self.make_runs(sender);
         self.cpu.fetch_add(kernel::clock::thread_cpu_time().as_nanos(), Ordering::Relaxed);
     }
@@ -90,5 +91,14 @@ impl<'a> Shared<'a> {
         )?;
         self.progress.fetch_add(WHOLE - done, Ordering::Relaxed);
         Ok(run)
+    }
+}
+
+/// Sets the flag if its thread panics.
+struct EndOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_or(std::thread::panicking(), Ordering::Relaxed);
     }
 }
