@@ -169,8 +169,9 @@ class Sweep:
                 done, _ = wait(waiting, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
                 for future in done:
                     shard, names, seconds = future.result()
-                    chunks.took(len(waiting.pop(future)), seconds)
-                    self._store.put(names, shard)
+                    runs = waiting.pop(future)
+                    chunks.took(len(runs), seconds)
+                    self._take(runs, names, shard)
                     ended += len(names)
                     yield ended
         except BrokenExecutor as error:
@@ -184,12 +185,20 @@ class Sweep:
             if cancel is not None:
                 cancel.set()
 
-    def _keep(self, waiting: Iterable[Future[Any]]) -> None:
+    def _keep(self, waiting: Mapping[Future[Any], list[_Run]]) -> None:
         """Keeps what had ended before the executor broke."""
-        for future in waiting:
+        for future, runs in waiting.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 shard, names, _ = future.result()
-                self._store.put(names, shard)
+                self._take(runs, names, shard)
+
+    def _take(self, runs: list[_Run], names: list[tuple[str, int]], shard: bytes) -> None:
+        """Keeps what a worker found of `runs`."""
+        if not {(run.key, run.seed) for run in runs}.issuperset(map(tuple, names)):
+            raise BentpipeError(
+                "a worker has another build of bentpipe, whose results may differ: install the same build for all workers"
+            )
+        self._store.put(names, shard)
 
     def _chunk(self, runs: list[_Run]) -> tuple[Any, ...]:
         """What a worker needs for `runs`: texts and numbers, which go to other processes and machines."""
@@ -272,7 +281,8 @@ def sweep(
 
     Results are kept in the folder `out` as Parquet shards, which appear when they are complete. The same sweep, or another that
     shares runs with it, makes only the runs that are missing there. Raises `WorkerLost` if a worker's death broke the executor, and
-    `LimitError` if runs stopped at a limit of the scenario: its `result` is the sweep, whose rows of such runs `stopped` marks.
+    `LimitError` if runs stopped at a limit of the scenario: its `result` is the sweep, whose rows of such runs `stopped` marks. A worker
+    with another build of bentpipe raises `BentpipeError`.
     """
     # Limits are found with it in the end: if it cannot be imported, no run is made for nothing.
     import numpy  # noqa: F401

@@ -112,6 +112,23 @@ def test_a_worker_killed_in_the_middle_loses_nothing_that_was_finished(scenario,
     assert made and min(made) > 1 and sweep.to_polars().equals(serial(scenario))
 
 
+class OtherBuild(ThreadPoolExecutor):
+    """Its workers name runs as another build does."""
+
+    def submit(self, function, *arguments):
+        def run_chunk(*arguments):
+            shard, names, seconds = function(*arguments)
+            return shard, [(f"{int(key, 16) ^ 1:032x}", seed) for key, seed in names], seconds
+
+        return super().submit(run_chunk, *arguments)
+
+
+def test_results_of_another_build_are_refused(scenario, tmp_path):
+    with OtherBuild(2) as pool, pytest.raises(bp.BentpipeError, match="another build"):
+        bp.sweep(scenario, GRID, executor=pool, out=tmp_path)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".parquet")]
+
+
 def test_a_fault_in_any_point_is_told_before_anything_runs(scenario, tmp_path):
     with pytest.raises(bp.ScenarioError, match="did you mean cubic"):
         bp.sweep(scenario, {"flow.file.tcp": ["cubic", "cubik"]}, out=tmp_path)

@@ -7,11 +7,13 @@ pub fn jain_index(shares: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
-/// The median of some numbers, the upper one of two in the middle; `None` of none.
+/// The median of some numbers: the one in the middle, or the mean of the two there; `None` of none.
 pub fn median(numbers: &[f64]) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
 }
 
 #[cfg(test)]
@@ -27,6 +29,7 @@ mod tests {
     #[test]
     fn the_median_ignores_outliers() {
         assert_eq!(median(&[2.0, 90.0, 1.0]), Some(2.0));
+        assert_eq!(median(&[3.0, 1.0]), Some(2.0));
         assert_eq!(median(&[]), None);
     }
 }

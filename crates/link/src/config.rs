@@ -195,6 +195,18 @@ impl LinkConfig {
         }
     }
 
+    /// The highest rate that the link ever has, of recorded opportunities their mean; `None` if it has none, or shares a carrier.
+    pub fn highest_rate(&self) -> Option<Rate> {
+        if let Some(opportunities) = &self.opportunities {
+            return Some(opportunities.mean_rate());
+        }
+        if let Some(Handover { rate: Some([_, highest]), .. }) = self.handover {
+            return Some(highest);
+        }
+        let steps = self.rate_steps.iter().flat_map(|steps| &steps.steps).map(|(_, rate)| *rate);
+        steps.chain(self.rate).max()
+    }
+
     /// Whether everything that is sent arrives once and in order.
     pub(crate) fn is_faithful(&self) -> bool {
         self.loss == LossModel::None

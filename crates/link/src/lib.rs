@@ -67,7 +67,7 @@ mod steps;
 mod trace;
 mod transmitter;
 
-pub use acks::Acks;
+pub use acks::{AckSerial, Acks};
 pub use config::{GilbertElliott, Handover, LinkConfig, LossModel, Policer, QueueLimit, Reorder, TimedGilbertElliott};
 pub use counters::{Counters, Tally};
 pub use discipline::{Codel, Discipline, DualPi2, FqCodel, FqPie, Pie, Red};

@@ -133,7 +133,7 @@ impl<P: Packet> Link<P> {
     /// shares no carrier, and [`Link::into_fallible`] has made it.
     pub fn lose_all(&mut self, now: Instant, mut lost: impl FnMut(P)) {
         self.advance(now);
-        let Self { queue, in_transit, counters, .. } = self;
+        let Self { queue, in_transit, counters, now, .. } = self;
         let mut count = |reason: DropReason, packet: P| {
             *counters.dropped_mut(reason) += packet.size();
             lost(packet);
@@ -145,8 +145,8 @@ impl<P: Packet> Link<P> {
             }
         }
         match queue {
-            Queue::Aqm(queue) => queue.drain(|packet| count(DropReason::Down, packet)),
-            Queue::Dual(queue) => queue.drain(|packet| count(DropReason::Down, packet)),
+            Queue::Aqm(queue) => queue.drain(*now, |packet| count(DropReason::Down, packet)),
+            Queue::Dual(queue) => queue.drain(*now, |packet| count(DropReason::Down, packet)),
             Queue::DropTail(_) | Queue::Granted(_) => {}
         }
     }
@@ -316,17 +316,19 @@ impl<P: Packet> Link<P> {
 
     fn enqueue_aqm(&mut self, packet: P) {
         self.send_waiting();
+        // What waited has been sent.
+        let is_idle = self.transmitter.free_at() <= self.now;
         let Self { queue, in_transit, now, .. } = self;
         let mut discard = |overflow: Overflow, packet| in_transit.discard(*now, overflow.into(), packet);
         match queue {
             Queue::DropTail(_) => {}
             Queue::Aqm(queue) => {
-                queue.push(*now, packet, &mut discard);
+                queue.push(*now, packet, is_idle, &mut discard);
                 self.counters.marked = queue.marked;
                 self.send_if_free();
             }
             Queue::Dual(queue) => {
-                queue.push(*now, packet, &mut discard);
+                queue.push(*now, packet, is_idle, &mut discard);
                 self.send_if_free();
             }
             Queue::Granted(queue) => {

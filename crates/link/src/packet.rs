@@ -1,5 +1,6 @@
 //! What a link carries, and what becomes of it.
 
+use crate::AckSerial;
 use units::{Bytes, Ecn, Instant};
 
 /// What a link carries: the caller's packet, of which only the size and the flow matter. It is cloned only to duplicate
@@ -13,9 +14,9 @@ pub trait Packet: Clone {
         0
     }
 
-    /// If it is a TCP segment that says nothing but how far the data have arrived: a number that differs from that of any other
-    /// such segment of its flow under way which says otherwise. Only links that filter acknowledgements ask.
-    fn acknowledgement(&self) -> Option<u32> {
+    /// If it is a TCP segment that says nothing but how far the data have arrived: where it stands among those of its flow. Only links
+    /// that filter acknowledgements ask.
+    fn acknowledgement(&self) -> Option<AckSerial> {
         None
     }
 

@@ -1,7 +1,7 @@
 //! Pure acknowledgements that a link filters or thins out (RFC 3449).
 
 use crate::packets::{at_ms, drain};
-use link::{Acks, Discipline, DropReason, FqCodel, Link, LinkConfig, Outcome, Packet, QueueLimit};
+use link::{AckSerial, Acks, Discipline, DropReason, FqCodel, Link, LinkConfig, Outcome, Packet, QueueLimit};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// A packet of a flow, perhaps a pure acknowledgement.
@@ -10,7 +10,7 @@ struct Numbered {
     number: u64,
     flow: u64,
     size: u64,
-    ack: Option<u32>,
+    ack: Option<AckSerial>,
     marks: u8,
 }
 
@@ -21,7 +21,7 @@ impl Packet for Numbered {
     fn flow_hash(&self) -> u64 {
         self.flow
     }
-    fn acknowledgement(&self) -> Option<u32> {
+    fn acknowledgement(&self) -> Option<AckSerial> {
         self.ack
     }
     fn acknowledged_marks(&self) -> u8 {
@@ -29,8 +29,9 @@ impl Packet for Numbered {
     }
 }
 
-fn ack(number: u64, flow: u64, ack: u32) -> Numbered {
-    Numbered { number, flow, size: 50, ack: Some(ack), marks: 0 }
+/// The acknowledgement of `segments` segments.
+fn ack(number: u64, flow: u64, segments: u64) -> Numbered {
+    Numbered { number, flow, size: 50, ack: Some(AckSerial::of(segments)), marks: 0 }
 }
 
 fn data(number: u64, flow: u64) -> Numbered {
@@ -76,11 +77,35 @@ fn flows_do_not_stand_for_one_another() {
 }
 
 #[test]
+fn flows_whose_hashes_end_alike_do_not_disturb_one_another() {
+    let duplicates = [ack(0, 1, 10), ack(1, 1025, 10), ack(2, 1, 10), ack(3, 1025, 20)];
+    assert_eq!(fate(config(Acks::Filter), &duplicates), (vec![0, 3, 2], vec![1]));
+    let both = |at: u64| [ack(2 * at, 1, at), ack(2 * at + 1, 1025, at)];
+    let packets: Vec<_> = (0..7).flat_map(both).collect();
+    assert_eq!(fate(config(Acks::Thin(3)), &packets), (vec![0, 1, 6, 7, 12, 13], vec![2, 3, 4, 5, 8, 9, 10, 11]));
+}
+
+#[test]
 fn duplicates_and_what_says_more_keep_their_place() {
     // 1 and 2 repeat the number of 0; 4 is no pure acknowledgement, so what follows it does not overtake it.
     let packets =
         [ack(0, 1, 10), ack(1, 1, 10), ack(2, 1, 10), ack(3, 1, 20), data(4, 1), ack(5, 1, 30), ack(6, 1, 40)];
     assert_eq!(fate(config(Acks::Filter), &packets), (vec![0, 1, 2, 3, 4, 6], vec![5]));
+}
+
+#[test]
+fn what_was_overtaken_takes_no_place() {
+    // 2 was sent before 1: it says less, and takes the place of nothing; 3 is newer than both.
+    let packets = [ack(0, 1, 10), ack(1, 1, 30), ack(2, 1, 20), ack(3, 1, 40), ack(4, 1, 50)];
+    assert_eq!(fate(config(Acks::Filter), &packets[..3]), (vec![1, 2], vec![0]));
+    assert_eq!(fate(config(Acks::Filter), &packets), (vec![1, 2, 4], vec![0, 3]));
+    assert_eq!(fate(config(Acks::Thin(2)), &packets), (vec![0, 2, 3], vec![1, 4]));
+}
+
+#[test]
+fn serial_numbers_begin_again() {
+    let packets: Vec<_> = (0..1000).map(|number| ack(number, 1, 100 * number)).collect();
+    assert_eq!(fate(config(Acks::Filter), &packets).0, [999]);
 }
 
 #[test]
@@ -98,7 +123,7 @@ fn a_fair_queue_filters_each_flow() {
 
 #[test]
 fn thinning_passes_the_first_and_each_nth_after_it_of_each_flow_and_all_duplicates() {
-    let mut packets: Vec<_> = (0..10).map(|number| ack(number, 1, number as u32)).collect();
+    let mut packets: Vec<_> = (0..10).map(|number| ack(number, 1, number)).collect();
     packets.extend([ack(10, 1, 9), ack(11, 1, 9), ack(12, 2, 9), data(13, 1)]);
     let (arrived, superseded) = fate(config(Acks::Thin(3)), &packets);
     assert_eq!(arrived, [0, 3, 6, 9, 10, 11, 12, 13]);
@@ -115,7 +140,7 @@ fn acknowledgements_that_keep_coming_do_not_wait_for_ever() {
         if ms % 105 == 0 {
             link.enqueue(at_ms(ms), data(100_000 + ms, 2));
         }
-        link.enqueue(at_ms(ms), ack(number, 1, number as u32));
+        link.enqueue(at_ms(ms), ack(number, 1, number));
         number += 1;
     }
     let times: Vec<_> = outcomes

@@ -160,6 +160,37 @@ fn pie_forgets_congestion_on_an_idle_link() {
 }
 
 #[test]
+fn pie_forgets_congestion_on_a_link_that_went_down() {
+    for discipline in [pie(false), Discipline::FqPie(FqPie::default())] {
+        let mut link = link(discipline);
+        let congested = offer(&mut link, [0, 10_000], 1_200, 1, Ecn::NotCapable);
+        assert!(tally(&congested, is_drop) > 500);
+        let mut lost = 0;
+        link.lose_all(at_ms(10_000), |_| lost += 1);
+        assert!(lost > 10, "{lost} packets waited or were on the way");
+        // The queue was empty for a minute: a burst of 100 ms passes whole.
+        let start = 70_000;
+        (0..100).for_each(|number| {
+            link.enqueue(at_ms(start + number / 2), Marked { number, flow: 1, ecn: Ecn::NotCapable })
+        });
+        assert_eq!(tally(&drain(&mut link), is_drop), 0);
+    }
+}
+
+#[test]
+fn red_forgets_its_average_on_a_link_that_went_down() {
+    let weight = Probability::new(0.02).expect("below 1");
+    let red = Red { weight, max_probability: Probability::ZERO, ..Red::new(Bytes::new(3_000), Bytes::new(6_000)) };
+    let mut link = link(Discipline::Red(red));
+    // The average becomes twice the maximum.
+    let burst = |packets| (0..packets).map(|number| Marked { number, flow: 0, ecn: Ecn::NotCapable });
+    burst(1_000).for_each(|packet| link.enqueue(Instant::ZERO, packet));
+    link.lose_all(at_ms(3), |_| ());
+    burst(5).for_each(|packet| link.enqueue(at_ms(60_000), packet));
+    assert_eq!(tally(&drain(&mut link), is_drop), 0);
+}
+
+#[test]
 fn fq_pie_drops_from_the_flow_that_is_too_fast_alone() {
     let mut link = link(Discipline::FqPie(FqPie::default()));
     let mut outcomes = Vec::new();

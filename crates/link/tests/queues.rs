@@ -1,7 +1,9 @@
 //! Managed queues: CoDel (RFC 8289) and FQ-CoDel (RFC 8290).
 
 use crate::packets::{Numbered, at_ms, delivered, drain, dropped};
-use link::{Codel, Discipline, DropReason, FqCodel, Link, LinkConfig, Outcome, QueueLimit};
+use link::{
+    Acks, Codel, Discipline, DropReason, DualPi2, FqCodel, FqPie, Link, LinkConfig, Outcome, Pie, QueueLimit, Red,
+};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// 1500 bytes each millisecond.
@@ -117,4 +119,29 @@ fn a_full_fair_queue_drops_from_the_head_of_the_longest_flow() {
     (10..13).for_each(|number| link.enqueue(Instant::ZERO, Numbered { number, flow: 2, size: 1500 }));
     // Packet 0 is being sent; 9 of flow 1 and 1 of flow 2 fill the queue, and the next takes half of the 9.
     assert_eq!(dropped(&drain(&mut link), DropReason::QueueFull), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_packet_larger_than_the_queue_passes_an_idle_link() {
+    let disciplines = [
+        Discipline::DropTail,
+        Discipline::Codel(Codel::default()),
+        Discipline::FqCodel(FqCodel::default()),
+        Discipline::Pie(Pie::default()),
+        Discipline::FqPie(FqPie::default()),
+        Discipline::Red(Red::new(Bytes::new(15_000), Bytes::new(45_000))),
+        Discipline::DualPi2(DualPi2::default()),
+    ];
+    let limit = QueueLimit::Bytes(Bytes::new(1_000));
+    let plain = || link(Discipline::DropTail, limit);
+    let config = LinkConfig::new(Rate::from_bps(12_000_000), Duration::from_millis(10));
+    let filter = Link::new(LinkConfig { acks: Acks::Filter, queue: limit, ..config }).expect("valid");
+    let all = disciplines.into_iter().map(|discipline| link(discipline, limit));
+    for mut link in all.chain([filter, plain().into_fallible(limit)]) {
+        // The second finds the first in transmission, and no room.
+        [0, 0, 1].into_iter().zip(0..).for_each(|(ms, number)| link.enqueue(at_ms(ms), Numbered::full(number)));
+        let outcomes = drain(&mut link);
+        let arrived: Vec<_> = delivered(&outcomes).into_iter().map(|(number, _)| number).collect();
+        assert_eq!((arrived, dropped(&outcomes, DropReason::QueueFull)), (vec![0, 2], vec![1]));
+    }
 }

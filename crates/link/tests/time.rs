@@ -194,3 +194,23 @@ fn schedules_that_make_no_link_are_refused_by_name() {
     }
     assert_eq!(LinkConfig { rate: Some(Rate::from_bps(1)), ..fast() }.validate(), Ok(()));
 }
+
+#[test]
+fn the_highest_rate_is_that_of_all_steps_and_handovers() {
+    let mbit = |n| Rate::from_bps(n * 1_000_000);
+    let config = LinkConfig { rate: Some(mbit(2)), ..fast() };
+    assert_eq!(config.highest_rate(), Some(mbit(2)));
+    assert_eq!(LinkConfig { rate: None, ..fast() }.highest_rate(), None);
+    let steps = [1, 5, 3].map(|n| (Duration::from_secs(n), mbit(n)));
+    let steps = Steps { steps: steps.to_vec(), file: None, repeat: None };
+    assert_eq!(LinkConfig { rate_steps: Some(steps), ..config.clone() }.highest_rate(), Some(mbit(5)));
+    // The handovers' rates stand in the place of the link's.
+    let rates = Some([mbit(1), mbit(4)]);
+    let handover = Some(Handover { period: ms(100), delay: [ms(10), ms(30)], rate: rates, outage: Duration::ZERO });
+    for rate in [None, Some(mbit(2)), Some(mbit(9))] {
+        assert_eq!(LinkConfig { rate, handover, ..config.clone() }.highest_rate(), Some(mbit(4)));
+    }
+    let opportunities = Some(Opportunities::parse("2\n").expect("valid"));
+    let recorded = LinkConfig { rate: None, opportunities, ..fast() };
+    assert_eq!(recorded.highest_rate(), Some(mbit(6)), "1500 bytes each 2 ms");
+}

@@ -1,7 +1,8 @@
-//! Simulations side by side: each replica on a thread, results in the order of the replicas, whatever order they finish
-//! in, so that the results are the same for any number of threads.
+//! Simulations side by side: each replica on a thread. Results come in the order of the replicas, whatever order they finish in, so
+//! that they are the same for any number of threads, or as they finish.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads clocks and starts threads")]
 
+mod backlog;
 mod error;
 mod interrupt;
 mod jobs;
@@ -14,10 +15,10 @@ pub use interrupt::Interrupt;
 pub use jobs::Jobs;
 pub use single::{check, single};
 
+use backlog::{Backlog, InOrder, MOST_WAITING};
 use indicatif::{ProgressBar, ProgressStyle};
 use results::Run;
 use scenario::Scenario;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,24 +80,56 @@ impl Pool {
         recording: &Recording,
         mut finish: impl FnMut(Run) -> Result<(), E>,
     ) -> Result<Cost, E> {
+        let backlog = Backlog::new(MOST_WAITING);
+        let mut in_order = InOrder::new(&backlog);
+        let shared = Shared::new(replicas, recording, self, &backlog);
+        let cost = self.make(title, &shared, |number, run| in_order.put(number, run, &mut finish))?;
+        in_order.rest().try_for_each(finish)?;
+        Ok(cost)
+    }
+
+    /// Makes all runs and gives each with its place in `replicas` to `finish`, as they finish: none waits for a slow one. After an
+    /// interrupt those that were not finished are missing. `title` stands before the progress bar.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub fn run_unordered<E: From<Error>>(
+        &self,
+        title: &str,
+        replicas: &[Replica],
+        recording: &Recording,
+        mut finish: impl FnMut(usize, Run) -> Result<(), E>,
+    ) -> Result<Cost, E> {
+        let backlog = Backlog::new(MOST_WAITING);
+        self.make(title, &Shared::new(replicas, recording, self, &backlog), |number, run| {
+            backlog.remove(&run);
+            finish(number, run)
+        })
+    }
+
+    fn make<E: From<Error>>(
+        &self,
+        title: &str,
+        shared: &Shared<'_>,
+        finish: impl FnMut(usize, Run) -> Result<(), E>,
+    ) -> Result<Cost, E> {
         let started = Instant::now();
-        let shared = Shared::new(replicas, recording, &self.interrupt, &self.jobs);
-        let bar = self.progress_bar(title, replicas.len());
+        let bar = self.progress_bar(title, shared.replicas.len());
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
-            for _ in 0..self.jobs.count().min(replicas.len()) {
-                let (sender, shared) = (sender.clone(), &shared);
+            for _ in 0..self.jobs.count().min(shared.replicas.len()) {
+                let sender = sender.clone();
                 scope.spawn(move || shared.work(&sender));
             }
             drop(sender);
-            let collected = collect(&receiver, &shared, &bar, &mut finish);
+            let collected = collect(&receiver, shared, &bar, finish);
             if collected.is_err() {
                 shared.failed.store(true, Ordering::Relaxed);
             }
             collected
         })?;
         bar.finish_and_clear();
-        let cpu = units::Duration::from_nanos(shared.cpu.into_inner());
+        let cpu = units::Duration::from_nanos(shared.cpu.load(Ordering::Relaxed));
         Ok(Cost { wall: started.elapsed(), cpu })
     }
 
@@ -111,28 +144,84 @@ impl Pool {
     }
 }
 
-/// Hands on runs in their order as they come in; at the end those, too, that wait for one that was not finished.
+/// Hands on runs as they come in.
 fn collect<E: From<Error>>(
     receiver: &mpsc::Receiver<(usize, Result<Run, Error>)>,
     shared: &Shared<'_>,
     bar: &ProgressBar,
-    finish: &mut impl FnMut(Run) -> Result<(), E>,
+    mut finish: impl FnMut(usize, Run) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut waiting = BTreeMap::new();
-    let mut next = 0;
     loop {
         match receiver.recv_timeout(Duration::from_millis(100)) {
-            Ok((number, run)) => {
-                waiting.insert(number, run?);
-                while let Some(run) = waiting.remove(&next) {
-                    finish(run)?;
-                    next += 1;
-                }
-            }
+            Ok((number, run)) => finish(number, run?)?,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
         bar.set_position(shared.progress.load(Ordering::Relaxed));
     }
-    waiting.into_values().try_for_each(finish)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        version = 1
+        nodes = ["earth", "moon"]
+        link = [{ name = "laser", between = ["earth", "moon"], rate = "100Mbit/s", delay = "20ms", queue = "1BDP" }]
+        flow = [{ name = "photos", from = "moon", to = "earth", tcp = "cubic", bulk = { size = "10kB" } }]
+    "#;
+
+    /// A long run and many short ones.
+    fn replicas() -> Vec<Replica> {
+        let scenario = |size: &str| {
+            let settings = [format!("flow.photos.bulk.size={size}")];
+            let mut loaded = scenario::load(TEXT, "moon.toml", &settings, &|_| Err("none".into())).expect("sound");
+            Arc::new(loaded.scenarios.remove(0))
+        };
+        let short = scenario("10kB");
+        let shorts = (1..20).map(|seed| Replica { scenario: Arc::clone(&short), seed });
+        std::iter::once(Replica { scenario: scenario("100MB"), seed: 0 }).chain(shorts).collect()
+    }
+
+    fn pool() -> Pool {
+        Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false }
+    }
+
+    #[test]
+    fn runs_come_in_the_order_of_the_replicas_or_as_they_finish() {
+        let (replicas, mut seeds, mut numbers) = (replicas(), Vec::new(), Vec::new());
+        let ordered = pool().run("", &replicas, &Recording::Nothing, |run| {
+            seeds.push(run.label.seed);
+            Ok::<_, Error>(())
+        });
+        ordered.expect("all are made");
+        assert_eq!(seeds, (0..20).collect::<Vec<_>>());
+        let unordered = pool().run_unordered("", &replicas, &Recording::Nothing, |number, run| {
+            assert_eq!(replicas[number].seed, run.label.seed);
+            numbers.push(number);
+            Ok::<_, Error>(())
+        });
+        unordered.expect("all are made");
+        assert_ne!(numbers[0], 0, "the long one is not the first to finish");
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_run_that_waits_holds_back_those_after_it() {
+        let (pool, replicas, backlog) = (pool(), replicas(), Backlog::new(0));
+        let (mut in_order, mut ahead, mut seeds) = (InOrder::new(&backlog), 0, Vec::new());
+        let shared = Shared::new(&replicas, &Recording::Nothing, &pool, &backlog);
+        let made = pool.make("", &shared, |number, run| {
+            ahead += usize::from(number > 0 && seeds.is_empty());
+            in_order.put(number, run, |run| {
+                seeds.push(run.label.seed);
+                Ok::<_, Error>(())
+            })
+        });
+        made.expect("all are made");
+        assert!(ahead <= 1, "{ahead} runs were made while the first was under way");
+        assert_eq!(seeds, (0..20).collect::<Vec<_>>());
+    }
 }

@@ -1,6 +1,7 @@
 //! What each thread does: one run after the other.
 
-use crate::{Error, Interrupt, Jobs, Recording, Replica, single};
+use crate::backlog::Backlog;
+use crate::{Error, Pool, Recording, Replica, single};
 use results::Run;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -10,7 +11,7 @@ pub const WHOLE: u64 = 1000;
 
 /// What the threads share.
 pub struct Shared<'a> {
-    replicas: &'a [Replica],
+    pub replicas: &'a [Replica],
     recording: &'a Recording,
     /// The next run that nobody has begun.
     next: AtomicUsize,
@@ -18,43 +19,48 @@ pub struct Shared<'a> {
     pub progress: AtomicU64,
     /// Nanoseconds of processor time.
     pub cpu: AtomicU64,
-    interrupt: &'a Interrupt,
-    jobs: &'a Jobs,
+    pool: &'a Pool,
+    backlog: &'a Backlog,
     /// Whether the results of the runs that are left are of no use.
     pub failed: AtomicBool,
 }
 
 impl<'a> Shared<'a> {
-    pub fn new(replicas: &'a [Replica], recording: &'a Recording, interrupt: &'a Interrupt, jobs: &'a Jobs) -> Self {
+    pub fn new(replicas: &'a [Replica], recording: &'a Recording, pool: &'a Pool, backlog: &'a Backlog) -> Self {
         Self {
             replicas,
             recording,
             next: AtomicUsize::new(0),
             progress: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
-            interrupt,
-            jobs,
+            pool,
+            backlog,
             failed: AtomicBool::new(false),
         }
     }
 
-    /// Makes runs until there are no more.
+    /// Makes runs until there are no more. If one panics, those that wait for it end, too.
     pub fn work(&self, sender: &mpsc::Sender<(usize, Result<Run, Error>)>) {
+        let _end = EndOnPanic(&self.failed);
         self.make_runs(sender);
         self.cpu.fetch_add(kernel::clock::thread_cpu_time().as_nanos(), Ordering::Relaxed);
     }
 
     fn make_runs(&self, sender: &mpsc::Sender<(usize, Result<Run, Error>)>) {
-        // A run may be over before its first look at the interrupt.
         loop {
-            let _place = self.jobs.place();
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(replica) = self.replicas.get(number) else { return };
+            self.backlog.admit(number, || self.is_over());
+            let _place = self.pool.jobs.place();
+            // A run may be over before its first look at the interrupt.
             if self.is_over() {
                 return;
             }
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(replica) = self.replicas.get(number) else { return };
             let run = match self.one(replica) {
-                Ok(Some(run)) => Ok(run),
+                Ok(Some(run)) => {
+                    self.backlog.add(&run);
+                    Ok(run)
+                }
                 Ok(None) => return,
                 Err(error) => Err(error),
             };
@@ -66,7 +72,7 @@ impl<'a> Shared<'a> {
 
     /// Whether no run is wanted any more.
     fn is_over(&self) -> bool {
-        self.interrupt.is_set() || self.failed.load(Ordering::Relaxed)
+        self.pool.interrupt.is_set() || self.failed.load(Ordering::Relaxed)
     }
 
     /// One run, or nothing if the user interrupted.
@@ -85,5 +91,14 @@ impl<'a> Shared<'a> {
         )?;
         self.progress.fetch_add(WHOLE - done, Ordering::Relaxed);
         Ok(run)
+    }
+}
+
+/// Sets the flag if its thread panics.
+struct EndOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_or(std::thread::panicking(), Ordering::Relaxed);
     }
 }

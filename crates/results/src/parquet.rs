@@ -75,7 +75,7 @@ fn schema(table: &Table) -> Result<Arc<Type>> {
     let field = |column: &crate::Column| {
         let (physical, logical) = match column.values {
             Values::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            Values::Integer(_) => (Physical::INT64, None),
+            Values::Integer(_) => (Physical::INT64, Some(LogicalType::integer(64, false))),
             Values::Number(_) => (Physical::DOUBLE, None),
             Values::Flag(_) => (Physical::BOOLEAN, None),
         };

@@ -273,8 +273,8 @@ impl Network {
         (0..self.carriers.len()).try_for_each(|number| self.carrier(number, Instant::ZERO).map(|_| ()))
     }
 
-    /// The highest rate at which a direction may send, without free capacity where it shares a carrier; `None` if nothing
-    /// limits it.
+    /// The highest rate at which a direction may send ([`LinkConfig::highest_rate`]), without free capacity where it shares a carrier;
+    /// `None` if nothing limits it.
     pub fn highest_rate(&self, direction: DirectionId) -> Option<Rate> {
         let config = &self.directions[direction.index()].config;
         let on_carrier = || {
@@ -282,7 +282,7 @@ impl Network {
             let (_, carrier) = self.carriers.iter().find(|(name, _)| *name == dama.carrier)?;
             Some(dama.most(carrier))
         };
-        config.rate.or_else(on_carrier)
+        config.highest_rate().or_else(on_carrier)
     }
 
     /// The same network, whose links and carriers draw by `seed`.
@@ -361,6 +361,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::link::Handover;
     use ::link::dama::TerminalConfig;
     use units::Bytes;
 
@@ -420,6 +421,18 @@ mod tests {
             every: Duration::from_millis(100),
         };
         LinkConfig { rate: None, dama: Some(terminal), ..link(250) }
+    }
+
+    #[test]
+    fn handovers_may_have_the_only_rates_of_a_link() {
+        let mut network = Network::new();
+        let [one, two] = ["one", "two"].map(|name| network.add_node(name).expect("new"));
+        let times = [Duration::from_millis(20), Duration::from_millis(40)];
+        let rate = Some([30, 100].map(|n| Rate::from_bps(n * 1_000_000)));
+        let handover = Handover { period: Duration::from_secs(15), delay: times, rate, outage: Duration::ZERO };
+        let leo = LinkConfig { rate: None, handover: Some(handover), ..link(1) };
+        let direction = network.add_link("leo", one, two, leo, link(1)).expect("valid");
+        assert_eq!(network.highest_rate(direction), Some(Rate::from_bps(100_000_000)));
     }
 
     #[test]

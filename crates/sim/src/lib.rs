@@ -4,6 +4,7 @@
 //! It runs what the crate `scenario` describes: a [`Network`] is nodes and duplex links; flows ([`FlowConfig`]) say who sends
 //! what to whom.
 
+mod ack_serials;
 mod agent;
 mod carriers;
 mod event_queue;

@@ -3,6 +3,7 @@
 use crate::NodeId;
 use crate::heads::DatagramId;
 use crate::quic_packets::QuicPacketId;
+use link::AckSerial;
 use tcp::Flags;
 use units::{Bytes, Ecn, Instant};
 
@@ -15,8 +16,8 @@ pub(crate) struct Packet {
     /// IP bytes: no packet has more than 65,535.
     pub(crate) size: u16,
     pub(crate) ecn: Ecn,
-    /// What [`link::Packet::acknowledgement`] says, less one; zero where it says nothing, or no link asks.
-    pub(crate) acknowledgement: u8,
+    /// What [`link::Packet::acknowledgement`] says, if a link asks.
+    pub(crate) acknowledgement: Option<AckSerial>,
     /// What packets of one flow in one direction have in common, and above that what [`link::Packet::acknowledged_marks`] says.
     pub(crate) flow: u32,
 }
@@ -34,8 +35,8 @@ impl link::Packet for Packet {
         units::mix(u64::from(self.flow & ((1 << FLOW_BITS) - 1)))
     }
 
-    fn acknowledgement(&self) -> Option<u32> {
-        self.acknowledgement.checked_sub(1).map(u32::from)
+    fn acknowledgement(&self) -> Option<AckSerial> {
+        self.acknowledgement
     }
 
     fn acknowledged_marks(&self) -> u8 {
@@ -186,17 +187,16 @@ impl Body {
         }
     }
 
-    /// What [`Packet::acknowledgement`] is of a packet that says this. Of 255 numbers two that follow one another are hardly ever
-    /// equal; where they are, a link keeps both.
+    /// The next byte expected, if that is all it says.
     #[cold]
-    pub(crate) fn acknowledgement(&self) -> u8 {
-        let Body::Tcp(segment) = self else { return 0 };
+    pub(crate) fn acknowledgement(&self) -> Option<u64> {
+        let Body::Tcp(segment) = self else { return None };
         let is_plain = segment.len == 0 && segment.sack.is_empty();
         let control = segment.flags.0 & ALL_CONTROL.0 & !ACE.0;
         // RFC 3168 has neither CWR nor AE in acknowledgements, so that one of them tells AccECN's counter (RFC 9768). ECE alone may be
         // the echo of a mark, which no acknowledgement takes the place of.
         let is_echo = segment.flags.0 & ACE.0 == Flags::ECE.0;
-        if is_plain && control == Flags::ACK.0 && !is_echo { (units::mix(segment.ack) % 255) as u8 + 1 } else { 0 }
+        (is_plain && control == Flags::ACK.0 && !is_echo).then_some(segment.ack)
     }
 
     /// What [`Packet::acknowledged_marks`] is of a packet that says this: AccECN's counter of three bits.

@@ -73,6 +73,7 @@ impl SplitFlows {
     }
 
     /// The flow of a packet, and whether it goes to the server.
+    #[inline]
     pub(crate) fn flow(&self, parcel: &Parcel) -> (u32, bool) {
         match (parcel.agent.checked_sub(self.first_pair), &parcel.body) {
             (Some(pair), Body::Tcp(_)) => {
@@ -81,6 +82,13 @@ impl SplitFlows {
             }
             _ => (parcel.agent, parcel.port == SERVER),
         }
+    }
+
+    /// What packets of one flow in one direction have in common at a link: a gateway is one agent for all of its flows.
+    #[inline]
+    pub(crate) fn identity(&self, parcel: &Parcel) -> u32 {
+        let (flow, to_server) = self.flow(parcel);
+        flow << 1 | u32::from(to_server)
     }
 
     /// Of which connection of its flow a packet is.

@@ -1,5 +1,6 @@
 //! What all agents share: the links, the paths, the pending events and the records.
 
+use crate::ack_serials::AckSerials;
 use crate::carriers::Carriers;
 use crate::event_queue::{EventQueue, NEVER};
 use crate::fused_links::{FusedLinks, Then};
@@ -62,8 +63,8 @@ pub(crate) struct Wire {
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
     pub(crate) flow_samples: Vec<FlowSample>,
-    /// Whether a link filters acknowledgements or thins them out.
-    asks_for_acks: bool,
+    /// Set if a link filters acknowledgements or thins them out.
+    ack_serials: Option<AckSerials>,
     /// Whether arrivals concern anyone but whom they are for: the tap, or an allocator.
     is_watched: bool,
     /// Whether an arrival may take more than to go on: links that duplicate, someone who watches, ns-2's times.
@@ -140,6 +141,7 @@ impl Wire {
         for node in watched {
             nodes[node.index()] = true;
         }
+        let asks_for_acks = directions.iter().any(|direction| direction.config.acks != Acks::Keep);
         let mut wire = Self {
             now: Instant::ZERO,
             links,
@@ -158,7 +160,7 @@ impl Wire {
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
-            asks_for_acks: directions.iter().any(|direction| direction.config.acks != Acks::Keep),
+            ack_serials: asks_for_acks.then(AckSerials::default),
             is_watched: !watched.is_empty(),
             has_extras: !watched.is_empty(),
             allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
@@ -555,13 +557,13 @@ impl Wire {
     /// Sends a packet of `size` bytes from `node`, where `path` starts.
     #[inline(always)]
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
-        let mut flow = parcel.agent << 1 | parcel.port & 1;
+        let mut flow = self.tap.pairs.identity(&parcel);
         debug_assert!(flow >> FLOW_BITS == 0, "so many flows");
         debug_assert!(size <= u32::from(u16::MAX), "an IP packet of {size} bytes");
         let ecn = parcel.body.ecn();
-        let mut acknowledgement = 0;
-        if self.asks_for_acks {
-            acknowledgement = parcel.body.acknowledgement();
+        let mut acknowledgement = None;
+        if let Some(serials) = &mut self.ack_serials {
+            acknowledgement = serials.next(&parcel);
             flow |= u32::from(parcel.body.acknowledged_marks()) << FLOW_BITS;
         }
         let parcel = self.parcels.keep(parcel);

@@ -1,9 +1,9 @@
 //! Pairs of gateways around a satellite link, between simulated hosts.
 
-use link::{LinkConfig, LossModel, QueueLimit};
+use link::{Discipline, FqCodel, LinkConfig, LossModel, QueueLimit};
 use sim::{
-    Application, FlowConfig, GatewayConfig, Limits, Network, NodeId, Record, Report, SatpepSettings, Settings,
-    Simulation, Start, Stop, Stopped, Traffic, Transfer, Transport,
+    Application, Distribution, FlowConfig, GatewayConfig, Limits, Network, NodeId, Record, Report, SatpepSettings,
+    Settings, Simulation, Start, Stop, Stopped, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -208,6 +208,47 @@ fn every_byte_passes_and_both_ends_close_in_order_in_both_directions() {
             assert!(stream.accepted_s < stream.connected_s);
         }
     }
+}
+
+#[test]
+fn a_fair_queue_tells_flows_apart_that_gateways_split() {
+    let (plain, nodes) = SatelliteLink { bps: 6_000_000, loss: 0.0, seed: 5 }.network();
+    let mut network = Network::new();
+    for name in plain.nodes() {
+        network.add_node(name).expect("new");
+    }
+    for pair in plain.directions().chunks_exact(2) {
+        let [mut there, back] = [0, 1].map(|way| pair[way].config.clone());
+        if pair[0].link == "left" {
+            // Nothing but the turns of the flows keeps their waits short.
+            let patient = FqCodel { interval: Duration::from_secs(100), ..FqCodel::default() };
+            (there.rate, there.discipline) = (Some(Rate::from_bps(2_000_000)), Discipline::FqCodel(patient));
+        }
+        network.add_link(&pair[0].link, pair[0].from, pair[0].to, there, back).expect("valid");
+    }
+    let constant = |bytes| Distribution::Constant(Bytes::new(bytes));
+    let think = Distribution::Constant(Duration::from_secs(1));
+    let web = Application::Web { requests: Some(20), request: constant(200), response: constant(200), think };
+    let file = Application::Bulk { size: Some(Bytes::new(100_000_000)), transfer: Transfer::Upload };
+    let flow = |(name, application): (&str, Application)| FlowConfig {
+        name: name.to_owned(),
+        from: nodes[0],
+        to: nodes[3],
+        start: Start::default(),
+        stop: None,
+        traffic: Traffic::Tcp { client: host(), server: host(), application },
+        record: false,
+    };
+    let flows = [("web", web), ("file", file)].map(flow).to_vec();
+    let pair = GatewayConfig::new("pep", [nodes[1], nodes[2]], split_tcp());
+    let stop = Stop { at: Some(Instant::from_nanos(60_000_000_000)), when_complete: false };
+    let settings = Settings { stop, ..Settings::default() };
+    let mut simulation = Simulation::with_gateways(network, flows, vec![pair], settings).expect("valid");
+    simulation.run();
+    let report = simulation.report();
+    let times = report.flows[0].rtt.expect("responses");
+    // What a request waits for on the left is a packet of the file. Behind all of them it would be a second and more.
+    assert!(report.flows[0].responses == 20 && times.p95_s < 0.65, "{times:?}");
 }
 
 #[test]

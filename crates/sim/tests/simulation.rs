@@ -246,6 +246,27 @@ fn bursts_over_tcp_keep_their_rate() {
 }
 
 #[test]
+fn bursts_wait_for_room_in_the_send_buffer() {
+    let (network, nodes) = satellite_path();
+    let times = |seconds| Distribution::Constant(Duration::from_secs(seconds));
+    let bursts = Application::OnOff { rate: mbit(1), on_off: OnOff { on: times(1), off: times(3) } };
+    // 20 kB for each round trip of 0.55 s: a burst of 125 kB takes 3.5 s, and the pause follows it.
+    let config = Config { send_buffer: Bytes::new(20_000), ..Config::new(Profile::Linux) };
+    for (stop, bytes) in [(6, 125_000), (12, 250_000)] {
+        let mut flow = flow("bursts", nodes[0], nodes[3], tcp(config.clone(), bursts.clone()));
+        flow.stop = Some(at(stop));
+        let report = run(network.clone(), vec![flow], until(20));
+        assert_eq!(report.flows[0].bytes, bytes);
+        assert!(report.flows[0].failure.is_none());
+    }
+    // What does not fit at the stop is not written any more.
+    let mut stopped = flow("bursts", nodes[0], nodes[3], tcp(config, bursts));
+    stopped.stop = Some(at(2));
+    let report = run(network, vec![stopped], until(20));
+    assert!((20_000..100_000).contains(&report.flows[0].bytes), "{}", report.flows[0].bytes);
+}
+
+#[test]
 fn a_file_without_end_is_cut_short_where_the_flow_stops() {
     let (network, nodes) = satellite_path();
     let endless = Application::Bulk { size: None, transfer: Transfer::Upload };

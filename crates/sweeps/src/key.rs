@@ -8,8 +8,11 @@ use twox_hash::XxHash3_128;
 /// Goes up with each change of what is kept of a run: runs that were kept before are not mixed with those of now.
 const LAYOUT: u32 = 2;
 
-/// What decides the results of a scenario with a given seed: the scenario as it is understood, and the program's version. How its
-/// file is written, which seeds it asks for and what it records change nothing.
+/// A hash of the sources that decide results, as they were when this was built, committed or not (`build.rs`).
+const SOURCES: &str = env!("BENTPIPE_SOURCES");
+
+/// What decides the results of a scenario with a given seed: the scenario as it is understood, and the sources of the simulator. How
+/// its file is written, which seeds it asks for and what it records change nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(u128);
 
@@ -17,20 +20,20 @@ pub struct Key(u128);
 pub type RunKey = (Key, u64);
 
 impl Key {
-    /// That of `scenario`.
+    /// That of `scenario` run by this build.
     pub fn of(scenario: &Scenario) -> Self {
-        Self::of_build(scenario, "")
+        Self::of_build(scenario, SOURCES)
     }
 
-    /// That of `scenario` run by the program that is built from `commit`: other commits of a version may have other results.
-    pub fn of_build(scenario: &Scenario, commit: &str) -> Self {
+    /// That of `scenario` run by a build from `sources`.
+    fn of_build(scenario: &Scenario, sources: &str) -> Self {
         let mut plain = scenario.clone();
         plain.seeds = 0..=0;
         plain.settings.record = Record::default();
         plain.flows.iter_mut().for_each(|flow| flow.record = true);
         let mut hash = Hash(XxHash3_128::new());
         // A hash takes whatever is written to it.
-        let _ = write!(hash, "{}{commit} {LAYOUT} {plain:?}", env!("CARGO_PKG_VERSION"));
+        let _ = write!(hash, "{} {sources} {LAYOUT} {plain:?}", env!("CARGO_PKG_VERSION"));
         Self(hash.0.finish_128())
     }
 
@@ -68,4 +71,23 @@ pub(crate) fn name_of(runs: &[RunKey]) -> String {
         let _ = write!(hash, "{key} {seed};");
     }
     format!("{:032x}", hash.0.finish_128())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_of_one_version_may_have_other_results() {
+        let text = r#"
+            version = 1
+            nodes = ["earth", "moon"]
+            link = [{ name = "laser", between = ["earth", "moon"], rate = "1Mbit/s", delay = "20ms", queue = "1BDP" }]
+            flow = [{ name = "photos", from = "moon", to = "earth", tcp = "cubic", bulk = { size = "100kB" } }]
+        "#;
+        let experiment = scenario::load(text, "moon.toml", &[], &|_| Err("none".into())).expect("sound");
+        let scenario = &experiment.scenarios[0];
+        assert_ne!(Key::of_build(scenario, "0123456789abcdef"), Key::of_build(scenario, "fedcba9876543210"));
+        assert_eq!(Key::of(scenario), Key::of_build(scenario, SOURCES));
+    }
 }

@@ -4,7 +4,7 @@
 //! | type | what it is |
 //! | --- | --- |
 //! | [`Grid`] | the settings: each key's values, and their combinations |
-//! | [`Key`] | which scenario, whatever its file is called or how it is written, under which version |
+//! | [`Key`] | which scenario, whatever its file is called or how it is written, and the sources of the simulator that runs it |
 //! | [`rows`] | what is kept of a run: a row for each flow |
 //! | [`Store`] | the files that keep it |
 //! | [`summaries`] | what the runs of each point have in common |

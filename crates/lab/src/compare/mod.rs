@@ -7,6 +7,7 @@ pub use draw::{CONTROLS, RandomLink};
 pub use parting::{Parting, State};
 
 use crate::Error;
+use crate::measure::median;
 use crate::scenario::{MeasuredLink, RealScenario};
 use ::scenario::Scenario;
 use serde::Serialize;
@@ -92,15 +93,6 @@ impl Comparison {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
-pub fn median(of: &[f64]) -> Option<f64> {
-    let mut sorted = of.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle)?;
-    Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
-}
-
 /// What one of the worlds made of the transfer.
 struct World {
     /// In seconds; `None` if it did not end.
@@ -176,13 +168,6 @@ fn measure(real: &RealScenario, seed: u64) -> Result<World, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
-    }
 
     /// What the simulator makes of a link depends on nothing but its seed.
     #[test]

@@ -31,6 +31,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// The queue is empty, though no packet left it.
+    pub(super) fn on_emptied(&mut self) {
+        self.first_above = None;
+    }
+
     /// The packet at the head, and whether the delay has been too long for an interval.
     fn inspect<P: Packet>(&mut self, now: Instant, law: Law, fifo: &mut Fifo<P>) -> (Option<Waiting<P>>, bool) {
         let Some(waiting) = fifo.pop() else {

@@ -76,11 +76,12 @@ impl<P: Packet> Queue<P> {
         self.low_latency.bytes() + self.classic.bytes()
     }
 
-    /// Takes a packet that arrives at `now`, or gives it to `discard` if both queues together are full.
-    pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) {
+    /// Takes a packet that arrives at `now`, or gives it to `discard` if both queues together are full. Where the link `is_idle`, the
+    /// packet need not wait, and finds room whatever its size.
+    pub(crate) fn push(&mut self, now: Instant, packet: P, is_idle: bool, discard: &mut impl FnMut(Overflow, P)) {
         self.catch_up(now);
         let size = packet.size();
-        if !self.limit.allows(self.packets(), self.bytes(), size) {
+        if !is_idle && !self.limit.allows(self.packets(), self.bytes(), size) {
             return discard(Overflow::Full, packet);
         }
         let is_low_latency = matches!(packet.ecn(), Ecn::Ect1 | Ecn::CongestionExperienced);
@@ -88,8 +89,9 @@ impl<P: Packet> Queue<P> {
         queue.push(Waiting { arrived: now, size, packet, is_replaceable: false });
     }
 
-    /// Gives up all that waits.
-    pub(crate) fn drain(&mut self, mut lost: impl FnMut(P)) {
+    /// Gives up all that waits at `now`.
+    pub(crate) fn drain(&mut self, now: Instant, mut lost: impl FnMut(P)) {
+        self.catch_up(now);
         for queue in [&mut self.low_latency, &mut self.classic] {
             while let Some(waiting) = queue.pop() {
                 lost(waiting.packet);

@@ -130,8 +130,14 @@ impl<P: Packet> ManagedQueue<P> {
     }
 
     /// Takes a packet that arrives at `now`; gives those that are dropped for it to `discard`. Returns whether it was let in
-    /// (it may be among the dropped all the same).
-    pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) -> bool {
+    /// (it may be among the dropped all the same). Where the link `is_idle`, the packet need not wait, and finds room whatever its size.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        packet: P,
+        is_idle: bool,
+        discard: &mut impl FnMut(Overflow, P),
+    ) -> bool {
         let size = packet.size();
         let index = (mix(packet.flow_hash() ^ self.perturbation) % self.flows.len() as u64) as usize;
         let mut waiting = Waiting { arrived: now, size, packet, is_replaceable: false };
@@ -144,7 +150,7 @@ impl<P: Packet> ManagedQueue<P> {
                 }
             }
         }
-        let has_room = self.limit.allows(self.packets, self.bytes, size);
+        let has_room = is_idle || self.limit.allows(self.packets, self.bytes, size);
         if !has_room && !self.drops_from_longest {
             self.observe(index, now);
             discard(Overflow::Full, waiting.packet);
@@ -168,7 +174,7 @@ impl<P: Packet> ManagedQueue<P> {
         self.packets += 1;
         self.bytes += size;
         if !has_room {
-            self.relieve(discard);
+            self.relieve(now, discard);
         }
         true
     }
@@ -217,14 +223,14 @@ impl<P: Packet> ManagedQueue<P> {
     }
 
     /// Drops half of the flow with the most bytes, at most 64 packets, from its head (RFC 8290, section 4.1).
-    fn relieve(&mut self, discard: &mut impl FnMut(Overflow, P)) {
+    fn relieve(&mut self, now: Instant, discard: &mut impl FnMut(Overflow, P)) {
         let Some(longest) = self.flows.iter_mut().rev().max_by_key(|flow| flow.fifo.bytes()) else { return };
-        for _ in 0..longest.fifo.packets().div_ceil(2).min(64) {
-            let Some(waiting) = longest.fifo.pop() else { return };
+        let packets = longest.fifo.packets().div_ceil(2).min(64);
+        longest.drop_head(now, &self.law, packets, |waiting| {
             self.packets -= 1;
             self.bytes = self.bytes - waiting.size;
             discard(Overflow::Full, waiting.packet);
-        }
+        });
     }
 
     /// The packet whose transmission begins at `now`, and when it had arrived (RFC 8290, section 4.2); gives those that
@@ -259,12 +265,10 @@ impl<P: Packet> ManagedQueue<P> {
         }
     }
 
-    /// Gives up all that waits.
-    pub(crate) fn drain(&mut self, mut lost: impl FnMut(P)) {
+    /// Gives up all that waits at `now`.
+    pub(crate) fn drain(&mut self, now: Instant, mut lost: impl FnMut(P)) {
         for flow in &mut self.flows {
-            while let Some(waiting) = flow.fifo.pop() {
-                lost(waiting.packet);
-            }
+            flow.drop_head(now, &self.law, u64::MAX, |waiting| lost(waiting.packet));
         }
         (self.packets, self.bytes) = (0, Bytes::ZERO);
     }
@@ -309,6 +313,27 @@ impl<P: Packet> Flow<P> {
             Law::Red(_) => State::Red(red::State::default()),
         };
         Self { fifo: Fifo::new(), state, is_active: false, deficit: 0 }
+    }
+
+    /// Gives up to `packets` of those that wait longest at `now` to `dropped`. The law learns only that the queue has become empty.
+    fn drop_head(&mut self, now: Instant, law: &Law, packets: u64, mut dropped: impl FnMut(Waiting<P>)) {
+        let before = self.fifo.packets();
+        for _ in 0..packets.min(before) {
+            self.fifo.pop().into_iter().for_each(&mut dropped);
+        }
+        if before > 0 && self.fifo.packets() == 0 {
+            self.on_emptied(now, law);
+        }
+    }
+
+    /// The last packet that waited was dropped at `now`.
+    fn on_emptied(&mut self, now: Instant, law: &Law) {
+        match (law, &mut self.state) {
+            (Law::Codel(_), State::Codel(state)) => state.on_emptied(),
+            (Law::Pie(law), State::Pie(state)) => state.on_emptied(now, law),
+            (Law::Red(_), State::Red(state)) => state.on_emptied(now),
+            _ => {}
+        }
     }
 
     /// The next packet to send, after those that the law drops.

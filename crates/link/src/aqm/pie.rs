@@ -81,6 +81,12 @@ impl State {
         self.delay = if fifo.packets() == 0 { Duration::ZERO } else { delay };
     }
 
+    /// The queue is empty at `now`, though no packet left it.
+    pub(super) fn on_emptied(&mut self, now: Instant, law: &Law) {
+        self.catch_up(now, law);
+        self.delay = Duration::ZERO;
+    }
+
     /// Calculates the probability as often as it was due until `now`.
     fn catch_up(&mut self, now: Instant, law: &Law) {
         let mut next = self.next_update.unwrap_or(now + law.update);

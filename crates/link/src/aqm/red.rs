@@ -77,4 +77,9 @@ impl State {
     pub(super) fn on_popped<P>(&mut self, now: Instant, fifo: &Fifo<P>) {
         self.idle_since = (fifo.packets() == 0).then_some(now);
     }
+
+    /// The queue is empty at `now`, though no packet left it.
+    pub(super) fn on_emptied(&mut self, now: Instant) {
+        self.idle_since = Some(now);
+    }
 }

@@ -82,11 +82,12 @@ impl<P: Packet> Granted<P> {
 
     /// Takes a packet that arrives at `now`. All that was due before has been sent.
     pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) {
-        if self.is_idle() {
+        let is_idle = self.is_idle();
+        if is_idle {
             self.pass(now);
         }
         let size = packet.size() + self.overhead;
-        if self.queue.push(now, packet, discard) {
+        if self.queue.push(now, packet, is_idle, discard) {
             self.entered += size;
         }
     }

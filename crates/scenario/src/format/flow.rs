@@ -90,7 +90,8 @@ pub(crate) enum Way {
     Down,
 }
 
-/// Alternating bursts and pauses, a burst first. A burst has whole bytes, at least one, and lasts as long as they take.
+/// Alternating bursts and pauses, a burst first. A burst has whole bytes, at least one, and lasts as long as they take. While the send
+/// buffer is full, the application waits.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct OnOff {
     /// Rate at which the application writes during a burst.

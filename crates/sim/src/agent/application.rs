@@ -52,8 +52,10 @@ pub(crate) struct Bursts {
     chunk: u64,
     burst: Instant,
     burst_ends: Instant,
-    /// What the burst has, and what of it is written.
+    /// What the burst has, what of it was to be written until now, and what of that the connection has taken: while it takes less, the
+    /// application is blocked.
     bytes: u64,
+    due: u64,
     written: u64,
 }
 
@@ -116,20 +118,24 @@ impl App {
 
     pub(crate) fn on_connected(&mut self, now: Instant, port: u32, end: &mut impl Endpoint) -> Wish {
         match self {
-            App::OnOff(bursts) if port == CLIENT => return Wish::Wake(bursts.write(now, end)),
+            App::OnOff(bursts) if port == CLIENT => return bursts.write(now, end).map_or(Wish::Nothing, Wish::Wake),
             App::Web(web) if port == CLIENT => web.ask(now, end),
             App::Bulk(_) | App::OnOff(_) | App::Web(_) => {}
         }
         Wish::Nothing
     }
 
-    pub(crate) fn on_writable(&mut self, port: u32, end: &mut impl Endpoint) {
+    pub(crate) fn on_writable(&mut self, now: Instant, port: u32, end: &mut impl Endpoint) -> Wish {
         match self {
             App::Bulk(bulk) if port == bulk.sender && bulk.has_begun => bulk.write(end),
             App::Bulk(bulk) if port != bulk.sender => bulk.ask(end),
+            App::OnOff(bursts) if port == CLIENT && bursts.is_blocked() => {
+                return bursts.go_on(now, end).map_or(Wish::Nothing, Wish::Wake);
+            }
             App::Web(web) => web.left[port as usize] -= end.write(web.left[port as usize]),
             App::Bulk(_) | App::OnOff(_) => {}
         }
+        Wish::Nothing
     }
 
     /// `received` bytes in all have come to `port`.
@@ -146,7 +152,7 @@ impl App {
     pub(crate) fn on_timer(&mut self, now: Instant, client: &mut impl Endpoint) -> Instant {
         match self {
             App::Bulk(_) => {}
-            App::OnOff(bursts) => return bursts.write(now, client),
+            App::OnOff(bursts) => return bursts.write(now, client).unwrap_or(Instant::FAR_FUTURE),
             App::Web(web) => web.ask(now, client),
         }
         Instant::FAR_FUTURE
@@ -156,7 +162,7 @@ impl App {
     pub(crate) fn on_stop(&mut self) -> Wish {
         match self {
             App::Bulk(_) => return Wish::Abort,
-            App::OnOff(_) => {}
+            App::OnOff(bursts) => bursts.stop(),
             App::Web(web) => return web.on_stop(),
         }
         Wish::Nothing
@@ -218,31 +224,51 @@ impl Bulk {
 
 impl Bursts {
     fn new(rate: Rate, on_off: OnOff, mss: u32, random: CounterRandom) -> Self {
-        // The first burst begins where none has ended.
         let zero = Instant::ZERO;
-        Self { rate, on_off, random, chunk: u64::from(mss), burst: zero, burst_ends: zero, bytes: 0, written: 0 }
+        // The first burst begins where one of no bytes has ended.
+        let (bytes, due, written) = (0, 0, 0);
+        Self { rate, on_off, random, chunk: u64::from(mss), burst: zero, burst_ends: zero, bytes, due, written }
     }
 
     fn begin(&mut self, now: Instant) {
         let on = self.on_off.on.sample(&mut self.random);
         (self.burst, self.burst_ends) = (now, now + on);
         // Also a burst of no length has a byte, and takes its time.
-        (self.bytes, self.written) = (self.rate.bytes_in(on).as_u64().max(1), 0);
+        self.bytes = self.rate.bytes_in(on).as_u64().max(1);
+        (self.due, self.written) = (0, 0);
     }
 
-    /// Writes one chunk, or what is left of the burst; returns when the next is to be written.
-    fn write(&mut self, now: Instant, client: &mut impl Endpoint) -> Instant {
-        if now >= self.burst_ends {
+    /// Writes one chunk, or what is left of the burst; returns when the next is to be written, unless the application is blocked.
+    fn write(&mut self, now: Instant, client: &mut impl Endpoint) -> Option<Instant> {
+        if self.written == self.bytes {
             self.begin(now);
         }
-        let chunk = self.chunk.min(self.bytes - self.written);
-        client.write(chunk);
-        self.written += chunk;
-        let next = self.burst + self.rate.time_to_send(Bytes::new(self.written));
-        if self.written < self.bytes && next < self.burst_ends {
-            return next;
+        self.due += self.chunk.min(self.bytes - self.due);
+        self.go_on(now, client)
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.written < self.due
+    }
+
+    /// Writes what the connection has not taken of the last chunk; returns as [`Bursts::write`].
+    fn go_on(&mut self, now: Instant, client: &mut impl Endpoint) -> Option<Instant> {
+        self.written += client.write(self.due - self.written);
+        if self.is_blocked() {
+            return None;
         }
-        (self.burst_ends + self.on_off.off.sample(&mut self.random)).max(next)
+        let next = self.burst + self.rate.time_to_send(Bytes::new(self.written));
+        if self.written < self.bytes {
+            return Some(next.max(now));
+        }
+        // A burst whose application was blocked ends when all is written.
+        let ends = self.burst_ends.max(now);
+        Some((ends + self.on_off.off.sample(&mut self.random)).max(next))
+    }
+
+    /// Gives up what the connection has not taken.
+    fn stop(&mut self) {
+        self.due = self.written;
     }
 }
 

@@ -249,7 +249,10 @@ impl<E: Endpoint> Connection<E> {
                 let wish = self.app.on_connected(wire.now, port, end);
                 return self.grant(wire, wish);
             }
-            Event::Writable => self.app.on_writable(port, end),
+            Event::Writable => {
+                let wish = self.app.on_writable(wire.now, port, end);
+                return self.grant(wire, wish);
+            }
             Event::Readable => return self.read(wire, port),
             Event::PeerFinished => end.finish(),
             // What was under way at the stop comes no more.

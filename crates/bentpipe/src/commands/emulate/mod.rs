@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time;
-use units::{Duration, Rate};
+use units::Duration;
 use view::{StatusLine, describe, tables};
 
 const LONG_ABOUT: &str = "\
@@ -223,16 +223,6 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     output.result(&Document { links: &links, report: &report }, |columns| tables(&report, columns)).and(end)
 }
 
-/// The highest rate that `link` ever has, of recorded opportunities their mean; `None` if it has none.
-fn highest_rate(link: &LinkConfig) -> Option<Rate> {
-    if let Some(opportunities) = &link.opportunities {
-        return Some(opportunities.mean_rate());
-    }
-    let steps = link.rate_steps.iter().flat_map(|steps| steps.steps.iter().map(|(_, rate)| *rate));
-    let handover = link.handover.and_then(|handover| handover.rate).map(|[_, highest]| highest);
-    steps.chain(handover).chain(link.rate).max()
-}
-
 /// The modems that are wanted, waiting for routers.
 fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
     let allowed = Duration::from_millis(100)..=Duration::from_secs(600);
@@ -252,9 +242,9 @@ fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
         none = false;
         modems.add(option, port.namespace.as_deref(), &port.interface, site)
     };
-    let down = highest_rate(&links.down);
+    let down = links.down.highest_rate();
     let up = match &links.up {
-        UpLink::Link(link) => highest_rate(link),
+        UpLink::Link(link) => link.highest_rate(),
         UpLink::Carrier { carrier, terminal } => {
             if args.dlep.is_some() {
                 let problem = "terminals share a carrier: write dlep = \"IF\" with the terminal in the link file";
@@ -463,19 +453,6 @@ mod tests {
         assert!(refused("--dlep x --dlep-heartbeat 99ms").contains("--dlep-heartbeat 99ms: expected 100ms to 10min"));
         assert!(refused("--dlep-heartbeat 1s").contains("--dlep-heartbeat needs a modem"));
         assert!(refused("--dlep-hub no-such-one").contains("--dlep-hub no-such-one"));
-    }
-
-    #[test]
-    fn the_highest_rate_is_that_of_all_steps() {
-        let (mut up, _) = links("--rate 2Mbit/s");
-        assert_eq!(highest_rate(&up), Some(Rate::from_bps(2_000_000)));
-        let steps = [1, 5, 3].map(|n| (Duration::from_secs(n), Rate::from_bps(n * 1_000_000)));
-        up.rate_steps = Some(link::Steps { steps: steps.to_vec(), file: None, repeat: None });
-        assert_eq!(highest_rate(&up), Some(Rate::from_bps(5_000_000)));
-        assert_eq!(highest_rate(&links("--rate unlimited").0), None);
-        up.opportunities = Some(link::Opportunities::parse("2\n").unwrap());
-        (up.rate, up.rate_steps) = (None, None);
-        assert_eq!(highest_rate(&up), Some(Rate::from_bps(6_000_000)), "1500 bytes each 2 ms");
     }
 
     #[test]

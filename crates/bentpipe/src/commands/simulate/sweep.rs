@@ -131,9 +131,7 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
         let mut last: Option<(Arc<scenario::Scenario>, Key)> = None;
         for replica in args.replicas(scenarios)? {
             let known = last.take().filter(|(scenario, _)| Arc::ptr_eq(scenario, &replica.scenario));
-            let (scenario, key) = known.unwrap_or_else(|| {
-                (Arc::clone(&replica.scenario), Key::of_build(&replica.scenario, crate::version::BUILD.commit))
-            });
+            let (scenario, key) = known.unwrap_or_else(|| (Arc::clone(&replica.scenario), Key::of(&replica.scenario)));
             planned.push(Planned { point, key, replica });
             last = Some((scenario, key));
         }
@@ -211,29 +209,18 @@ fn make(missing: &[&Planned], sink: &mut Sink, jobs: usize, output: &Output) -> 
     let pool =
         Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
     let replicas: Vec<Replica> = missing.iter().map(|planned| planned.replica.clone()).collect();
-    // After an interrupt runs may be missing in between. The scenarios of each point have names of their own in memory.
-    let identity = |groups: &Arc<[String]>, variant: Option<&str>, seed: u64| {
-        (Arc::as_ptr(groups).cast::<u8>() as usize, variant.map(str::to_owned), seed)
-    };
-    let names: BTreeMap<_, RunKey> = missing
-        .iter()
-        .map(|planned| {
-            let scenario = &planned.replica.scenario;
-            (identity(&scenario.groups, scenario.variant.as_deref(), planned.replica.seed), planned.name())
-        })
-        .collect();
     let mut waiting: Vec<(RunKey, Table)> = Vec::new();
     let mut written = Instant::now();
-    let cost = pool.run(&format!("{} runs", replicas.len()), &replicas, &Recording::Nothing, |run| {
-        if let Some(run_key) = names.get(&identity(&run.groups, run.label.variant.as_deref(), run.label.seed)) {
-            waiting.push((*run_key, sweeps::rows(run_key.0, &run)));
-        }
-        if waiting.len() >= RUNS_IN_SHARD || written.elapsed() >= BETWEEN_SHARDS {
-            sink.put(std::mem::take(&mut waiting))?;
-            written = Instant::now();
-        }
-        Ok::<(), Failure>(())
-    });
+    let cost =
+        pool.run_unordered(&format!("{} runs", replicas.len()), &replicas, &Recording::Nothing, |number, run| {
+            let (key, seed) = missing[number].name();
+            waiting.push(((key, seed), sweeps::rows(key, &run)));
+            if waiting.len() >= RUNS_IN_SHARD || written.elapsed() >= BETWEEN_SHARDS {
+                sink.put(std::mem::take(&mut waiting))?;
+                written = Instant::now();
+            }
+            Ok::<(), Failure>(())
+        });
     sink.put(waiting)?;
     cost
 }

@@ -22,7 +22,7 @@ use crate::{
     CapacityMode, DirectionId, FlowConfig, GatewayConfig, GatewayError, Network, NodeId, SatpepSettings, SessionReport,
     StreamReport, TransitionReport,
 };
-use link::{LinkConfig, Opportunities, QueueLimit};
+use link::{LinkConfig, QueueLimit};
 use side::{Place, Side};
 use units::{CounterRandom, Duration, Instant, Rate};
 
@@ -185,7 +185,7 @@ fn connect(
         let [from_name, to_name] = [from, to].map(|node| network.node_name(node));
         let path = network.path(from, to).filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| config.error(format!("no links lead from node `{from_name}` to `{to_name}`")))?;
-        let slowest = path.iter().filter_map(|direction| mean_rate(network, *direction)).min();
+        let slowest = path.iter().filter_map(|direction| network.highest_rate(*direction)).min();
         let rate = transport.rate[side].or(slowest).ok_or_else(|| {
             config.error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its `rate`"))
         })?;
@@ -217,16 +217,10 @@ fn connect(
 /// run. Its rate is what they are `told` if none limits it.
 fn bottleneck(network: &Network, path: &[DirectionId], told: Rate) -> LinkConfig {
     let config = |direction: &DirectionId| &network.directions()[direction.index()].config;
-    let rate = |direction: &DirectionId| mean_rate(network, *direction);
+    let rate = |direction: &DirectionId| network.highest_rate(*direction);
     let delay = path.iter().fold(Duration::ZERO, |sum, direction| sum + config(direction).nominal_delay());
     let slowest = path.iter().filter(|direction| rate(direction).is_some()).min_by_key(|direction| rate(direction));
     let opportunities = slowest.and_then(|direction| config(direction).opportunities.clone());
     let rate = if opportunities.is_some() { None } else { slowest.and_then(rate).or(Some(told)) };
     LinkConfig { rate, opportunities, queue: QueueLimit::Unlimited, ..LinkConfig::new(told, delay) }
-}
-
-/// The rate of a link, or what its opportunities come to.
-fn mean_rate(network: &Network, direction: DirectionId) -> Option<Rate> {
-    let recorded = network.directions()[direction.index()].config.opportunities.as_ref();
-    recorded.map(Opportunities::mean_rate).or_else(|| network.highest_rate(direction))
 }

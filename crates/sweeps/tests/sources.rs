@@ -1,0 +1,77 @@
+//! The hash of the sources, which the build script computes.
+
+#[path = "../build/sources.rs"]
+mod sources;
+
+use std::fs;
+use std::path::Path;
+
+fn write(folder: &Path, file: &str, text: &str) {
+    let path = folder.join(file);
+    fs::create_dir_all(path.parent().expect("in a folder")).expect("made");
+    fs::write(path, text).expect("written");
+}
+
+/// `sweeps` depends on `sim`, and that on `tcp`; only tests need `testkit`, and nothing needs `web`.
+fn workspace() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let manifests = [
+        (
+            "sweeps",
+            "[dependencies]\n# Runs.\nsim.workspace = true\nserde = \"1\"\n[dev-dependencies]\ntestkit.workspace = true\n",
+        ),
+        ("sim", "[target.'cfg(unix)'.dependencies]\ntcp = { path = \"../tcp\" }\n"),
+        ("tcp", "[features]\nweb = []\n"),
+        ("testkit", ""),
+        ("web", ""),
+    ];
+    for (name, manifest) in manifests {
+        write(folder.path(), &format!("{name}/Cargo.toml"), manifest);
+        write(folder.path(), &format!("{name}/src/lib.rs"), "mod part;");
+        write(folder.path(), &format!("{name}/src/part/mod.rs"), "");
+    }
+    folder
+}
+
+fn hash(folder: &Path) -> u64 {
+    sources::hash(folder, &sources::crates(folder, &["replicas", "sweeps"])).expect("readable")
+}
+
+#[test]
+fn the_sources_of_all_dependencies_decide_and_no_others() {
+    let folder = workspace();
+    let before = hash(folder.path());
+    for (file, decides) in [
+        ("sweeps/src/part/mod.rs", true),
+        ("sim/src/lib.rs", true),
+        ("tcp/src/part/mod.rs", true),
+        ("tcp/src/part/new.rs", true),
+        ("tcp/Cargo.toml", true),
+        ("tcp/README.md", false),
+        ("tcp/tests/main.rs", false),
+        ("testkit/src/lib.rs", false),
+        ("web/src/lib.rs", false),
+    ] {
+        let kept = fs::read(folder.path().join(file)).ok();
+        write(folder.path(), file, "# changed");
+        assert_eq!(hash(folder.path()) != before, decides, "{file}");
+        match kept {
+            Some(kept) => fs::write(folder.path().join(file), kept).expect("written"),
+            None => fs::remove_file(folder.path().join(file)).expect("removed"),
+        }
+        assert_eq!(hash(folder.path()), before, "{file}");
+    }
+}
+
+#[test]
+fn the_sources_of_this_workspace_are_those_of_the_simulator() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let found = sources::crates(&beside, &["replicas", "sweeps"]);
+    for name in ["replicas", "sweeps", "results", "sim", "scenario", "tcp", "quic", "satpep", "relay", "link", "units"]
+    {
+        assert!(found.contains(name), "{name} is missing among {found:?}");
+    }
+    for name in ["bentpipe", "gateway", "lab", "web"] {
+        assert!(!found.contains(name), "{name} decides no results");
+    }
+}
