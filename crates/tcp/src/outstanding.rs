@@ -46,12 +46,8 @@ pub struct Outstanding {
 impl Outstanding {
     pub(crate) fn new(config: Arc<Config>, first: u64) -> Self {
         let control = control::start(&config);
-        let mut board = Scoreboard::new(first, config.recovery.by_time);
-        if control.follows_losses() {
-            board.keep_losses();
-        }
         Self {
-            board,
+            board: board(first, config.recovery.by_time, control.as_ref()),
             window: Window { cwnd: config.initial_window, ssthresh: config.start_ssthresh() },
             rtt: RttEstimator::new(&config.rtt),
             control,
@@ -89,6 +85,11 @@ impl Outstanding {
         if self.config.control.id == ControlId::Prague {
             self.configure(Config { control: &kinds::RENO, ..(*self.config).clone() });
         }
+    }
+
+    /// The peer does not report what it has, so that losses are not found by time, before anything has happened.
+    pub(crate) fn give_up_sack(&mut self) {
+        self.board = board(self.board.una(), false, self.control.as_ref());
     }
 
     fn configure(&mut self, config: Config) {
@@ -292,6 +293,15 @@ impl Outstanding {
             self.board.forget_sacks();
         }
     }
+}
+
+/// A scoreboard from the byte `first` on, that has each loss for a control that follows losses.
+fn board(first: u64, by_time: bool, control: &dyn Control) -> Scoreboard {
+    let mut board = Scoreboard::new(first, by_time);
+    if control.follows_losses() {
+        board.keep_losses();
+    }
+    board
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::kinds;
 use crate::outstanding::Outstanding;
 use crate::recovery::Recovery;
 use crate::rtt::Sampling;
-use crate::scoreboard::{Change, Scoreboard};
+use crate::scoreboard::Change;
 use crate::segment::{Flags, Segment};
 use crate::timestamp;
 use crate::usage::{self, Usage};
@@ -190,7 +190,7 @@ impl Sender {
         self.has_sack = has_sack;
         if self.config().recovery.needs_sack && !has_sack {
             self.recovery = kinds::NEWRENO.build(&self.out.config);
-            self.out.board = Scoreboard::new(1, false);
+            self.out.give_up_sack();
         }
     }
 
@@ -688,5 +688,23 @@ impl Sender {
         if nxt >= self.end && self.out.pipe() < self.out.cwnd_bytes() {
             self.out.board.on_app_limited();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{ControlKind, RecoveryKind};
+    use crate::profile::Profile;
+
+    #[test]
+    fn without_sack_a_control_that_follows_losses_hears_of_them() {
+        let control = ControlKind::by_name("bbr3").expect("known");
+        let recovery = RecoveryKind::by_name("rack").expect("known");
+        let mut sender = Sender::new(&Arc::new(Config { control, recovery, ..Config::new(Profile::Rfc) }));
+        sender.agree(false);
+        (0..2).for_each(|_| sender.out.board.on_sent(Instant::ZERO, 1000));
+        sender.out.board.mark_all_lost();
+        assert_eq!(sender.out.board.take_losses().len(), 2);
     }
 }
