@@ -316,8 +316,8 @@ impl<'a> Walk<'a> {
                 self.since_loss += time;
                 let k = ((self.cubic_max - self.cubic_max * cubic::BETA).max(0.0) / cubic::C).cbrt();
                 let cubic = cubic::C * (self.since_loss - k).powi(3) + self.cubic_max;
-                let reno = self.cubic_max * cubic::BETA
-                    + 3.0 * (1.0 - cubic::BETA) / (1.0 + cubic::BETA) * self.since_loss / self.rtt;
+                // Linux has the estimate grow on at this pace (`bictcp_update`), where RFC 9438 (section 4.3) makes it faster.
+                let reno = self.cubic_max * cubic::BETA + cubic::FRIENDLY_GAIN * self.since_loss / self.rtt;
                 self.cwnd = self.cwnd.max(cubic.min(1.5 * self.cwnd)).max(reno);
             }
             Control::Reno => self.cwnd += 1.0,
