@@ -33,6 +33,8 @@ pub struct Outstanding {
     is_control_given: bool,
     /// Duplicates since the last acknowledgement of new data.
     pub duplicates: u32,
+    /// Segments that the peer has reported to have arrived twice.
+    pub(crate) repeated: u32,
     /// Bytes that limited transmit has sent since the first of them.
     pub limited_transmit: u64,
     /// Expiries of the retransmission timer since the last acknowledgement of new data.
@@ -53,6 +55,7 @@ impl Outstanding {
             control,
             is_control_given: false,
             duplicates: 0,
+            repeated: 0,
             limited_transmit: 0,
             expiries: 0,
             has_new_data: false,

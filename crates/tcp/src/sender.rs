@@ -301,9 +301,8 @@ impl Sender {
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool, opens_window: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
-        let duplicate = segment.sack_blocks().next().filter(|_| segment.has(Flags::DSACK));
         let mut change = Change {
-            duplicate: duplicate.map(|range| (range.start, range.end)),
+            duplicate: self.take_duplicate(segment),
             echo: segment.has(Flags::TIMESTAMPS).then_some(segment.timestamps.echo),
             ..Change::default()
         };
@@ -345,6 +344,15 @@ impl Sender {
             state: self.recovery.state(),
         };
         self.apply(&ack, &change);
+    }
+
+    /// What a segment reports to have arrived twice (RFC 2883), unless it was no retransmission that did.
+    fn take_duplicate(&mut self, segment: &Segment) -> Option<(u64, u64)> {
+        let range = segment.sack_blocks().next().filter(|_| segment.has(Flags::DSACK))?;
+        let segments = range.end.saturating_sub(range.start).div_ceil(self.out.mss());
+        self.out.repeated = self.out.repeated.saturating_add(segments as u32);
+        let is_copy = self.out.rules().ignores_copies && u64::from(self.out.repeated) > self.counters.retransmissions;
+        (!is_copy).then_some((range.start, range.end))
     }
 
     /// Takes SACK blocks from the lowest up, as RFC 8985 (section 6.2) wants it: out of order they would look like
