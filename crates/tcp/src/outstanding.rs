@@ -213,7 +213,8 @@ impl Outstanding {
     /// The peer echoes marks: the window is lowered once for each window of data, and not while a loss is being recovered from, for
     /// which it was lowered already.
     pub(crate) fn answer_marks(&mut self, now: Instant, state: LossState) {
-        if state != LossState::Open || !self.marks.is_news(self.board.una()) {
+        let is_due = self.marks.is_news(self.board.una()) && self.control.answers_marks(now);
+        if state != LossState::Open || !is_due {
             return;
         }
         self.marks.on_reduced(self.board.nxt());
@@ -357,6 +358,25 @@ mod tests {
         out.answer_marks(Instant::ZERO, LossState::Open);
         out.reduce(Instant::ZERO, 6 * u64::from(MSS));
         assert_eq!(out.window.ssthresh, 7.0);
+    }
+
+    /// Each acknowledgement reports marks. Prague declines them for 25 ms, and not until the next round trip of 20 ms has ended.
+    #[test]
+    fn prague_answers_marks_every_25_ms_over_a_shorter_round_trip() {
+        let control = ControlKind::by_name("prague").expect("known");
+        let config = Config { mss: MSS, control, ecn: Ecn::Ect1, ..Config::new(Profile::Rfc) };
+        let mut out = Outstanding::new(Arc::new(config), 0);
+        out.window = Window { cwnd: 1000.0, ssthresh: 2.0 };
+        let mut answers = Vec::new();
+        for millis in 0..120 {
+            let now = Instant::ZERO + Duration::from_millis(millis);
+            out.board.on_sent(now, MSS);
+            out.board.on_cumulative(now, millis.saturating_sub(20) * u64::from(MSS), &mut Change::default());
+            let before = out.window.cwnd;
+            out.answer_marks(now, LossState::Open);
+            answers.extend((out.window.cwnd < before).then_some(millis));
+        }
+        assert_eq!(answers, [21, 46, 71, 96]);
     }
 
     #[test]
