@@ -140,7 +140,7 @@ NOINLINE void follow_link(struct tcp_sock *tp, __u32 next)
 	__u32 mark = tp->inet_conn.icsk_inet.sk.sk_mark;
 	__u32 rtt = tp->rtt_min.s[0].v, mss = tp->mss_cache;
 	__u32 nobody = 0, flight, key, use;
-	__u64 all, part, left, window, waits, each, time, pace;
+	__u64 all, part, left, window, waits, each, time, pace, most;
 	struct account *account, others;
 	struct link *link;
 
@@ -222,7 +222,9 @@ NOINLINE void follow_link(struct tcp_sock *tp, __u32 next)
 		all /= others.connections[GROWING] + 1;
 		pace = all > pace ? all : pace;
 	}
-	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = pace;
+	/* SO_MAX_PACING_RATE; all ones unless it is set. */
+	most = tp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
+	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = pace < most ? pace : most;
 }
 
 SEC("struct_ops")
