@@ -45,6 +45,13 @@ fn advice_is_one_document_with_the_contracts_names() {
     assert!(!document["warnings"].as_array().unwrap().is_empty());
 }
 
+#[test]
+fn losses_that_the_prediction_does_not_cover_are_named() {
+    let output = tune(&["--rate", "50Mbit/s", "--rtt", "550ms", "--size", "30MB", "--loss", "5e-2", "--no-verify"]);
+    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("loss 0.05 is above 0.02: timeouts and lost repairs take over"), "{text}");
+}
+
 /// A product of this link is 1250 bytes.
 #[test]
 fn the_default_queue_holds_at_least_one_packet() {

@@ -140,7 +140,7 @@ NOINLINE void follow_link(struct tcp_sock *tp, __u32 next)
 	__u32 mark = tp->inet_conn.icsk_inet.sk.sk_mark;
 	__u32 rtt = tp->rtt_min.s[0].v, mss = tp->mss_cache;
 	__u32 nobody = 0, flight, key, use;
-	__u64 all, left, window, waits, each, time, pace;
+	__u64 all, part, left, window, waits, each, time, pace, most;
 	struct account *account, others;
 	struct link *link;
 
@@ -184,9 +184,11 @@ NOINLINE void follow_link(struct tcp_sock *tp, __u32 next)
 		others.rates[cross->use & USES] = less(others.rates[cross->use & USES], cross->rate);
 	}
 	if (link->sessions) {
-		window = segments_in(all / link->sessions, time, mss);
+		part = all / link->sessions;
+		window = segments_in(part, time, mss);
 	} else {
-		window = segments_in(share(all, &others, use), time, mss);
+		part = share(all, &others, use);
+		window = segments_in(part, time, mss);
 		left = less(all, others.rates[QUIET] + others.rates[GROWING] + others.rates[FULL_WINDOW]);
 		/* What is left of dividing whole segments goes to who comes first, so that all together have `all`. */
 		window += use == FULL_WINDOW && segments_in(left, time, mss) > window;
@@ -199,6 +201,9 @@ NOINLINE void follow_link(struct tcp_sock *tp, __u32 next)
 	cross->account = key;
 	cross->use = use;
 	cross->rate = (use == FULL_WINDOW ? window : flight) * each;
+	/* Over a short round trip the least window is more than its part of the link, or than all of it. */
+	if (part < LEAST * each && cross->rate > part)
+		cross->rate = part;
 	cross->is_counted = flight || use != QUIET;
 	/* Others may look in between: they see more rather than less. */
 	if (cross->is_counted)
@@ -217,7 +222,9 @@ NOINLINE void follow_link(struct tcp_sock *tp, __u32 next)
 		all /= others.connections[GROWING] + 1;
 		pace = all > pace ? all : pace;
 	}
-	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = pace;
+	/* SO_MAX_PACING_RATE; all ones unless it is set. */
+	most = tp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
+	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = pace < most ? pace : most;
 }
 
 SEC("struct_ops")

@@ -28,6 +28,7 @@ typedef _Bool bool;
 
 struct sock {
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
 	__u32 sk_mark;
 };

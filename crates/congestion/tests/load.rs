@@ -116,6 +116,29 @@ fn links_that_come_and_go_leave_room_for_the_counts_of_others() {
     }
 }
 
+/// Bulk data over the loopback interface, which the link would let leave a thousand times as fast.
+#[test]
+fn the_cross_layer_window_keeps_to_a_sockets_own_limit() {
+    const LIMIT: i32 = 125_000;
+    if !is_possible() {
+        return;
+    }
+    let held = load(Control::by_name("bp_cross").expect("it exists"));
+    held.links().expect("a table").set(0, entry(1000)).expect("room");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let client = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    client.set_tcp_congestion(held.name().as_bytes()).expect("it is loaded");
+    kernel::testing::limit_pacing(&client, LIMIT).expect("the kernel knows it");
+    client.connect(&listener.local_addr().expect("bound").into()).expect("it listens");
+    let server = listener.accept().expect("it has connected");
+    let mut client = TcpStream::from(client);
+    client.set_nonblocking(true).expect("possible");
+    while client.write(&[1; 100_000]).is_ok() {}
+    let pacing = kernel::tcp::tcp_info(&client).expect("the kernel tells").pacing_rate;
+    assert!(pacing <= LIMIT as u64, "{pacing} bytes a second");
+    drop(server);
+}
+
 #[test]
 fn the_table_of_a_control_under_another_name_is_not_taken_for_its_own() {
     let control = Control::by_name("bp_cross").expect("it exists");

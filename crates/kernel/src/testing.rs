@@ -1,6 +1,7 @@
 //! For the tests of this and other crates.
 
 use crate::Namespace;
+use crate::socket_option::set_int;
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -24,6 +25,14 @@ pub fn namespace() -> Option<Namespace> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Has at most so many bytes leave `socket` in a second (`SO_MAX_PACING_RATE`).
+///
+/// # Errors
+/// None is expected.
+pub fn limit_pacing(socket: &Socket, bytes_per_second: i32) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
 }
 
 /// Two connected sockets that user `uid` has made, as `SO_PEERCRED` says; `None`, said on stderr, if this process may not become that user.

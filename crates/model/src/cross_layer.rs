@@ -43,7 +43,7 @@ impl Use {
 }
 
 /// What of a link's capacity a connection uses: payload bytes per second that it has under way in a round trip. Of a full window
-/// that is what the window makes.
+/// that is what the window makes. Over a round trip so short that its share is less than the least window, it is no more than that share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Claim {
     /// What it does.
@@ -87,15 +87,27 @@ impl Account {
     /// first, so that all together have `all`.
     pub fn window(&self, all: f64, each: f64, kind: Use) -> f64 {
         let [quiet, growing, full] = self.rates;
+        // A hair more: what are whole segments stays so.
+        let whole = |rate: f64| (rate / each + 1e-6).floor();
+        let window = whole(self.share(all, kind));
+        let spare = kind == Use::Full && whole(all - quiet - growing - full) > window;
+        (window + f64::from(u8::from(spare))).max(MIN)
+    }
+
+    /// The same in payload bytes per second, before it is divided into segments.
+    fn share(&self, all: f64, kind: Use) -> f64 {
+        let [quiet, growing, _] = self.rates;
         let [_, others, rivals] = self.connections.map(f64::from);
         let left = (all - quiet).max(0.0);
         let fair = left / (others + rivals + 1.0);
-        let share = if kind == Use::Full { fair.max((left - growing) / (rivals + 1.0)) } else { fair };
-        // A hair more: what are whole segments stays so.
-        let whole = |rate: f64| (rate / each + 1e-6).floor();
-        let window = whole(share);
-        let spare = kind == Use::Full && whole(all - quiet - growing - full) > window;
-        (window + f64::from(u8::from(spare))).max(MIN)
+        if kind == Use::Full { fair.max((left - growing) / (rivals + 1.0)) } else { fair }
+    }
+
+    /// What a connection that is not counted here claims with so many segments under way.
+    pub fn claim(&self, all: f64, each: f64, kind: Use, flight: f64) -> Claim {
+        let used = each * if kind == Use::Full { self.window(all, each, kind) } else { flight };
+        let share = self.share(all, kind);
+        Claim { kind, rate: if share < MIN * each { used.min(share) } else { used } }
     }
 }
 
@@ -143,7 +155,7 @@ mod tests {
                 let flight = wanted.min(windows[at]);
                 let kind = Use::of(*wanted > flight, flight, windows[at], before);
                 windows[at] = account.window(all, 1.0, kind);
-                let claim = Claim { kind, rate: if kind == Use::Full { windows[at] } else { flight } };
+                let claim = account.claim(all, 1.0, kind, flight);
                 account.add(claim);
                 claims[at] = Some(claim);
             }
@@ -173,6 +185,19 @@ mod tests {
         beside.add(Claim { kind: Use::Growing, rate: 10.0 });
         assert_eq!(beside.window(300.0, 1.0, Use::Full), 290.0);
         assert_eq!(beside.window(300.0, 1.0, Use::Growing), 150.0);
+    }
+
+    /// A segment under way for 0.2 ms stands for more than the whole link.
+    #[test]
+    fn a_short_round_trip_claims_no_more_than_its_share() {
+        let (all, lan, satellite) = (952_000.0, 1448.0 / 0.2e-3, 1448.0 / 0.55);
+        let mut account = Account::default();
+        let transfer = account.claim(all, satellite, Use::Full, 361.0);
+        account.add(transfer);
+        let record = account.claim(all, lan, Use::Quiet, 1.0);
+        account.add(record);
+        account.remove(transfer);
+        assert_eq!(account.window(all, satellite, Use::Full), 180.0);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use units::Rate;
 pub const C: f64 = 0.4;
 /// What a loss leaves of the window.
 pub const BETA: f64 = 0.7;
+/// Segments by which the Reno-friendly estimate grows in a round trip, until it is where the loss was found (RFC 9438, section 4.3).
+pub const FRIENDLY_GAIN: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// The greater of CUBIC's own window, `(C (3 + beta) / (4 (1 - beta)))^(1/4) RTT^(3/4) / p^(3/4)`, and that of its
 /// Reno-friendly region, `sqrt(3 / (2p))`, in a round trip. Growth counts segments, not acknowledgements, so `b` does not
@@ -50,10 +52,15 @@ impl Epoch {
 
     /// The window `rounds` round trips and `time_s` seconds after the recovery.
     pub(crate) fn window(&self, rounds: f64, time_s: f64) -> f64 {
+        let k = ((self.highest - self.start()) / C).cbrt();
+        (C * (time_s - k).powi(3) + self.highest).max(self.friendly(rounds))
+    }
+
+    /// The Reno-friendly estimate: beyond the window of the latest loss it grows as Reno's.
+    fn friendly(&self, rounds: f64) -> f64 {
         let start = self.start();
-        let k = ((self.highest - start) / C).cbrt();
-        let friendly = start + 3.0 * (1.0 - BETA) / (1.0 + BETA) * rounds;
-        (C * (time_s - k).powi(3) + self.highest).max(friendly)
+        let below = ((self.at_loss - start) / FRIENDLY_GAIN).clamp(0.0, rounds);
+        start + FRIENDLY_GAIN * below + (rounds - below)
     }
 }
 
@@ -73,6 +80,17 @@ mod tests {
             let found = throughput(&LossyPath { rtt, ..geostationary(loss, 2) }).unwrap().value;
             let found = found.as_bps() as f64 * rtt.as_secs_f64() / (8.0 * 1460.0);
             assert!((found / segments - 1.0).abs() < 0.03, "{millis} ms, {loss}: {found}, not {segments}");
+        }
+    }
+
+    /// RFC 9438, section 4.3: from the window of the loss on, alpha is 1.
+    #[test]
+    fn beyond_the_window_of_the_loss_the_friendly_estimate_grows_as_renos() {
+        let mut epoch = Epoch::default();
+        epoch.reduce(10.0);
+        let back = 3.0 / FRIENDLY_GAIN;
+        for (rounds, expected) in [(0.0, 7.0), (back / 2.0, 8.5), (back, 10.0), (back + 10.0, 20.0)] {
+            assert!((epoch.window(rounds, 0.0) - expected).abs() < 1e-9, "{rounds}");
         }
     }
 

@@ -136,7 +136,7 @@ impl Congestion {
 
     /// The packet `number` arrived marked. Returns whether the window is reduced.
     pub(crate) fn on_marked(&mut self, facts: Facts, number: u64) -> bool {
-        if number < self.reduced_at.max(self.marked_at) {
+        if number < self.reduced_at.max(self.marked_at) || !self.control.answers_marks(facts.now) {
             return false;
         }
         let loss = self.loss(facts, 0);
@@ -167,5 +167,25 @@ impl Congestion {
         self.reduced_at = 0;
         self.is_recovering = false;
         self.collapsed_at = Some(facts.next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Ecn;
+
+    /// Every packet of a round trip of 20 ms arrives marked. Prague declines marks for 25 ms, and not until the next round trip has ended.
+    #[test]
+    fn prague_answers_marks_every_25_ms_over_a_shorter_round_trip() {
+        let control = tcp::ControlKind::by_name("prague").expect("known");
+        let mut congestion = Congestion::new(&Config { control, ecn: Ecn::Ect1, ..Config::default() });
+        let rtt = Duration::from_millis(20);
+        let mut is_answered = |number: &u64| {
+            let now = Instant::ZERO + Duration::from_millis(*number);
+            let facts = Facts { now, sent: 0, next: number + 20, srtt: rtt, min_rtt: rtt };
+            congestion.on_marked(facts, *number)
+        };
+        assert_eq!((0..90).filter(&mut is_answered).collect::<Vec<_>>(), [0, 25, 50, 75]);
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Snapshot {
     pub(crate) sent_at: Instant,
     /// Bytes sent in all, this packet included.
     pub(crate) end: u64,
+    /// It carried data of the stream.
+    pub(crate) has_data: bool,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
@@ -191,6 +193,7 @@ impl Ledger {
             number,
             sent_at: now,
             end: self.sent,
+            has_data: packet.has_data(),
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,

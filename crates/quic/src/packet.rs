@@ -104,6 +104,11 @@ impl Packet {
         self.message.is_some() || self.stream.is_some() || self.limits.is_some() || self.has_ping
     }
 
+    /// Whether it carries data of the stream, and not its end alone.
+    pub(crate) fn has_data(&self) -> bool {
+        self.stream.is_some_and(|stream| stream.len > 0)
+    }
+
     /// Bytes that count as in flight: the payload of UDP, but for a packet that only acknowledges or closes.
     pub(crate) fn in_flight(&self) -> u32 {
         if self.is_ack_eliciting() { u32::from(self.size) - HEADERS } else { 0 }

@@ -133,7 +133,7 @@ impl Sender {
             is_duplicate: false,
             opens_window: false,
             marked: (marks * u64::from(self.config.max_datagram_size())).min(arrivals.bytes),
-            rtt,
+            rtt: rtt.filter(|_| newest.has_data),
             srtt: self.rtt.measured(),
             min_rtt: self.rtt.min(),
             rate,
@@ -272,19 +272,19 @@ impl Sender {
         }
         self.last_sent_at = now;
         self.probes = self.probes.saturating_sub(1);
-        if packet.stream.is_some_and(|stream| stream.len > 0) {
+        let bytes = u64::from(packet.in_flight());
+        if packet.has_data() {
             self.counters.data_packets += 1;
             self.counters.retransmissions += u64::from(is_retransmission);
+            self.congestion.control.on_sent(&Sent {
+                now,
+                bytes,
+                size: u64::from(packet.size),
+                in_flight: self.ledger.in_flight(),
+                is_retransmission,
+                nxt: self.ledger.sent(),
+            });
         }
-        let bytes = u64::from(packet.in_flight());
-        self.congestion.control.on_sent(&Sent {
-            now,
-            bytes,
-            size: u64::from(packet.size),
-            in_flight: self.ledger.in_flight(),
-            is_retransmission,
-            nxt: self.ledger.sent(),
-        });
         if let Some(rate) = self.congestion.pacing_rate(self.rtt.smoothed(), self.config.pacing) {
             self.pacer.on_sent(now, bytes, u64::from(self.config.max_datagram_size()), rate);
         }

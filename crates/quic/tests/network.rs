@@ -54,6 +54,30 @@ fn a_clean_link_is_used_but_for_the_first_round_trips() {
     }
 }
 
+/// A packet of the handshake takes less time on the line than any with data, and is no base for those.
+#[test]
+fn vegas_uses_a_slow_link_though_packets_of_the_handshake_are_short() {
+    let control = ControlKind::by_name("vegas").expect("known");
+    let there = LinkConfig { queue: QueueLimit::Bytes(Bytes::new(2_000_000)), ..link(5) };
+    let mut path = path(Config { control, ..Config::default() }, there);
+    let time = path.transfer(20_000_000).expect("complete").as_secs_f64();
+    let least = 20e6 * 8.0 / 5e6 * 1500.0 / f64::from(Config::default().payload());
+    assert!(time < 1.1 * least, "{time} of {least}");
+}
+
+/// TIBET averages the times between departures: the round trips of the handshake are none of them.
+#[test]
+fn tibet_knows_the_rate_at_the_first_loss() {
+    let control = ControlKind::by_name("tibet").expect("known");
+    let time = |seed| {
+        let mut path = path(Config { control, ..Config::default() }, lossy(10, 1e-3, seed));
+        path.transfer(20_000_000).expect("complete").as_secs_f64()
+    };
+    let mean = (1..=4).map(time).sum::<f64>() / 4.0;
+    let least = 20e6 * 8.0 / 10e6 * 1500.0 / f64::from(Config::default().payload());
+    assert!(mean < 1.15 * least, "{mean} of {least}");
+}
+
 #[test]
 fn a_window_of_flow_control_bounds_the_rate() {
     let window = FlowWindow::fixed(Bytes::new(50_000));

@@ -117,3 +117,12 @@ fn segments_that_are_late_by_three_round_trips_slow_the_transfer_as_much() {
         assert!((time / kernel_s - 1.0).abs() < 0.1, "{control}: {time} s, the kernel's {kernel_s} s");
     }
 }
+
+/// Copies that the link makes are reported as duplicates, too, and there are more of them than of repairs (`tcp_dsack_seen`): what is sent
+/// again are the losses at the end of slow start alone.
+#[test]
+fn duplicates_that_the_network_makes_undo_nothing() {
+    let case = |more| Case { control: "cubic", link: format!("delay = '50ms'\nqueue = '1BDP'\n{more}"), file: "20MB" };
+    let [without, with] = ["", "duplicate = 0.01"].map(|more| case(more).medians().0);
+    assert!(with.abs_diff(without) * 5 < without, "{with} with copies, {without} without");
+}

@@ -119,3 +119,26 @@ fn where_a_prediction_claims_to_hold_it_does() {
     assert!(claimed * 3 > CASES, "{claimed} of {CASES} are claimed");
     assert!(far.len() as u64 * 10 <= claimed, "{} of {claimed}: {far:#?}", far.len());
 }
+
+/// Where the Reno-friendly estimate is CUBIC's window: it grows faster once it is beyond the window of the latest loss (RFC 9438, section 4.3).
+#[test]
+fn cubic_over_short_round_trips_takes_as_long_as_simulated() {
+    for (mbps, millis, loss, megabytes) in [(100, 20, 2e-3, 50), (100, 20, 1e-2, 25), (50, 50, 5e-3, 25)] {
+        let link = Link {
+            rate: Rate::from_bps(mbps * 1_000_000),
+            rtt: Duration::from_millis(millis),
+            loss: Probability::new(loss).expect("valid"),
+            queue: None,
+        };
+        let transfer = prediction::Transfer {
+            size: Bytes::new(megabytes * 1_000_000),
+            window: None,
+            control: Control::Cubic,
+            rto: Duration::from_secs(1),
+            ..case(18, 0).transfer
+        };
+        let predicted = prediction::predict(&link, &transfer).expect("valid").time;
+        let (predicted, simulated) = (predicted.value.as_secs_f64(), mean(&Case { link, transfer }));
+        assert!((predicted / simulated - 1.0).abs() < 0.05, "{predicted:.1} s, simulated {simulated:.1} s: {link:?}");
+    }
+}

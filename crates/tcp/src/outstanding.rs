@@ -33,6 +33,8 @@ pub struct Outstanding {
     is_control_given: bool,
     /// Duplicates since the last acknowledgement of new data.
     pub duplicates: u32,
+    /// Segments that the peer has reported to have arrived twice.
+    pub(crate) repeated: u32,
     /// Bytes that limited transmit has sent since the first of them.
     pub limited_transmit: u64,
     /// Expiries of the retransmission timer since the last acknowledgement of new data.
@@ -46,17 +48,14 @@ pub struct Outstanding {
 impl Outstanding {
     pub(crate) fn new(config: Arc<Config>, first: u64) -> Self {
         let control = control::start(&config);
-        let mut board = Scoreboard::new(first, config.recovery.by_time);
-        if control.follows_losses() {
-            board.keep_losses();
-        }
         Self {
-            board,
+            board: board(first, config.recovery.by_time, control.as_ref()),
             window: Window { cwnd: config.initial_window, ssthresh: config.start_ssthresh() },
             rtt: RttEstimator::new(&config.rtt),
             control,
             is_control_given: false,
             duplicates: 0,
+            repeated: 0,
             limited_transmit: 0,
             expiries: 0,
             has_new_data: false,
@@ -89,6 +88,11 @@ impl Outstanding {
         if self.config.control.id == ControlId::Prague {
             self.configure(Config { control: &kinds::RENO, ..(*self.config).clone() });
         }
+    }
+
+    /// The peer does not report what it has, so that losses are not found by time, before anything has happened.
+    pub(crate) fn give_up_sack(&mut self) {
+        self.board = board(self.board.una(), false, self.control.as_ref());
     }
 
     fn configure(&mut self, config: Config) {
@@ -209,7 +213,8 @@ impl Outstanding {
     /// The peer echoes marks: the window is lowered once for each window of data, and not while a loss is being recovered from, for
     /// which it was lowered already.
     pub(crate) fn answer_marks(&mut self, now: Instant, state: LossState) {
-        if state != LossState::Open || !self.marks.is_news(self.board.una()) {
+        let is_due = self.marks.is_news(self.board.una()) && self.control.answers_marks(now);
+        if state != LossState::Open || !is_due {
             return;
         }
         self.marks.on_reduced(self.board.nxt());
@@ -294,6 +299,15 @@ impl Outstanding {
     }
 }
 
+/// A scoreboard from the byte `first` on, that has each loss for a control that follows losses.
+fn board(first: u64, by_time: bool, control: &dyn Control) -> Scoreboard {
+    let mut board = Scoreboard::new(first, by_time);
+    if control.follows_losses() {
+        board.keep_losses();
+    }
+    board
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,6 +358,25 @@ mod tests {
         out.answer_marks(Instant::ZERO, LossState::Open);
         out.reduce(Instant::ZERO, 6 * u64::from(MSS));
         assert_eq!(out.window.ssthresh, 7.0);
+    }
+
+    /// Each acknowledgement reports marks. Prague declines them for 25 ms, and not until the next round trip of 20 ms has ended.
+    #[test]
+    fn prague_answers_marks_every_25_ms_over_a_shorter_round_trip() {
+        let control = ControlKind::by_name("prague").expect("known");
+        let config = Config { mss: MSS, control, ecn: Ecn::Ect1, ..Config::new(Profile::Rfc) };
+        let mut out = Outstanding::new(Arc::new(config), 0);
+        out.window = Window { cwnd: 1000.0, ssthresh: 2.0 };
+        let mut answers = Vec::new();
+        for millis in 0..120 {
+            let now = Instant::ZERO + Duration::from_millis(millis);
+            out.board.on_sent(now, MSS);
+            out.board.on_cumulative(now, millis.saturating_sub(20) * u64::from(MSS), &mut Change::default());
+            let before = out.window.cwnd;
+            out.answer_marks(now, LossState::Open);
+            answers.extend((out.window.cwnd < before).then_some(millis));
+        }
+        assert_eq!(answers, [21, 46, 71, 96]);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub(crate) struct SendingRules {
     pub(crate) starts_within_window: bool,
     /// A limit of the window can be set (Linux's route option `cwnd`).
     pub(crate) has_window_limit: bool,
+    /// Reports of more duplicates than segments were sent again are of copies that the network made, and say nothing (`tcp_dsack_seen`).
+    pub(crate) ignores_copies: bool,
 }
 
 /// What an idle time longer than the retransmission timeout leaves of the window.
@@ -171,6 +173,7 @@ impl Rules {
             defers: false,
             starts_within_window: false,
             has_window_limit: true,
+            ignores_copies: false,
         },
         receiving: ReceivingRules {
             rounds_up: false,
@@ -216,6 +219,7 @@ impl Rules {
             defers: true,
             starts_within_window: false,
             has_window_limit: true,
+            ignores_copies: true,
         },
         receiving: ReceivingRules {
             rounds_up: true,

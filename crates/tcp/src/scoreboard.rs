@@ -786,6 +786,11 @@ impl Scoreboard {
         self.sacked.contains(seq)
     }
 
+    /// Whether the byte `seq` is of a segment that was sent once, and is not acknowledged cumulatively.
+    pub fn is_outstanding_once(&self, seq: u64) -> bool {
+        self.segment_at(seq).is_some_and(|(_, _, is_retransmitted)| !is_retransmitted)
+    }
+
     /// Whether the byte `seq` is of a segment that was sent again and that SACK has reported, below another one.
     pub fn is_sacked_again(&self, seq: u64) -> bool {
         let was_sent_again = self.segment_at(seq).is_some_and(|(_, _, is_retransmitted)| is_retransmitted);

@@ -9,7 +9,7 @@ use crate::kinds;
 use crate::outstanding::Outstanding;
 use crate::recovery::Recovery;
 use crate::rtt::Sampling;
-use crate::scoreboard::{Change, Scoreboard};
+use crate::scoreboard::Change;
 use crate::segment::{Flags, Segment};
 use crate::timestamp;
 use crate::usage::{self, Usage};
@@ -190,7 +190,7 @@ impl Sender {
         self.has_sack = has_sack;
         if self.config().recovery.needs_sack && !has_sack {
             self.recovery = kinds::NEWRENO.build(&self.out.config);
-            self.out.board = Scoreboard::new(1, false);
+            self.out.give_up_sack();
         }
     }
 
@@ -301,9 +301,8 @@ impl Sender {
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool, opens_window: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
-        let duplicate = segment.sack_blocks().next().filter(|_| segment.has(Flags::DSACK));
         let mut change = Change {
-            duplicate: duplicate.map(|range| (range.start, range.end)),
+            duplicate: self.take_duplicate(segment),
             echo: segment.has(Flags::TIMESTAMPS).then_some(segment.timestamps.echo),
             ..Change::default()
         };
@@ -345,6 +344,15 @@ impl Sender {
             state: self.recovery.state(),
         };
         self.apply(&ack, &change);
+    }
+
+    /// What a segment reports to have arrived twice (RFC 2883), unless it was no retransmission that did.
+    fn take_duplicate(&mut self, segment: &Segment) -> Option<(u64, u64)> {
+        let range = segment.sack_blocks().next().filter(|_| segment.has(Flags::DSACK))?;
+        let segments = range.end.saturating_sub(range.start).div_ceil(self.out.mss());
+        self.out.repeated = self.out.repeated.saturating_add(segments as u32);
+        let is_copy = self.out.rules().ignores_copies && u64::from(self.out.repeated) > self.counters.retransmissions;
+        (!is_copy).then_some((range.start, range.end))
     }
 
     /// Takes SACK blocks from the lowest up, as RFC 8985 (section 6.2) wants it: out of order they would look like
@@ -688,5 +696,23 @@ impl Sender {
         if nxt >= self.end && self.out.pipe() < self.out.cwnd_bytes() {
             self.out.board.on_app_limited();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{ControlKind, RecoveryKind};
+    use crate::profile::Profile;
+
+    #[test]
+    fn without_sack_a_control_that_follows_losses_hears_of_them() {
+        let control = ControlKind::by_name("bbr3").expect("known");
+        let recovery = RecoveryKind::by_name("rack").expect("known");
+        let mut sender = Sender::new(&Arc::new(Config { control, recovery, ..Config::new(Profile::Rfc) }));
+        sender.agree(false);
+        (0..2).for_each(|_| sender.out.board.on_sent(Instant::ZERO, 1000));
+        sender.out.board.mark_all_lost();
+        assert_eq!(sender.out.board.take_losses().len(), 2);
     }
 }

@@ -78,35 +78,82 @@ fn losses_without_duplicates(link: &Link, transfer: &Transfer) -> Option<String>
 
 /// What an overflow of the queue leaves unsaid, where there may be one.
 fn overflow(link: &Link, transfer: &Transfer, data: f64) -> Option<&'static str> {
-    let packet = (transfer.mss + transfer.header).as_u64() as f64;
-    let queue = link.queue?.as_u64() as f64 / packet;
-    let product = link.rate.bytes_in(link.rtt).as_u64() as f64 / packet;
-    let window = transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / transfer.mss.as_u64() as f64);
-    // A window that doubles each round trip has sent twice as much as it is. Often enough all of that arrives, whatever is lost on average.
-    let may_reach = |most: f64| {
-        let sent = 2.0 * most;
-        window > most && data > sent && (1.0 - link.loss.as_f64()).powf(sent) > RARELY
-    };
-    // A round of slow start leaves at twice the line's rate: half of its window waits.
-    let bursts_fit = !may_reach(2.0 * queue);
-    let fits = window.min(data) <= 0.9 * (product + queue);
-    // The first window leaves at once: a packet of it is sent while the others wait.
-    let first_fits = transfer.initial_window.min(data).min(window) <= queue.floor() + 1.0;
-    // Less than a packet does not make it short.
-    let is_short = queue + 1.0 <= product;
+    let start = SlowStart::new(link, transfer, data)?;
     match transfer.control {
         Control::Bbr => None,
-        Control::Hybla if data > queue => {
+        Control::Hybla if data > start.queue => {
             Some("Hybla's slow start may overflow the queue, and what that costs is not modelled")
         }
-        _ if !first_fits => Some("the initial window overflows the queue, and what that costs is not modelled"),
-        _ if fits && bursts_fit => None,
-        _ if is_short && (!bursts_fit || may_reach(product + queue)) => {
+        _ if !start.first_fits() => Some("the initial window overflows the queue, and what that costs is not modelled"),
+        _ if start.fits() && start.bursts_fit() => None,
+        _ if start.is_short() && (!start.bursts_fit() || start.may_fill()) => {
             Some("slow start overflows a short queue, and what that costs is not modelled")
         }
-        _ if product + queue < FEW_PACKETS => {
+        _ if start.product + start.queue < FEW_PACKETS => {
             Some("slow start overflows link and queue of so few packets, and what that costs is not modelled")
         }
         _ => None,
+    }
+}
+
+/// Whether windows that double outgrow link and queue, or their bursts the queue, before the data end.
+pub(super) fn overflows(link: &Link, transfer: &Transfer, data: f64) -> bool {
+    SlowStart::new(link, transfer, data)
+        .is_some_and(|start| !start.first_fits() || !start.bursts_fit() || start.may_fill())
+}
+
+/// Windows that double before a queue, in segments.
+struct SlowStart {
+    initial: f64,
+    window: f64,
+    data: f64,
+    loss: f64,
+    queue: f64,
+    product: f64,
+}
+
+impl SlowStart {
+    /// None where the queue has no end.
+    fn new(link: &Link, transfer: &Transfer, data: f64) -> Option<Self> {
+        let packet = (transfer.mss + transfer.header).as_u64() as f64;
+        let mss = transfer.mss.as_u64() as f64;
+        Some(Self {
+            initial: transfer.initial_window,
+            window: transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / mss),
+            data,
+            loss: link.loss.as_f64(),
+            queue: link.queue?.as_u64() as f64 / packet,
+            product: link.rate.bytes_in(link.rtt).as_u64() as f64 / packet,
+        })
+    }
+
+    /// A window that doubles each round trip has sent twice as much as it is. Often enough all of that arrives, whatever is lost on average.
+    fn may_reach(&self, most: f64) -> bool {
+        let sent = 2.0 * most;
+        self.window > most && self.data > sent && (1.0 - self.loss).powf(sent) > RARELY
+    }
+
+    /// Whether it may outgrow link and queue.
+    fn may_fill(&self) -> bool {
+        self.may_reach(self.product + self.queue)
+    }
+
+    /// A round of slow start leaves at twice the line's rate: half of its window waits.
+    fn bursts_fit(&self) -> bool {
+        !self.may_reach(2.0 * self.queue)
+    }
+
+    fn fits(&self) -> bool {
+        self.window.min(self.data) <= 0.9 * (self.product + self.queue)
+    }
+
+    /// The first window leaves at once: a packet of it is sent while the others wait.
+    fn first_fits(&self) -> bool {
+        self.initial.min(self.data).min(self.window) <= self.queue.floor() + 1.0
+    }
+
+    /// Less than a packet does not make it short.
+    fn is_short(&self) -> bool {
+        self.queue + 1.0 <= self.product
     }
 }

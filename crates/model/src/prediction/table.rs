@@ -1,6 +1,6 @@
 //! What every model says of one transfer, side by side.
 
-use super::{Link, Transfer, channel, check, lossy_path, predict};
+use super::{Link, Transfer, channel, check, doubt, lossy_path, predict};
 use crate::cardwell::{self, Handshake};
 use crate::estimate::{Estimate, Invalid, rate_of};
 use crate::kruse::{End, Reading, Start};
@@ -132,7 +132,11 @@ fn windows(link: &Link, transfer: &Transfer) -> Result<Vec<Row>, Invalid> {
     let start = Start { initial: transfer.initial_window, growth: 2.0, handshake: true };
     let window = transfer.window.unwrap_or(Bytes::new(1 << 50));
     let run = channel.slow_start(window, transfer.size, start, Reading::Cycles(End::ReceiverDone))?;
-    rows.push(errorless(Row::time("Kruse, slow start", transfer.size, Estimate::sound(run.time))));
+    let data = transfer.size.as_u64() as f64 / transfer.mss.as_u64() as f64;
+    let time = Estimate::unless(run.time, doubt::overflows(link, transfer, data), || {
+        "its windows overflow the queue, which it does not know".to_owned()
+    });
+    rows.push(errorless(Row::time("Kruse, slow start", transfer.size, time)));
     Ok(rows)
 }
 

@@ -215,6 +215,9 @@ fn the_table_has_every_model_and_a_reason_for_each_that_does_not_hold() {
     let lossy = table(&lossy(1e-5), &transfer(1_000_000), 1).unwrap();
     assert!(row(&lossy, "Mathis").doubt.unwrap().contains("line rate"));
     assert!(row(&lossy, "Kruse, slow start").doubt.unwrap().contains("losses"));
+    let queued = Link { queue: Some(Bytes::new(412_500)), ..link() };
+    let slow_start = |size| row(&table(&queued, &transfer(size), 1).unwrap(), "Kruse, slow start").doubt;
+    assert!(slow_start(10_000_000).unwrap().contains("overflow") && slow_start(500_000).is_none());
     assert!(table(&link(), &transfer(1), 0).is_err());
 }
 

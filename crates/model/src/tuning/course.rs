@@ -222,7 +222,7 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// The end of it: BBR paces it; and where one of its segments is lost, a round trip repairs it.
+    /// The end of it: BBR paces it; and where one of its segments is lost, a round trip repairs it, and another if the repair is lost.
     fn last_flight(&mut self, window: f64) {
         let line = self.left * self.segment;
         self.course.line += line;
@@ -240,7 +240,7 @@ impl<'a> Walk<'a> {
             self.course.slow_start += (paced - line).max(0.0);
         }
         let tail = self.left.min(self.path).max(1.0);
-        self.course.loss += self.rtt * (1.0 - (1.0 - self.loss).powf(tail));
+        self.course.loss += self.rtt * repair_rounds(tail, self.loss);
     }
 
     /// Where the idle time of a flight belongs.
@@ -316,8 +316,8 @@ impl<'a> Walk<'a> {
                 self.since_loss += time;
                 let k = ((self.cubic_max - self.cubic_max * cubic::BETA).max(0.0) / cubic::C).cbrt();
                 let cubic = cubic::C * (self.since_loss - k).powi(3) + self.cubic_max;
-                let reno = self.cubic_max * cubic::BETA
-                    + 3.0 * (1.0 - cubic::BETA) / (1.0 + cubic::BETA) * self.since_loss / self.rtt;
+                // Linux has the estimate grow on at this pace (`bictcp_update`), where RFC 9438 (section 4.3) makes it faster.
+                let reno = self.cubic_max * cubic::BETA + cubic::FRIENDLY_GAIN * self.since_loss / self.rtt;
                 self.cwnd = self.cwnd.max(cubic.min(1.5 * self.cwnd)).max(reno);
             }
             Control::Reno => self.cwnd += 1.0,
@@ -353,6 +353,13 @@ impl<'a> Walk<'a> {
             self.segment /= 1.0 - probing;
         }
     }
+}
+
+/// How many round trips it takes in the mean until each of `segments` that left together has arrived, the first apart: in each, what
+/// was still missing is lost again with probability `loss`.
+fn repair_rounds(segments: f64, loss: f64) -> f64 {
+    let is_unfinished = |round| 1.0 - (1.0 - loss.powi(round)).powf(segments);
+    (1..).map(is_unfinished).take_while(|share| *share > 1e-9).sum()
 }
 
 #[cfg(test)]

@@ -82,6 +82,16 @@ fn losses_as_simulated_within_a_fifth() {
     }
 }
 
+/// The mean of the largest of geometrically distributed numbers.
+#[test]
+fn repairs_are_lost_as_often_as_what_they_repair() {
+    for (segments, loss, expected) in
+        [(1.0, 0.5, 1.0), (2.0, 0.5, 5.0 / 3.0), (1.0, 0.01, 0.01 / 0.99), (100.0, 0.0, 0.0)]
+    {
+        assert!((repair_rounds(segments, loss) - expected).abs() < 1e-6, "{segments}, {loss}");
+    }
+}
+
 /// Marchese, table III: 100 KiB over 2.048 Mbit/s and 0.57 s; the window did not limit, acknowledgements came for each
 /// segment, handshake included.
 #[test]

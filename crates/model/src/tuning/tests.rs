@@ -111,6 +111,15 @@ fn so_many_transfers_that_their_first_windows_overflow_the_queue_are_doubted() {
 }
 
 #[test]
+fn losses_above_what_the_windows_account_for_are_doubted() {
+    let doubted = |loss| {
+        let found = linux(&link("50Mbit/s", "550ms", loss), &down("30MB"));
+        found.warnings.iter().any(|warning| warning.contains("is above 0.02: timeouts"))
+    };
+    assert_eq!([0.0, 0.02, 0.05, 0.5].map(doubted), [false, false, true, true]);
+}
+
+#[test]
 fn losses_call_for_bbr_where_nobody_else_is_hurt() {
     let lossy = link("6Mbit/s", "550ms", 1e-2);
     let found = linux(&lossy, &down("10MB"));

@@ -2,6 +2,7 @@
 
 use super::host::LARGEST_WINDOW;
 use super::{Choices, Control, Host, Link, Profile, Workload, course};
+use crate::mathis;
 use units::Bytes;
 
 /// A sentence for each thing to know before it is applied.
@@ -16,6 +17,13 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
             host.initial_window,
             host.initial_window.div_ceil(standard),
             if link.shared { "; on a shared path such bursts push out others' packets" } else { "" },
+        ));
+    }
+    if link.loss.as_f64() > mathis::MAX_LOSS {
+        warnings.push(format!(
+            "loss {} is above {}: timeouts and lost repairs take over, which the prediction leaves out; have it simulated (--verify)",
+            link.loss,
+            mathis::MAX_LOSS
         ));
     }
     if !host.control.is_fair() {

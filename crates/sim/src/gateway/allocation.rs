@@ -80,8 +80,7 @@ impl AllocationShares {
         let window = self.account.window(all, each, kind);
         let pace = Rate::from_bps((self.account.pace(all, kind) * 8.0) as u64);
         let counts = !half.tcp.is_closed() && (flight > 0.0 || unsent > 0);
-        let rate = each * if kind == Use::Full { window } else { flight };
-        let claim = counts.then_some(Claim { kind, rate });
+        let claim = counts.then(|| self.account.claim(all, each, kind, flight));
         if let Some(claim) = claim {
             self.account.add(claim);
         }

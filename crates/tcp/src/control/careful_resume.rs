@@ -171,6 +171,10 @@ impl Control for CarefulResume {
         }
     }
 
+    fn answers_marks(&self, now: Instant) -> bool {
+        self.control.answers_marks(now)
+    }
+
     fn grows_beside_marks(&self) -> bool {
         self.control.grows_beside_marks()
     }

@@ -73,6 +73,13 @@ pub trait Control: Debug + Send {
         }
     }
 
+    /// Whether marks that are reported now are answered. If not, [`Control::on_marks`] is not called, and marks of the same window of data
+    /// may be answered later.
+    fn answers_marks(&self, now: Instant) -> bool {
+        let _ = now;
+        true
+    }
+
     /// Whether what arrived unmarked lets the window grow though other data of the same acknowledgement arrived marked (Prague): else such an
     /// acknowledgement lets nothing grow (RFC 3168, section 6.1.2).
     fn grows_beside_marks(&self) -> bool {

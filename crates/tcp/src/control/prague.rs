@@ -89,10 +89,12 @@ impl Control for Prague {
         self.growth.halve(loss, window);
     }
 
+    /// Once in a virtual round trip, however many real ones that is.
+    fn answers_marks(&self, now: Instant) -> bool {
+        self.reduced_at.is_none_or(|at| now.since(at) >= VIRTUAL_RTT)
+    }
+
     fn on_marks(&mut self, marks: &Loss, window: &mut Window) {
-        if self.reduced_at.is_some_and(|at| marks.now.since(at) < VIRTUAL_RTT) {
-            return;
-        }
         self.reduced_at = Some(marks.now);
         self.growth.on_loss();
         window.cwnd = (window.cwnd * (1.0 - self.alpha / 2.0)).max(LEAST.min(window.cwnd));
@@ -170,13 +172,9 @@ mod tests {
             assert!((control.scale() - expected).abs() < 1e-9, "{rtt}");
         }
         let mut window = Window { cwnd: 100.0, ssthresh: 2.0 };
-        let marks = |millis: f64| ack(1).at_millis(millis).loss(100);
-        control.on_marks(&marks(100.0), &mut window);
-        let once = window.cwnd;
-        control.on_marks(&marks(120.0), &mut window);
-        assert_eq!(window.cwnd, once, "a virtual round trip has not passed");
-        control.on_marks(&marks(126.0), &mut window);
-        assert!(window.cwnd < once);
+        control.on_marks(&ack(1).at_millis(100.0).loss(100), &mut window);
+        let answers = [101, 124, 125].map(|millis| control.answers_marks(Instant::ZERO + MS(millis)));
+        assert_eq!(answers, [false, false, true], "a virtual round trip must have passed");
     }
 
     #[test]

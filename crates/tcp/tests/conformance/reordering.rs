@@ -139,6 +139,25 @@ fn in_linux_a_duplicate_that_is_reported_after_the_recovery_restores_the_window(
     assert_eq!(after.ssthresh, 5.0);
 }
 
+/// `tcp_dsack_seen` of Linux 6.18: more duplicates than segments were sent again are of copies that the network made. One is reported before
+/// a repair, and one after it.
+#[test]
+fn in_linux_duplicates_of_what_was_sent_once_undo_nothing() {
+    let mut end = Lone::connected(Config { profile: Profile::Linux, ..config("rack") });
+    end.write(10 * u64::from(MSS));
+    end.at(200);
+    end.sack(seg(1), &[(seg(0), seg(1))]);
+    end.sack(seg(1), &[(seg(2), seg(6))]);
+    assert_eq!(end.end.metrics().counters.retransmissions, 1);
+    let during = end.end.window().ssthresh;
+    assert!(during.is_finite());
+    end.at(210);
+    end.ack(seg(6));
+    end.at(300);
+    end.sack(seg(6), &[(seg(2), seg(3))]);
+    assert_eq!(end.end.window().ssthresh, during);
+}
+
 /// The peer acknowledges everything before segment `first`, reports others, and echoes a timestamp.
 fn report(end: &mut Lone, first: u64, others: &[(u64, u64)], echo: u32) {
     let mut segment = bare(Flags::ACK.with(Flags::TIMESTAMPS), 1, seg(first));

@@ -189,13 +189,18 @@ impl Args {
                 return Err(Failure::usage(problem));
             }
         }
+        let window = [self.window, of_buffer].into_iter().flatten().min();
+        if let Some(window) = window.filter(|window| *window < self.mss) {
+            let option = if self.window == Some(window) { "--window" } else { "--receive-buffer times --window-share" };
+            return Err(Failure::usage(format!("{option} is {window}; allowed: {} (--mss) or more", self.mss)));
+        }
         let queue = self.queue.bytes(self.rate, self.rtt, self.mss + self.header);
         let link = Link { rate: self.rate, rtt: self.rtt, loss: self.loss, queue };
         let transfer = Transfer {
             size: self.size,
             mss: self.mss,
             header: self.header,
-            window: [self.window, of_buffer].into_iter().flatten().min(),
+            window,
             initial_window: self.initial_window.into(),
             ack_every: self.ack_every,
             rto: self.rto.unwrap_or(self.rtt + Duration::from_millis(200)),
