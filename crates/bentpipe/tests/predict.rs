@@ -115,10 +115,10 @@ fn impossible_parameters_are_refused_with_what_is_allowed() {
         (&["--rtt", "1ns"], "--rtt 1ns is not allowed; allowed: 2ns or more"),
         (&["--loss", "-0.1"], "from 0 to 1"),
         (&["--loss", "1"], "from 0, below 1"),
-        (&["--window", "1000B"], "--window is 1000B; allowed: 1448B (--mss) or more"),
+        (&["--window", "1000B"], "--window is 1kB; allowed: 1.448kB (--mss) or more"),
         (
             &["--receive-buffer", "2000B"],
-            "--receive-buffer times --window-share is 1000B; allowed: 1448B (--mss) or more",
+            "--receive-buffer times --window-share is 1kB; allowed: 1.448kB (--mss) or more",
         ),
         (&["--window", "0B"], "--window"),
         (&["--initial-window", "0"], "--initial-window"),
