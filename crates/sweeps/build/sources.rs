@@ -6,6 +6,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What the names of sources end with: code, the style sheet of pages, manifests.
+const ENDINGS: [&str; 3] = ["rs", "css", "toml"];
+
 /// `roots` and all crates in the directory `beside` on which they depend. Crates that are not there (those of a registry) are fixed by
 /// their version.
 pub fn crates(beside: &Path, roots: &[&str]) -> BTreeSet<String> {
@@ -40,7 +43,7 @@ pub fn parts(beside: &Path, name: &str) -> Vec<PathBuf> {
     parts.into_iter().filter(|part| part.exists()).collect()
 }
 
-/// A hash of the names and the contents of all files that make up `crates`.
+/// A hash of the names and the contents of all sources that make up `crates`.
 ///
 /// # Errors
 /// If one cannot be read.
@@ -61,13 +64,17 @@ pub fn hash(beside: &Path, crates: &BTreeSet<String>) -> io::Result<u64> {
     Ok(hash.0)
 }
 
-/// `path`, if it is a file, or all files in it.
+/// `path`, if it is a source, or all sources in it. What editors leave beside them (`.lib.rs.swp`, `lib.rs~`, and `.#lib.rs`, a link to
+/// nothing) is none.
 fn collect(path: PathBuf, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
+        return Ok(());
+    }
     if path.is_dir() {
         for entry in fs::read_dir(path)? {
             collect(entry?.path(), files)?;
         }
-    } else {
+    } else if path.is_file() && path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known)) {
         files.insert(path);
     }
     Ok(())
