@@ -23,13 +23,14 @@ pub fn crates(beside: &Path, roots: &[&str]) -> BTreeSet<String> {
     found
 }
 
-/// The names of the dependencies in a manifest, those of tests and build scripts excepted.
+/// The names of the dependencies in a manifest, those of tests, build scripts and fuzzing excepted.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_inside = false;
     for line in manifest.lines().map(str::trim) {
         if line.starts_with('[') {
-            is_inside = line == "[dependencies]" || line.starts_with("[target.") && line.ends_with(".dependencies]");
+            let is_of_target = line.starts_with("[target.") && line.ends_with(".dependencies]");
+            is_inside = line == "[dependencies]" || is_of_target && !line.contains("cfg(fuzzing)");
         } else if is_inside && !line.starts_with('#') {
             names.extend(line.split(['.', '=', ' ']).next().filter(|name| !name.is_empty()).map(str::to_owned));
         }

@@ -12,7 +12,7 @@ fn write(folder: &Path, file: &str, text: &str) {
     fs::write(path, text).expect("written");
 }
 
-/// `sweeps` depends on `sim`, and that on `tcp`; only tests need `testkit`, and nothing needs `web`.
+/// `sweeps` depends on `sim`, and that on `tcp`; only tests and fuzzing need `testkit`, and nothing needs `web`.
 fn workspace() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let manifests = [
@@ -21,7 +21,7 @@ fn workspace() -> tempfile::TempDir {
             "[dependencies]\n# Runs.\nsim.workspace = true\nserde = \"1\"\n[dev-dependencies]\ntestkit.workspace = true\n",
         ),
         ("sim", "[target.'cfg(unix)'.dependencies]\ntcp = { path = \"../tcp\" }\n"),
-        ("tcp", "[features]\nweb = []\n"),
+        ("tcp", "[features]\nweb = []\n[target.'cfg(fuzzing)'.dependencies]\ntestkit.workspace = true\n"),
         ("testkit", ""),
         ("web", ""),
     ];
@@ -105,7 +105,7 @@ fn the_sources_of_this_workspace_are_those_of_the_simulator() {
     {
         assert!(found.contains(name), "{name} is missing among {found:?}");
     }
-    for name in ["bentpipe", "gateway", "lab", "web"] {
+    for name in ["bentpipe", "gateway", "lab", "testkit", "web"] {
         assert!(!found.contains(name), "{name} decides no results");
     }
 }
