@@ -176,7 +176,7 @@ mod tests {
     "#;
 
     /// A long run, of as many bytes as `size` says, and 19 short ones.
-    fn replicas(size: &str) -> Vec<Replica> {
+    pub(crate) fn replicas(size: &str) -> Vec<Replica> {
         let scenario = |size: &str| {
             let settings = [format!("flow.photos.bulk.size={size}")];
             let mut loaded = scenario::load(TEXT, "moon.toml", &settings, &|_| Err("none".into())).expect("sound");
