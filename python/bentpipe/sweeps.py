@@ -66,6 +66,7 @@ class Sweep:
             each = choose_seeds(experiment, seeds)
             self._variants = experiment.variants
             self._runs += [_Run(number, variant, seed, keys[variant]) for variant in chosen for seed in each]
+        self._is_of_this_build = True
 
     def _open(self, out: str | None, shards: Mapping[str, bytes]) -> None:
         """Keeps results in the folder `out`. Without one of the user's, they live as long as the sweep, which begins with `shards`."""
@@ -86,6 +87,8 @@ class Sweep:
     def __setstate__(self, state: dict[str, Any]) -> None:
         shards = state.pop("_shards")
         self.__dict__.update(state)
+        # Its results can be read in any case, and where all are there, they are those of the build that made them.
+        self._is_of_this_build = False
         self._open(self._out, shards)
 
     def __len__(self) -> int:
@@ -102,6 +105,12 @@ class Sweep:
 
     def _missing(self) -> list[_Run]:
         return [run for run in self._runs if not self._store.has(run.key, run.seed)]
+
+    def _rename(self) -> None:
+        """Names the runs as this build does, for a sweep that another may have begun: what that has made counts as missing."""
+        keys = [_bentpipe.sweep_keys(scenario.check()) for scenario in self._scenarios]
+        self._runs = [run._replace(key=keys[run.point][run.variant]) for run in self._runs]
+        self._is_of_this_build = True
 
     @property
     def flows(self) -> Table:
@@ -156,6 +165,8 @@ class Sweep:
             yield from self._run(executor, _workers(executor) if jobs is None else choose_jobs(jobs))
 
     def _run(self, executor: Executor, workers: int) -> Generator[int, None, None]:
+        if self.missing and not self._is_of_this_build:
+            self._rename()
         # Chunks on threads of this process can be ended; those of other processes end by themselves.
         cancel = _bentpipe.Cancel() if isinstance(executor, ThreadPoolExecutor) else None
         chunks = _Chunks(self._missing())
@@ -186,15 +197,16 @@ class Sweep:
                 cancel.set()
 
     def _keep(self, waiting: Mapping[Future[Any], list[_Run]]) -> None:
-        """Keeps what had ended before the executor broke."""
+        """Keeps what had ended before the executor broke, but nothing of other builds."""
         for future, runs in waiting.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 shard, names, _ = future.result()
-                self._take(runs, names, shard)
+                if _are_of(names, runs):
+                    self._store.put(names, shard)
 
     def _take(self, runs: list[_Run], names: list[tuple[str, int]], shard: bytes) -> None:
         """Keeps what a worker found of `runs`."""
-        if not {(run.key, run.seed) for run in runs}.issuperset(map(tuple, names)):
+        if not _are_of(names, runs):
             raise BentpipeError(
                 "a worker has another build of bentpipe, whose results may differ: install the same build for all workers"
             )
@@ -213,6 +225,11 @@ class Sweep:
             [scenario.overrides() for scenario in scenarios],
             [(number[run.point], run.variant, run.seed) for run in runs],
         )
+
+
+def _are_of(names: Iterable[tuple[str, int]], runs: Iterable[_Run]) -> bool:
+    """Whether all `names` are those of `runs`: a worker with another build of bentpipe has others."""
+    return {(run.key, run.seed) for run in runs}.issuperset(map(tuple, names))
 
 
 def _remove(folder: str, owner: int) -> None:

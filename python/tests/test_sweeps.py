@@ -5,7 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
@@ -126,6 +126,35 @@ class OtherBuild(ThreadPoolExecutor):
 def test_results_of_another_build_are_refused(scenario, tmp_path):
     with OtherBuild(2) as pool, pytest.raises(bp.BentpipeError, match="another build"):
         bp.sweep(scenario, GRID, executor=pool, out=tmp_path)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".parquet")]
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_pickled_sweep_that_another_build_began_goes_on(scenario, tmp_path, has_folder):
+    points = [{"link.sat.loss": loss} for loss in (0.0, 1e-3)]
+    sweep = bp.Sweep(bp.Scenario.of(scenario), points, 1, None, tmp_path if has_folder else None)
+    sweep._runs = [run._replace(key=f"{int(run.key, 16) ^ 1:032x}") for run in sweep._runs]
+    again = pickle.loads(pickle.dumps(sweep))
+    assert again.missing == 2 and list(again.run(jobs=1)) == [1, 2] and again.missing == 0
+    expected = bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-3]}, seeds=1, jobs=1)
+    assert again.to_polars().equals(expected.to_polars())
+
+
+def test_a_broken_executor_keeps_nothing_of_another_build(scenario, tmp_path):
+    class Broken(OtherBuild):
+        """Breaks at the second chunk, when the first has ended."""
+
+        first = None
+
+        def submit(self, function, *arguments):
+            if self.first is not None:
+                self.first.result()
+                raise BrokenExecutor
+            self.first = super().submit(function, *arguments)
+            return self.first
+
+    with Broken(1) as pool, pytest.raises(bp.WorkerLost, match="2 of 2 runs are missing"):
+        bp.sweep(scenario, {"link.sat.loss": [0.0, 1e-3]}, seeds=1, executor=pool, out=tmp_path)
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".parquet")]
 
 

@@ -109,6 +109,13 @@ fn serial_numbers_begin_again() {
 }
 
 #[test]
+fn after_a_long_gap_acknowledgements_count_as_overtaken_until_the_serial_numbers_have_passed() {
+    let packets: Vec<_> = (0..=130).map(|number| ack(number, 1, if number == 0 { 0 } else { 127 + number })).collect();
+    let (arrived, superseded) = fate(config(Acks::Filter), &packets);
+    assert_eq!((arrived.len(), superseded), (130, vec![129]));
+}
+
+#[test]
 fn a_full_queue_takes_an_acknowledgement_for_which_another_leaves() {
     let config = LinkConfig { queue: QueueLimit::Packets(1), ..config(Acks::Filter) };
     assert_eq!(fate(config, &[ack(0, 1, 10), ack(1, 1, 20)]), (vec![1], vec![0]));

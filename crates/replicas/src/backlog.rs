@@ -1,11 +1,12 @@
 //! Runs that are finished and wait for one before them: how far the others may be ahead of it.
 
 use results::Run;
+use sim::{CarrierReport, GatewayReport};
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// As many bytes of finished runs may wait for a slow one before them; then no other begins until it is finished.
+/// About as many bytes of finished runs may wait for a slow one before them; then no other begins until it is finished.
 pub const MOST_WAITING: usize = 256 << 20;
 /// How often a thread that waits looks whether runs are still wanted.
 const LOOK: Duration = Duration::from_millis(100);
@@ -91,22 +92,78 @@ impl<'a> InOrder<'a> {
     }
 }
 
-/// Bytes that a run occupies, roughly.
+/// Bytes that a run occupies, without what the allocator adds. What it shares with its scenario is no part of it.
 fn memory(run: &Run) -> usize {
-    size_of_val(run)
-        + size_of_val(&run.report.flows[..])
-        + size_of_val(&run.report.links[..])
-        + size_of_val(&run.flow_samples[..])
-        + size_of_val(&run.queue_samples[..])
-        + size_of_val(&run.capacity_samples[..])
+    let report = &run.report;
+    let samples = room(&run.flow_samples) + room(&run.queue_samples) + room(&run.capacity_samples);
+    let of_lists = room(&report.flows) + room(&report.links) + room(&report.carriers) + room(&report.gateways);
+    let of_flows =
+        report.flows.iter().map(|flow| flow.name.capacity() + flow.failure.as_ref().map_or(0, String::capacity));
+    let of_links = report.links.iter().map(|link| texts([&link.name, &link.from, &link.to]));
+    let of_carriers = report.carriers.iter().map(of_carrier);
+    let of_gateways = report.gateways.iter().map(of_gateways);
+    let of_items: usize = of_flows.chain(of_links).chain(of_carriers).chain(of_gateways).sum();
+    size_of_val(run) + samples + of_lists + of_items
+}
+
+/// What the report of a carrier holds.
+fn of_carrier(carrier: &CarrierReport) -> usize {
+    let of_terminals = carrier.terminals.iter().map(|terminal| texts([&terminal.link, &terminal.from, &terminal.to]));
+    carrier.name.capacity() + room(&carrier.terminals) + of_terminals.sum::<usize>()
+}
+
+/// What the report of a pair of gateways holds.
+fn of_gateways(pair: &GatewayReport) -> usize {
+    let of_lists = room(&pair.streams) + room(&pair.sessions) + room(&pair.transitions);
+    let of_streams = pair.streams.iter().map(|stream| stream.flow.capacity() + texts(stream.states.each_ref()));
+    let of_sessions = pair.sessions.iter().map(|session| session.node.capacity());
+    let of_transitions = pair.transitions.iter().map(|transition| {
+        texts([&transition.node, &transition.flow, &transition.from, &transition.event, &transition.to])
+    });
+    pair.name.capacity() + of_lists + of_streams.chain(of_sessions).chain(of_transitions).sum::<usize>()
+}
+
+/// The elements of a list, and the room for more that it has.
+fn room<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
+}
+
+fn texts<const COUNT: usize>(texts: [&String; COUNT]) -> usize {
+    texts.map(String::capacity).iter().sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sim::{StreamReport, TransitionReport};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
     use std::thread;
+
+    #[test]
+    fn all_that_a_run_holds_counts() {
+        let replica = &crate::tests::replicas("10kB")[0];
+        let made = crate::single(replica, &crate::Recording::Nothing, |_| Ok(()), |_| true);
+        let mut run = made.expect("sound").expect("made");
+        let before = memory(&run);
+        run.flow_samples.reserve_exact(1_000);
+        let with_room = memory(&run);
+        assert_eq!(with_room - before, 1_000 * size_of::<sim::FlowSample>());
+        let text = || "a name of 20 letters".to_owned();
+        let transition =
+            TransitionReport { at_s: 0.0, node: text(), flow: text(), from: text(), event: text(), to: text() };
+        let stream = StreamReport { flow: text(), ..StreamReport::default() };
+        let pair = GatewayReport {
+            name: text(),
+            streams: vec![stream; 2],
+            sessions: Vec::new(),
+            transport: None,
+            transitions: vec![transition; 1_000],
+        };
+        run.report.gateways = vec![pair];
+        let lists = size_of::<GatewayReport>() + 2 * size_of::<StreamReport>() + 1_000 * size_of::<TransitionReport>();
+        assert_eq!(memory(&run) - with_room, lists + 20 * (1 + 2 + 5 * 1_000));
+    }
 
     #[test]
     fn what_waits_holds_back_all_but_the_run_that_it_waits_for() {

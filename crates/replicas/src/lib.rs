@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use worker::{Shared, WHOLE};
+use worker::{EndOnPanic, Shared, WHOLE};
 
 /// One run that is to be made.
 #[derive(Debug, Clone)]
@@ -116,6 +116,8 @@ impl Pool {
         let started = Instant::now();
         let bar = self.progress_bar(title, shared.replicas.len());
         thread::scope(|scope| {
+            // Else those that wait for runs before theirs to be handed on would wait for ever.
+            let _end = EndOnPanic(&shared.failed);
             let (sender, receiver) = mpsc::channel();
             for _ in 0..self.jobs.count().min(shared.replicas.len()) {
                 let sender = sender.clone();
@@ -164,6 +166,7 @@ fn collect<E: From<Error>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     const TEXT: &str = r#"
         version = 1
@@ -172,8 +175,8 @@ mod tests {
         flow = [{ name = "photos", from = "moon", to = "earth", tcp = "cubic", bulk = { size = "10kB" } }]
     "#;
 
-    /// A long run and many short ones.
-    fn replicas() -> Vec<Replica> {
+    /// A long run, of as many bytes as `size` says, and 19 short ones.
+    pub(crate) fn replicas(size: &str) -> Vec<Replica> {
         let scenario = |size: &str| {
             let settings = [format!("flow.photos.bulk.size={size}")];
             let mut loaded = scenario::load(TEXT, "moon.toml", &settings, &|_| Err("none".into())).expect("sound");
@@ -181,7 +184,7 @@ mod tests {
         };
         let short = scenario("10kB");
         let shorts = (1..20).map(|seed| Replica { scenario: Arc::clone(&short), seed });
-        std::iter::once(Replica { scenario: scenario("100MB"), seed: 0 }).chain(shorts).collect()
+        std::iter::once(Replica { scenario: scenario(size), seed: 0 }).chain(shorts).collect()
     }
 
     fn pool() -> Pool {
@@ -189,28 +192,36 @@ mod tests {
     }
 
     #[test]
-    fn runs_come_in_the_order_of_the_replicas_or_as_they_finish() {
-        let (replicas, mut seeds, mut numbers) = (replicas(), Vec::new(), Vec::new());
+    fn runs_come_in_the_order_of_the_replicas() {
+        let (replicas, mut seeds) = (replicas("100MB"), Vec::new());
         let ordered = pool().run("", &replicas, &Recording::Nothing, |run| {
             seeds.push(run.label.seed);
             Ok::<_, Error>(())
         });
         ordered.expect("all are made");
         assert_eq!(seeds, (0..20).collect::<Vec<_>>());
-        let unordered = pool().run_unordered("", &replicas, &Recording::Nothing, |number, run| {
+    }
+
+    #[test]
+    fn unordered_runs_come_while_one_before_them_goes_on() {
+        // The first would take hours: it ends when all others have come.
+        let (pool, replicas, mut numbers) = (pool(), replicas("1000GB"), Vec::new());
+        let made = pool.run_unordered("", &replicas, &Recording::Nothing, |number, run| {
             assert_eq!(replicas[number].seed, run.label.seed);
             numbers.push(number);
+            if numbers.len() == 19 {
+                pool.interrupt.set();
+            }
             Ok::<_, Error>(())
         });
-        unordered.expect("all are made");
-        assert_ne!(numbers[0], 0, "the long one is not the first to finish");
+        made.expect("what was wanted was made");
         numbers.sort_unstable();
-        assert_eq!(numbers, (0..20).collect::<Vec<_>>());
+        assert_eq!(numbers, (1..20).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_run_that_waits_holds_back_those_after_it() {
-        let (pool, replicas, backlog) = (pool(), replicas(), Backlog::new(0));
+        let (pool, replicas, backlog) = (pool(), replicas("100MB"), Backlog::new(0));
         let (mut in_order, mut ahead, mut seeds) = (InOrder::new(&backlog), 0, Vec::new());
         let shared = Shared::new(&replicas, &Recording::Nothing, &pool, &backlog);
         let made = pool.make("", &shared, |number, run| {
@@ -223,5 +234,15 @@ mod tests {
         made.expect("all are made");
         assert!(ahead <= 1, "{ahead} runs were made while the first was under way");
         assert_eq!(seeds, (0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_panic_of_the_one_that_takes_the_runs_ends_those_that_wait() {
+        let (pool, replicas, backlog) = (pool(), replicas("100MB"), Backlog::new(0));
+        let shared = Shared::new(&replicas, &Recording::Nothing, &pool, &backlog);
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            pool.make("", &shared, |_, _| -> Result<(), Error> { panic!("it takes none") })
+        }));
+        assert!(made.is_err());
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Shared<'a> {
 }
 
 /// Sets the flag if its thread panics.
-struct EndOnPanic<'a>(&'a AtomicBool);
+pub struct EndOnPanic<'a>(pub &'a AtomicBool);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {

@@ -6,6 +6,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What the names of sources end with: code, the style sheet of pages, manifests.
+const ENDINGS: [&str; 3] = ["rs", "css", "toml"];
+
 /// `roots` and all crates in the directory `beside` on which they depend. Crates that are not there (those of a registry) are fixed by
 /// their version.
 pub fn crates(beside: &Path, roots: &[&str]) -> BTreeSet<String> {
@@ -20,13 +23,14 @@ pub fn crates(beside: &Path, roots: &[&str]) -> BTreeSet<String> {
     found
 }
 
-/// The names of the dependencies in a manifest, those of tests and build scripts excepted.
+/// The names of the dependencies in a manifest, those of tests, build scripts and fuzzing excepted.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_inside = false;
     for line in manifest.lines().map(str::trim) {
         if line.starts_with('[') {
-            is_inside = line == "[dependencies]" || line.starts_with("[target.") && line.ends_with(".dependencies]");
+            let is_of_target = line.starts_with("[target.") && line.ends_with(".dependencies]");
+            is_inside = line == "[dependencies]" || is_of_target && !line.contains("cfg(fuzzing)");
         } else if is_inside && !line.starts_with('#') {
             names.extend(line.split(['.', '=', ' ']).next().filter(|name| !name.is_empty()).map(str::to_owned));
         }
@@ -40,7 +44,7 @@ pub fn parts(beside: &Path, name: &str) -> Vec<PathBuf> {
     parts.into_iter().filter(|part| part.exists()).collect()
 }
 
-/// A hash of the names and the contents of all files that make up `crates`.
+/// A hash of the names and the contents of all sources that make up `crates`.
 ///
 /// # Errors
 /// If one cannot be read.
@@ -61,13 +65,17 @@ pub fn hash(beside: &Path, crates: &BTreeSet<String>) -> io::Result<u64> {
     Ok(hash.0)
 }
 
-/// `path`, if it is a file, or all files in it.
+/// `path`, if it is a source, or all sources in it. What editors leave beside them (`.lib.rs.swp`, `lib.rs~`, and `.#lib.rs`, a link to
+/// nothing) is none.
 fn collect(path: PathBuf, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
+        return Ok(());
+    }
     if path.is_dir() {
         for entry in fs::read_dir(path)? {
             collect(entry?.path(), files)?;
         }
-    } else {
+    } else if path.is_file() && path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known)) {
         files.insert(path);
     }
     Ok(())

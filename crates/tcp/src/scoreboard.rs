@@ -137,6 +137,8 @@ pub struct Change {
     pub acked_retransmission: bool,
     /// What was reported to have arrived twice (RFC 2883): its first byte and its end.
     pub duplicate: Option<(u64, u64)>,
+    /// That was outstanding before the acknowledgement, and had been sent once.
+    pub repeats_original: bool,
     /// The hole that a NACK names, within what is outstanding: its first byte and its end.
     pub nack: Option<(u64, u64)>,
     /// It delivered a segment below the highest delivered so far that was never sent again: reordering.

@@ -301,8 +301,11 @@ impl Sender {
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool, opens_window: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
+        let duplicate = self.take_duplicate(segment);
         let mut change = Change {
-            duplicate: self.take_duplicate(segment),
+            duplicate,
+            // As long as what this acknowledges is on the board.
+            repeats_original: duplicate.is_some_and(|(first, _)| self.out.board.is_outstanding_once(first)),
             echo: segment.has(Flags::TIMESTAMPS).then_some(segment.timestamps.echo),
             ..Change::default()
         };

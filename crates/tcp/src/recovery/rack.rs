@@ -200,7 +200,7 @@ impl Rack {
     /// nothing else counts as lost (`tcp_try_undo_partial` of Linux).
     fn undo_if_spurious(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
         let Some(undo) = &mut self.undo else { return false };
-        let is_reported = undo.completes_reports(change, out);
+        let is_reported = undo.completes_reports(change);
         let undo = *undo;
         if self.state == LossState::Open {
             self.undo_after_the_end(undo, is_reported, ack, out);

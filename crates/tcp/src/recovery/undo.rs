@@ -41,11 +41,10 @@ impl Undo {
         first.zip(change.echo).is_some_and(|(first, echo)| is_older(echo, first))
     }
 
-    /// Takes what an acknowledgement reports as a duplicate: of what is still outstanding, if it was sent again (`tcp_sacktag_one`), of what is
-    /// not, always (`tcp_check_dsack`). Whether every retransmission has been reported then.
-    pub(super) fn completes_reports(&mut self, change: &Change, out: &Outstanding) -> bool {
-        let is_of_response =
-            change.duplicate.is_some_and(|(first, end)| end > self.from && !out.board.is_outstanding_once(first));
+    /// Takes what an acknowledgement reports as a duplicate: of what was outstanding before it, if it was sent again (`tcp_sacktag_one`), of
+    /// what was not, always (`tcp_check_dsack`). Whether every retransmission has been reported then.
+    pub(super) fn completes_reports(&mut self, change: &Change) -> bool {
+        let is_of_response = !change.repeats_original && change.duplicate.is_some_and(|(_, end)| end > self.from);
         if self.first.is_none() || !is_of_response {
             return false;
         }

@@ -158,6 +158,27 @@ fn in_linux_duplicates_of_what_was_sent_once_undo_nothing() {
     assert_eq!(end.end.window().ssthresh, during);
 }
 
+/// `tcp_sacktag_one` of Linux 6.18, which looks at the segments before `tcp_clean_rtx_queue` removes them: two segments were sent again, and
+/// a duplicate of one that was not is none of a repair, even if the same acknowledgement takes it in.
+#[test]
+fn in_linux_a_duplicate_of_what_was_sent_once_counts_for_no_retransmission() {
+    for (repeated, is_undone) in [(7, false), (1, true)] {
+        let mut end = Lone::connected(Config { profile: Profile::Linux, ..config("rack") });
+        end.write(10 * u64::from(MSS));
+        end.at(200);
+        end.sack(seg(0), &[(seg(2), seg(7))]);
+        assert_eq!(end.end.metrics().counters.retransmissions, 2);
+        let during = end.end.window().ssthresh;
+        assert!(during.is_finite());
+        end.at(210);
+        end.sack(seg(8), &[(seg(repeated), seg(repeated + 1))]);
+        assert_eq!(end.end.window().ssthresh, during, "one duplicate of two repairs");
+        end.sack(seg(8), &[(seg(0), seg(1))]);
+        assert_eq!(end.end.metrics().counters.retransmissions, 2);
+        assert_eq!(end.end.window().ssthresh.is_infinite(), is_undone, "segment {repeated}");
+    }
+}
+
 /// The peer acknowledges everything before segment `first`, reports others, and echoes a timestamp.
 fn report(end: &mut Lone, first: u64, others: &[(u64, u64)], echo: u32) {
     let mut segment = bare(Flags::ACK.with(Flags::TIMESTAMPS), 1, seg(first));
