@@ -199,6 +199,9 @@ fn a_client_whose_released_connection_failed_is_reset_once() {
     engine.accept(START, 7, released);
     assert_eq!(engine.hosts.heard.last(), Some(&Heard::Aborted(7)));
     assert_eq!((engine.counters.accepted, engine.counters.unavailable), (0, 1));
+    let said = notices(&mut engine);
+    assert!(said.iter().any(|notice| matches!(notice, Notice::Closed(_))), "{said:?}");
+    assert!(!said.iter().any(|notice| matches!(notice, Notice::Unavailable { .. })), "why was said: {said:?}");
     // Later on, a client of the same addresses is another one.
     engine.accept(START, 8, released);
     assert_eq!(engine.counters.accepted, 1);
