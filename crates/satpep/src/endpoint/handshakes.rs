@@ -136,7 +136,7 @@ impl<P: Payload> Endpoint<P> {
             if self.draining {
                 session.drain(now);
             }
-            self.forget_earlier_handshakes(id, parameters.epoch);
+            self.forget_earlier_handshakes(now, id, parameters.epoch);
             session.credit.begin_at(self.take_advertised(id));
             let peer = &mut self.peers[id.index()];
             if let Some(address) = &peer.address {
@@ -158,14 +158,22 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// A session with the peer's run of `epoch` begins. Unfinished handshakes from before may be with a run that has ended: finished later,
-    /// when someone on the path releases what it has held back, they would end the session. One of the same run goes on.
-    fn forget_earlier_handshakes(&mut self, begun: PeerId, epoch: u64) {
+    /// when someone on the path releases what it has held back, they would end the session. One of the same run goes on, and so does one
+    /// that was answered a moment ago with a run beside it: after a restart here, both processes of a peer that is being upgraded call.
+    fn forget_earlier_handshakes(&mut self, now: Instant, begun: PeerId, epoch: u64) {
+        let recent = Peer::<P>::RETRY.max(self.config.rtt * 2);
         for id in [begun, begun.sibling()] {
             let Some(peer) = self.peers.get_mut(id.index()) else { continue };
             let session_epoch = peer.session.as_ref().map(|session| session.peer_epoch);
             let kept = if id == begun { Some(epoch) } else { session_epoch };
+            let may_be_beside = id != begun && session_epoch.is_none();
             peer.attempt = None;
-            peer.keys.unconfirmed.take_if(|unconfirmed| Some(unconfirmed.parameters.epoch) != kept);
+            peer.keys.unconfirmed.take_if(|unconfirmed| {
+                let theirs = unconfirmed.parameters.epoch;
+                let is_beside =
+                    may_be_beside && Run::of(theirs) != Run::Fresh && now.since(unconfirmed.answered_at) < recent;
+                Some(theirs) != kept && !is_beside
+            });
         }
     }
 
