@@ -230,14 +230,14 @@ impl<P: Payload> Endpoint<P> {
         };
         if self.identity.versions.common(received.versions).is_none() {
             self.stats.dropped.version_mismatch += 1;
-            self.note_said(id, received.parameters.timestamp, Said::OtherVersions(received.versions, true));
             self.notify(id, from, &Notice::OtherVersions(self.identity.versions), datagram);
+            self.note_said(now, id, from, &received, datagram, Said::OtherVersions(received.versions, true));
             return;
         }
         if received.mode != self.identity.mode {
             self.stats.dropped.mode_mismatch += 1;
-            self.note_said(id, received.parameters.timestamp, Said::OtherMode);
             self.notify(id, from, &Notice::OtherMode, datagram);
+            self.note_said(now, id, from, &received, datagram, Said::OtherMode);
             return;
         }
         if self.is_fresh(now, id, from, &received, datagram) {
@@ -245,12 +245,28 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Notes what an init of `timestamp` says that cannot be answered, unless it may be a replay.
-    fn note_said(&mut self, id: PeerId, timestamp: u64, said: Said) {
+    /// Notes what an init says that cannot be answered. If it may be a replay, its sender is given a nonce instead, beside what it was
+    /// notified of.
+    fn note_said(
+        &mut self,
+        now: Instant,
+        id: PeerId,
+        from: SocketAddr,
+        received: &Received,
+        datagram: &[u8],
+        said: Said,
+    ) {
+        let unix_time = self.unix_time(now);
         let peer = &mut self.peers[id.index()];
-        if timestamp > peer.latest_timestamp {
-            peer.latest_timestamp = timestamp;
+        let timestamp = received.parameters.timestamp;
+        let is_proven = peer.challenge.take_if(|challenge| *challenge == received.echo).is_some();
+        if timestamp > peer.latest_timestamp || is_proven {
+            peer.latest_timestamp = peer.latest_timestamp.max(timestamp);
             peer.handshakes.said = Some(said);
+        } else if timestamp < peer.latest_timestamp {
+            self.stats.dropped.challenged += 1;
+            let echo = *peer.challenge.get_or_insert_with(|| self.random.bytes());
+            self.notify(id, from, &Notice::Challenge { echo, unix_time }, datagram);
         }
     }
 
