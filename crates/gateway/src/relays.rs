@@ -197,6 +197,7 @@ impl<T: SatelliteTransport> Relays<T> {
         let is_gone = |known: &Peer| !settings.peers.iter().any(|peer| peer.is_same_gateway(known));
         let gone: Vec<usize> = self.peers.iter().filter(|(_, peer)| is_gone(peer)).map(|(at, _)| at).collect();
         for &at in &gone {
+            self.engine.set_waiting_aside(at);
             self.engine.remove_peer(now, at);
             // Its connections have ended: the log names it, and not the next peer at this place.
             self.log(now);

@@ -117,6 +117,27 @@ fn clients_that_wait_follow_the_new_routes_and_hold_no_others_up() {
     assert_eq!((engine.clients_waiting(), engine.counters.unavailable), (0, 1));
 }
 
+#[test]
+fn clients_that_wait_for_a_peer_that_is_removed_follow_the_new_routes_too() {
+    let mut engine = engine();
+    let other = engine.add_peer(peer("other", &["198.51.100.0/24"]));
+    engine.transport.peers.extend(FakeTransport::up(1).peers);
+    engine.transport.peers[0].free = 0;
+    let elsewhere = open("10.0.0.2:1000", "203.0.113.200:80");
+    engine.accept(START, 1, one());
+    engine.accept(START, 2, elsewhere);
+    engine.set_waiting_aside(0);
+    engine.remove_peer(START, 0);
+    assert_eq!((engine.clients_waiting(), engine.hosts.heard.len()), (2, 0));
+    let routes = Routes::new([("203.0.113.0/25".parse().unwrap(), other)]).unwrap();
+    engine.reconfigure(START, Settings { routes, ..other_settings() });
+    settle(&mut engine, START);
+    assert_eq!(engine.hosts.heard, [Heard::Aborted(2), Heard::Adopted(0, 1)]);
+    let unavailable = Notice::Unavailable { request: elsewhere, peer: None, waited: Duration::ZERO };
+    assert!(notices(&mut engine).contains(&unavailable));
+    assert_eq!((engine.clients_waiting(), engine.counters.accepted, engine.counters.unavailable), (0, 1, 1));
+}
+
 /// A client's SYN is held, and that of another is released.
 fn engine_with_held_and_released() -> Engine<FakeTransport, FakeHosts> {
     let mut engine = engine();
@@ -178,6 +199,9 @@ fn a_client_whose_released_connection_failed_is_reset_once() {
     engine.accept(START, 7, released);
     assert_eq!(engine.hosts.heard.last(), Some(&Heard::Aborted(7)));
     assert_eq!((engine.counters.accepted, engine.counters.unavailable), (0, 1));
+    let said = notices(&mut engine);
+    assert!(said.iter().any(|notice| matches!(notice, Notice::Closed(_))), "{said:?}");
+    assert!(!said.iter().any(|notice| matches!(notice, Notice::Unavailable { .. })), "why was said: {said:?}");
     // Later on, a client of the same addresses is another one.
     engine.accept(START, 8, released);
     assert_eq!(engine.counters.accepted, 1);

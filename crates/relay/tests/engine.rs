@@ -564,6 +564,18 @@ fn what_the_host_was_short_of_first_and_this_process_then_ends_when_that_has_ple
 }
 
 #[test]
+fn what_this_process_is_short_of_does_not_end_by_time_alone_even_if_it_has_shown_in_failures_only() {
+    let mut engine = engine();
+    engine.hosts.most = 0;
+    engine.out_of_room(START);
+    engine.look_at_limits(at(60.0));
+    assert!(!engine.intercepts(&one()), "nothing is free");
+    engine.hosts.most = 1;
+    engine.look_at_limits(at(61.0));
+    assert!(engine.intercepts(&one()));
+}
+
+#[test]
 fn a_syn_is_held_until_the_server_has_answered() {
     let mut engine = engine();
     engine.set_holds_syns(true);

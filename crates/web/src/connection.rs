@@ -114,7 +114,7 @@ mod tests {
     use rustls::{ClientConfig, RootCertStore};
     use std::path::Path;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::TcpSocket;
     use tokio::time::timeout;
     use tokio_rustls::{TlsConnector, client};
 
@@ -128,8 +128,16 @@ mod tests {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let [listener, client] = [(); 2].map(|()| {
+            // They are soon full.
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.set_send_buffer_size(8 << 10).unwrap();
+            socket.set_recv_buffer_size(8 << 10).unwrap();
+            socket
+        });
+        listener.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = listener.listen(1).unwrap();
+        let client = client.connect(listener.local_addr().unwrap()).await.unwrap();
         let mut server = Connection::new(listener.accept().await.unwrap().0, Some(&tls), None);
         let call = async {
             let connector = TlsConnector::from(config);
@@ -148,7 +156,7 @@ mod tests {
         runtime.block_on(async {
             let (mut server, _client) = connected().await;
             let bytes = [0; 16 << 10];
-            while timeout(Duration::from_millis(100), server.write(&bytes)).await.is_ok() {}
+            while matches!(timeout(Duration::from_millis(100), server.write(&bytes)).await, Ok(Ok(_))) {}
             server.patience.as_mut().reset(Instant::now() + Duration::from_millis(100));
             let outcome = timeout(PATIENCE, server.shutdown()).await.expect("it ends");
             assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);

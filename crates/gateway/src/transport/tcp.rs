@@ -301,6 +301,7 @@ impl TcpTransport {
                     peer.note_end(name, tunnel);
                 }
                 peer.streams -= 1;
+                peer.has_sent |= tunnel.has_sent && !tunnel.is_direct;
                 let info = tunnel.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }

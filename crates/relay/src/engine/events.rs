@@ -69,9 +69,9 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 self.apply(now, key, Event::Accepted);
                 self.attach(now, key, tcp);
             }
-            // Its server's answer has come to nothing meanwhile.
+            // Its server's answer has come to nothing meanwhile: the notice of that says why.
             _ => {
-                self.note_unavailable(now, now, *request);
+                self.counters.unavailable += 1;
                 self.hosts.abort(now, tcp);
             }
         }

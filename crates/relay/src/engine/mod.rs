@@ -54,6 +54,7 @@ use crate::connection::{Event, State};
 use crate::routes::Routes;
 use accounts::{Accounts, Direction};
 use ipnet::IpNet;
+use peers::WaitingClient;
 use room::Room;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -117,6 +118,8 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     failed: BTreeMap<Ends, Instant>,
     /// How many clients wait for a stream.
     waiting: usize,
+    /// Those of peers that are being removed.
+    set_aside: Vec<WaitingClient<H::Connection>>,
     /// Connections of peers that are to be made to servers once there is room.
     unconnected: VecDeque<(usize, T::Stream)>,
     /// Whether there may be what one of those waits for.
@@ -164,6 +167,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             unaccepted: HashMap::new(),
             failed: BTreeMap::new(),
             waiting: 0,
+            set_aside: Vec::new(),
             unconnected: VecDeque::new(),
             may_serve_waiting: false,
             interception_changed: false,

@@ -109,9 +109,9 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     }
 
     /// Looks whether there has been plenty of room for a while: what took it need not have been connections that are relayed. What the
-    /// whole host is short of is not counted here; after a while it is tried.
+    /// whole host is short of is not counted here; after a while it is tried, unless this process has no room either.
     fn look_at_plenty(&mut self, now: Instant) {
-        if self.room.is_to_be_tried(now) {
+        if self.room.is_to_be_tried(now) && self.hosts.has_room() {
             return self.end_room_shortage(now);
         }
         let of_process = self.room.shortage.as_mut().filter(|shortage| !shortage.is_host_wide);

@@ -80,8 +80,9 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// Has each client wait for the peer behind which its server lies now that the routes have changed, in the order in which they
     /// connected. Those without a peer are reset.
     pub(super) fn requeue_waiting(&mut self, now: Instant) {
+        let mut clients = std::mem::take(&mut self.set_aside);
         let queues = self.peers.iter_mut().map(|(_, peer)| std::mem::take(&mut peer.waiting));
-        let mut clients: Vec<_> = queues.flatten().collect();
+        clients.extend(queues.flatten());
         clients.sort_by_key(|client| client.since);
         self.waiting = 0;
         for client in clients {
@@ -94,6 +95,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             }
         }
         self.wake_waiting();
+    }
+
+    /// Peer `at` is to be removed, and there will be other routes: until [`Engine::reconfigure`] says which, the clients that wait for it
+    /// wait for none.
+    pub fn set_waiting_aside(&mut self, at: usize) {
+        self.set_aside.extend(std::mem::take(&mut self.peers[at].waiting));
     }
 
     /// Resets the clients that wait for peer `at`.

@@ -136,7 +136,7 @@ impl<P: Payload> Endpoint<P> {
             if self.draining {
                 session.drain(now);
             }
-            self.forget_earlier_handshakes(id, parameters.epoch);
+            self.forget_earlier_handshakes(now, id, parameters.epoch);
             session.credit.begin_at(self.take_advertised(id));
             let peer = &mut self.peers[id.index()];
             if let Some(address) = &peer.address {
@@ -158,14 +158,22 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// A session with the peer's run of `epoch` begins. Unfinished handshakes from before may be with a run that has ended: finished later,
-    /// when someone on the path releases what it has held back, they would end the session. One of the same run goes on.
-    fn forget_earlier_handshakes(&mut self, begun: PeerId, epoch: u64) {
+    /// when someone on the path releases what it has held back, they would end the session. One of the same run goes on, and so does one
+    /// that was answered a moment ago with a run beside it: after a restart here, both processes of a peer that is being upgraded call.
+    fn forget_earlier_handshakes(&mut self, now: Instant, begun: PeerId, epoch: u64) {
+        let recent = Peer::<P>::RETRY.max(self.config.rtt * 2);
         for id in [begun, begun.sibling()] {
             let Some(peer) = self.peers.get_mut(id.index()) else { continue };
             let session_epoch = peer.session.as_ref().map(|session| session.peer_epoch);
             let kept = if id == begun { Some(epoch) } else { session_epoch };
+            let may_be_beside = id != begun && session_epoch.is_none();
             peer.attempt = None;
-            peer.keys.unconfirmed.take_if(|unconfirmed| Some(unconfirmed.parameters.epoch) != kept);
+            peer.keys.unconfirmed.take_if(|unconfirmed| {
+                let theirs = unconfirmed.parameters.epoch;
+                let is_beside =
+                    may_be_beside && Run::of(theirs) != Run::Fresh && now.since(unconfirmed.answered_at) < recent;
+                Some(theirs) != kept && !is_beside
+            });
         }
     }
 
@@ -222,14 +230,14 @@ impl<P: Payload> Endpoint<P> {
         };
         if self.identity.versions.common(received.versions).is_none() {
             self.stats.dropped.version_mismatch += 1;
-            self.note_said(id, received.parameters.timestamp, Said::OtherVersions(received.versions, true));
             self.notify(id, from, &Notice::OtherVersions(self.identity.versions), datagram);
+            self.note_said(now, id, from, &received, datagram, Said::OtherVersions(received.versions, true));
             return;
         }
         if received.mode != self.identity.mode {
             self.stats.dropped.mode_mismatch += 1;
-            self.note_said(id, received.parameters.timestamp, Said::OtherMode);
             self.notify(id, from, &Notice::OtherMode, datagram);
+            self.note_said(now, id, from, &received, datagram, Said::OtherMode);
             return;
         }
         if self.is_fresh(now, id, from, &received, datagram) {
@@ -237,12 +245,28 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Notes what an init of `timestamp` says that cannot be answered, unless it may be a replay.
-    fn note_said(&mut self, id: PeerId, timestamp: u64, said: Said) {
+    /// Notes what an init says that cannot be answered. If it may be a replay, its sender is given a nonce instead, beside what it was
+    /// notified of.
+    fn note_said(
+        &mut self,
+        now: Instant,
+        id: PeerId,
+        from: SocketAddr,
+        received: &Received,
+        datagram: &[u8],
+        said: Said,
+    ) {
+        let unix_time = self.unix_time(now);
         let peer = &mut self.peers[id.index()];
-        if timestamp > peer.latest_timestamp {
-            peer.latest_timestamp = timestamp;
+        let timestamp = received.parameters.timestamp;
+        let is_proven = peer.challenge.take_if(|challenge| *challenge == received.echo).is_some();
+        if timestamp > peer.latest_timestamp || is_proven {
+            peer.latest_timestamp = peer.latest_timestamp.max(timestamp);
             peer.handshakes.said = Some(said);
+        } else if timestamp < peer.latest_timestamp {
+            self.stats.dropped.challenged += 1;
+            let echo = *peer.challenge.get_or_insert_with(|| self.random.bytes());
+            self.notify(id, from, &Notice::Challenge { echo, unix_time }, datagram);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::arrivals::Counters;
 use crate::wire::frame::Writer;
 use crate::wire::packet::{DATA_HEADER, DataHeader, INIT, RESPONSE, TAG};
-use crate::{PeerConfig, PrivateKey, ResetReason};
+use crate::{PeerConfig, PrivateKey, ResetReason, Run};
 
 /// Two endpoints without a link between them.
 struct Pair {
@@ -345,6 +345,55 @@ fn a_packet_of_a_process_that_has_ended_does_not_end_the_session_with_the_next_o
     pair.restart(None);
     let news = pair.news_of_late(held.expect("a packet"));
     assert!(news.is_empty(), "{news:?}");
+}
+
+/// The datagrams that `end` sends now.
+fn sent(end: &mut Endpoint, now: Instant) -> Vec<Vec<u8>> {
+    let (mut buffer, mut datagrams) = (vec![0; 65_536], Vec::new());
+    end.handle_timeout(now);
+    while let Some(transmit) = end.poll_transmit(now, &mut buffer) {
+        datagrams.extend(buffer[..transmit.size].chunks(transmit.segment_size).map(<[u8]>::to_vec));
+    }
+    datagrams
+}
+
+#[test]
+fn after_a_restart_here_both_processes_of_a_peer_that_is_being_upgraded_are_answered() {
+    let old_first = [1, 2];
+    // Later, what was answered may be with a process that has ended. What the old one has begun would end the session with the new one.
+    for (order, millis, are_up) in
+        [(old_first, 20, [true, true]), (old_first, 3000, [true, false]), ([2, 1], 20, [false, true])]
+    {
+        let mut now = Instant::from_nanos(1_000_000_000);
+        let rate = Rate::from_bps(100_000_000);
+        let mut ends = [(0, Run::Fresh), (1, Run::Fresh), (1, Run::Beside { generation: 1 })].map(|(index, run)| {
+            let mut config = EndpointConfig::new(private_key(index), rate, rate, Duration::from_millis(20));
+            config.run = run;
+            let generation = run.generation();
+            let mut end = Endpoint::new(config, now, (1 << 60) + u64::from(generation), [index as u8 + 5; 32]);
+            let address_of_peer = (index == 1).then(|| address(0));
+            end.add_peer(now, PeerConfig::new(private_key(1 - index).public_key(), address_of_peer)).expect("peer");
+            end
+        });
+        for process in [1, 2] {
+            for mut init in sent(&mut ends[process], now) {
+                ends[0].handle_datagram(now, address(process), &mut init);
+            }
+            for mut response in sent(&mut ends[0], now) {
+                ends[process].handle_datagram(now, address(0), &mut response);
+            }
+        }
+        let mut packets = [1, 2].map(|process| sent(&mut ends[process], now));
+        now += Duration::from_millis(millis);
+        for process in order {
+            for packet in &mut packets[process - 1] {
+                ends[0].handle_datagram(now, address(process), packet);
+            }
+        }
+        let entries = [PeerId(0), PeerId(0).sibling()];
+        let sessions = entries.map(|id| ends[0].peers.get(id.index()).is_some_and(|peer| peer.session.is_some()));
+        assert_eq!(sessions, are_up, "{order:?} {millis}");
+    }
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(super) struct TcpPeer {
     pub(super) received_at: Instant,
     /// Whether any have come since that was last looked at.
     pub(super) has_received: bool,
+    /// Whether one that has ended since then had sent something.
+    pub(super) has_sent: bool,
     /// Bytes that its connections had carried when it was last seen that it had not answered.
     pub(super) carried_before: Option<u64>,
     /// Whether it is to be asked at once whether it is still the one that responded.
@@ -145,6 +147,7 @@ impl TcpPeer {
             heard_since: now,
             received_at: now,
             has_received: false,
+            has_sent: false,
             carried_before: None,
             must_ask: false,
             own_ends: Notices::new(),

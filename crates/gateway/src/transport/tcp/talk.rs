@@ -101,8 +101,8 @@ impl TcpTransport {
     /// Whether something is under way to `peer` or from it, or was since the last look: a peer that only receives waits for the probe
     /// behind the last bytes.
     pub(super) fn is_busy(&mut self, peer: usize) -> bool {
-        let known = &self.peers[peer];
-        let mut is_busy = known.has_received;
+        let known = &mut self.peers[peer];
+        let mut is_busy = known.has_received | std::mem::take(&mut known.has_sent);
         if known.streams == 0 {
             return is_busy;
         }

@@ -215,3 +215,14 @@ fn an_init_from_before_the_mode_was_changed_is_no_news() {
     assert!(net.arrive(old) > 0, "it may be news: it is answered");
     assert!(matches!(trouble(&net, 0), Some(Trouble::NoAnswer { .. })), "{:?}", trouble(&net, 0));
 }
+
+#[test]
+fn a_peer_in_another_mode_whose_clock_was_set_back_is_reported_all_the_same() {
+    let mut net = Net::new(1, 1, DELAY);
+    assert!(net.run_until(Duration::from_secs(10), |net| net.agree(1)));
+    net.modes[1] = Mode::Clear;
+    net.restart(1, -1_000_000);
+    net.run(Duration::from_secs(20));
+    assert_eq!(trouble(&net, 1), Some(Trouble::OtherMode { ours: Mode::Clear }));
+    assert_eq!(trouble(&net, 0), Some(Trouble::OtherMode { ours: Mode::Encrypted }));
+}

@@ -130,6 +130,11 @@ fn while_all_is_quiet_a_peer_whose_host_acknowledges_is_neither_lost_nor_silent(
 
 #[test]
 fn bytes_that_are_acknowledged_before_the_hub_looks_are_followed_by_one_probe() {
+    [false, true].into_iter().for_each(bytes_are_followed_by_one_probe);
+}
+
+/// The connection goes on, or has ended before the hub looks.
+fn bytes_are_followed_by_one_probe(ends: bool) {
     let (mut hub, mut responder) = Responder::with_hub();
     let mut control = responder.respond(&mut hub, 1);
     let (stream, _other_end) = own_stream(&mut hub);
@@ -141,6 +146,10 @@ fn bytes_that_are_acknowledged_before_the_hub_looks_are_followed_by_one_probe() 
     let mut client = Tcp::accepted(client);
     hub.until(|hub| (hub.transport.send(hub.now, stream, &mut hosts, &mut client).0 > 0).then_some(()));
     hub.until(|hub| hub.transport.tunnels[stream.at].is_acknowledged().then_some(()));
+    if ends {
+        hub.transport.forget(stream);
+        assert_eq!(hub.transport.peers[0].streams, 0);
+    }
     let mut reader = Reader::new();
     hub.now += Duration::from_secs(1);
     hub.hear(&mut control, &mut reader, is_probe);
