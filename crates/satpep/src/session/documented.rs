@@ -5,10 +5,16 @@ use super::farewell::Farewell;
 use super::keepalive::Keepalive;
 use super::liveness::Liveness;
 use super::recovery::LossRecovery;
+use super::table::StreamTable;
 use crate::documented::limit::{Limit, limit};
+use crate::payload::Stored;
+use crate::stream::receive::ReceiveHalf;
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![
+        limit("pieces of a stream that wait for what precedes them", ReceiveHalf::<Stored>::MANY_PIECES),
+        limit("one more of them for so many bytes of its window", ReceiveHalf::<Stored>::BYTES_PER_PIECE),
+        limit("pieces of all streams of a session that wait", StreamTable::<Stored>::MOST_PIECES),
         limit("STOP_WAITING is sent when it rose by", LossRecovery::STOP_WAITING_STEP),
         limit("first interval of the keep-alive", Keepalive::FIRST),
         limit("least interval of the keep-alive", Keepalive::MIN),

@@ -47,7 +47,7 @@ pub(super) struct StreamTable<P> {
 impl<P: Payload> StreamTable<P> {
     /// Losses leave at most so many pieces apart, of all streams together: each takes up 16 to 32 bytes, of which no credit tells the
     /// peer. A flight of 1 Gbit/s and 600 ms has 54,000 packets.
-    const MOST_PIECES: usize = 1 << 18;
+    pub(super) const MOST_PIECES: usize = 1 << 18;
 
     /// No streams. `even` says whether those that we open have even numbers; at most `own_limit` of these may be open, and
     /// `peer_limit` of the peer's.

@@ -33,8 +33,8 @@ pub(crate) struct ReceiveHalf<P> {
 impl<P: Payload> ReceiveHalf<P> {
     /// Losses leave at most so many pieces apart, and one more for so many bytes of the window: a peer that sends single
     /// bytes here and there would have us remember, and move, far more than bytes.
-    const MANY_PIECES: u64 = 4096;
-    const BYTES_PER_PIECE: u64 = 2048;
+    pub(crate) const MANY_PIECES: u64 = 4096;
+    pub(crate) const BYTES_PER_PIECE: u64 = 2048;
 
     pub(crate) fn new(limit: StreamOffset) -> Self {
         Self { limit, ..Self::default() }
