@@ -64,10 +64,10 @@ impl<T: SatelliteTransport> Daemon<T> {
         if self.joining.is_some() {
             return Err("the running gateway has only just begun: try again".into());
         }
-        let old = match &mut self.predecessor {
-            Some(predecessor) => (!predecessor.has_ended()).then_some(predecessor.pid),
-            None => Beside::old_process(&self.settings),
-        };
+        // Noticed after the offer, its end would end that.
+        self.forget_ended_predecessor();
+        let old = self.predecessor.as_ref().map(|predecessor| predecessor.pid);
+        let old = old.or_else(|| Beside::old_process(&self.settings));
         if let Some(pid) = old {
             return Err(format!(
                 "process {pid}, which was before the running one, still finishes its connections: wait, or end it with SIGTERM"
@@ -151,14 +151,19 @@ impl<T: SatelliteTransport> Daemon<T> {
         tracing::info!("new connections are taken over");
     }
 
-    /// Does what the hand-over asks for by time.
-    pub(super) fn look_at_other_process(&mut self, now: Instant) {
+    /// Notices the end of the process before this one: the UDP port that the two shared is this one's alone.
+    fn forget_ended_predecessor(&mut self) {
         if self.predecessor.as_mut().is_some_and(|predecessor| predecessor.has_ended()) {
             tracing::info!("the process before this one has ended");
             self.predecessor = None;
             Beside::forget(&self.settings);
             self.relays.transport_mut().end_offer();
         }
+    }
+
+    /// Does what the hand-over asks for by time.
+    pub(super) fn look_at_other_process(&mut self, now: Instant) {
+        self.forget_ended_predecessor();
         if let Some(predecessor) = &mut self.predecessor {
             predecessor.send_rest();
         }

@@ -8,7 +8,7 @@ use super::recovery::LossRecovery;
 use super::table::StreamTable;
 use crate::documented::limit::{Limit, limit};
 use crate::payload::Stored;
-use crate::stream::receive::ReceiveHalf;
+use crate::stream::ReceiveHalf;
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![

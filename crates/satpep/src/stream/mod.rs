@@ -3,7 +3,7 @@
 pub(crate) mod number;
 pub(crate) mod offset;
 pub(crate) mod pages;
-pub(crate) mod receive;
+mod receive;
 mod send;
 
 use crate::credit::Credit;
