@@ -253,7 +253,8 @@ fn procd(settings: &[&str], function: &str) -> Vec<String> {
 /// The command that procd runs for `hub.toml`, with a gateway that is this script; what it leaves in the file `log` is in its folder.
 fn instance(gateway: &str) -> (tempfile::TempDir, Command) {
     let check = "case \"$*\" in *--check*) exit 0;; esac; cd \"${0%/*}\"; echo \"gateway $2 ${3##*/}\" >>log";
-    let ubus = "cd \"${0%/*}\"; echo \"ubus $*\" >>log";
+    // As procd, which stops what it forgets.
+    let ubus = "cd \"${0%/*}\"; echo \"ubus $*\" >>log; kill -TERM $PPID";
     let router = router(&["hub.toml"], &[("bentpipe", &format!("{check}\n{gateway}")), ("ubus", ubus)]);
     let procd = "procd_open_instance() { :; }\nprocd_close_instance() { :; }\n\
                  procd_set_param() { [ \"$1\" != command ] || { shift; exec \"$@\"; }; }\n";
@@ -268,9 +269,12 @@ fn procd_forgets_a_gateway_that_has_drained_and_starts_one_again_that_fails() {
         [("exit 0", 0, deletes), ("exit 1", 1, ""), ("exit 2", 2, ""), ("kill -9 $$", 137, "")]
     {
         let (router, mut command) = instance(gateway);
-        let status = command.status().unwrap();
+        let output = command.output().unwrap();
         let log = std::fs::read_to_string(router.path().join("log")).unwrap();
-        assert_eq!((status.code(), log), (Some(code), format!("gateway --config hub.toml\n{logged}")), "{gateway}");
+        let expected = format!("gateway --config hub.toml\n{logged}");
+        assert_eq!((output.status.code(), log), (Some(code), expected), "{gateway}");
+        // Of a process that is killed, a shell says so.
+        assert!(output.stderr.is_empty() || code > 128, "{gateway}: {output:?}");
     }
 }
 
@@ -292,6 +296,20 @@ fn procds_signals_reach_the_gateway_and_one_that_procd_stops_is_not_forgotten() 
         expected += &format!("{signal}\n");
     }
     assert_eq!((running.wait().unwrap().code(), log()), (Some(0), expected));
+}
+
+#[test]
+fn a_gateway_that_procd_stops_as_it_begins_is_not_left_behind() {
+    let (router, mut command) = instance("exec sleep 30");
+    // What the shell calls once it has forked.
+    let cmp = "#!/bin/sh\nkill -TERM $PPID\nPATH=${PATH#*:} cmp \"$@\"\n";
+    std::fs::write(router.path().join("cmp"), cmp).unwrap();
+    std::fs::set_permissions(router.path().join("cmp"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let start = Instant::now();
+    assert_eq!(command.status().unwrap().code(), Some(143));
+    assert!(start.elapsed() < Duration::from_secs(20), "the gateway has ended by itself");
+    let log = std::fs::read_to_string(router.path().join("log")).unwrap_or_default();
+    assert!(!log.contains("ubus"), "{log}");
 }
 
 #[test]

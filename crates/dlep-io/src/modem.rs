@@ -134,10 +134,17 @@ async fn listen(mut modem: Modem, places: &Arc<Places>, reports: &watch::Receive
 
 /// A modem at the interface, once there is one of that name again.
 async fn reopened(settings: ModemSettings) -> Modem {
+    let mut has_warned = false;
     loop {
+        let interface = &settings.interface;
         match Modem::open(settings.clone()) {
             Ok(modem) => return modem,
-            Err(error) => tracing::debug!(%error, interface = settings.interface, "DLEP: no sockets yet"),
+            // The interface is there: what keeps the modem from it may stay.
+            Err(error) if !has_warned && gtsm::index(interface).is_ok() => {
+                tracing::warn!(%error, interface, "DLEP: routers cannot reach this modem; it tries again");
+                has_warned = true;
+            }
+            Err(error) => tracing::debug!(%error, interface, "DLEP: no sockets yet"),
         }
         tokio::time::sleep(LOOK).await;
     }

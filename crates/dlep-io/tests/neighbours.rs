@@ -162,7 +162,7 @@ fn a_modem_does_not_open_beside_a_program_that_has_its_port() {
 
 /// As a modem on USB that is plugged in again.
 #[test]
-fn a_router_looks_for_its_modem_at_an_interface_that_was_made_anew() {
+fn a_router_looks_for_its_modem_at_an_interface_that_was_made_again() {
     let Some([modem_host, router_host]) = hosts() else { return };
     let (news, _stop, _router) = router(&router_host, None);
     assert!(news.recv_timeout(Duration::from_millis(500)).is_err(), "it asks");

@@ -6,7 +6,7 @@ use caps::Capability::{self, CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW, C
 use kernel::privileges::{self, Account};
 use kernel::sandbox::{self, Confined, Files};
 use status::Privileges;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown, fchown};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,33 @@ const KEPT_FOR_PIPES: Capability = CAP_SYS_RESOURCE;
 /// Directories of programs, libraries and kernel interfaces. Those that do not exist are left out.
 const READABLE: [&str; 13] =
     ["/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys", "/usr"];
+
+/// Permissions, as those of others in a mode.
+const READ: u32 = 0o4;
+const SEARCH: u32 = 0o1;
+
+/// Whether the gateway's user may read a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reading<'a> {
+    Allowed,
+    /// The user of this name may not read the file, or not search the directory above it, that is named.
+    Denied {
+        user: &'a str,
+        by: PathBuf,
+    },
+}
+
+/// Whether the mode of what was found lets the user do this. What access control lists add is not considered.
+fn is_permitted(account: &Account, found: &Metadata, right: u32) -> bool {
+    let right = if account.uid == found.uid() {
+        right << 6
+    } else if account.is_in(found.gid()) {
+        right << 3
+    } else {
+        right
+    };
+    account.uid == 0 || found.mode() & right != 0
+}
 
 /// As whom a gateway goes on, and who may ask it.
 #[derive(Debug)]
@@ -58,22 +85,25 @@ impl Plan {
         Ok(Self { account, is_named: settings.user.is_some(), group })
     }
 
-    /// The name of the gateway's user, if its owner and mode keep that user from reading `file`.
+    /// Whether the gateway's user may read `file`, by the owners and modes of the file and of the directories above it; `None` if no
+    /// other user is known than the one who asks.
     ///
     /// # Errors
-    /// If the file cannot be looked at.
-    pub(crate) fn kept_from(&self, file: &Path) -> io::Result<Option<&str>> {
+    /// If one of them cannot be looked at.
+    pub(crate) fn reading(&self, file: &Path) -> io::Result<Option<Reading<'_>>> {
         let Some(account) = &self.account else { return Ok(None) };
-        let found = std::fs::metadata(file)?;
-        let right = if account.uid == found.uid() {
-            0o400
-        } else if account.is_in(found.gid()) {
-            0o040
-        } else {
-            0o004
-        };
-        let may_read = account.uid == 0 || found.mode() & right != 0;
-        Ok((!may_read).then_some(&account.name))
+        let denied = |by: &Path| Ok(Some(Reading::Denied { user: &account.name, by: by.to_owned() }));
+        // A link is read where it is, and what it leads to where that is.
+        for path in [std::path::absolute(file)?, file.canonicalize()?] {
+            let mut above: Vec<_> = path.ancestors().skip(1).collect();
+            above.reverse();
+            for directory in above {
+                if !is_permitted(account, &std::fs::metadata(directory)?, SEARCH) {
+                    return denied(directory);
+                }
+            }
+        }
+        if is_permitted(account, &std::fs::metadata(file)?, READ) { Ok(Some(Reading::Allowed)) } else { denied(file) }
     }
 
     /// The same for a process that stays who it is.

@@ -40,6 +40,7 @@ pub struct Queue {
     socket: Socket,
     number: u16,
     buffer: Vec<u8>,
+    room: usize,
 }
 
 /// A held packet.
@@ -72,9 +73,9 @@ impl Queue {
             Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(libc::NETLINK_NETFILTER)))
                 .map_err(|error| Error::Missing(format!("{}: {error}", doing())))?;
         // With the usual buffer, all but some 150 packets that wait to be read are lost.
-        set_buffer(&socket, Buffer::Receive, MAX_LENGTH as usize * PACKET_MEMORY)
+        let granted = set_buffer(&socket, Buffer::Receive, MAX_LENGTH as usize * PACKET_MEMORY)
             .map_err(Error::while_doing(doing()))?;
-        let mut queue = Self { socket, number, buffer: vec![0; 65_536] };
+        let mut queue = Self { socket, number, buffer: vec![0; 65_536], room: granted / PACKET_MEMORY };
         let pf = [COMMAND_BIND, 0, 0, 0];
         let [a, b, c, d] = COPY_RANGE.to_be_bytes();
         for (kind, value) in [
@@ -104,6 +105,12 @@ impl Queue {
                 return if answer == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-answer)) };
             }
         }
+    }
+
+    /// How many packets can wait to be read at least: fewer than the firewall holds where `net.core.rmem_max` bounds the socket's
+    /// buffer, as in a user namespace.
+    pub fn room(&self) -> usize {
+        self.room
     }
 
     /// The next held packet; `None` when none waits.

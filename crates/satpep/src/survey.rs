@@ -33,9 +33,11 @@ pub struct SurveyReport {
 /// The most that a survey sends to a peer when `rate` is thought right, and how long that takes beside some round trips.
 pub fn survey_cost(rate: Rate) -> (Bytes, Duration) {
     let sustained = sustained(rate);
-    let bursts = burst(rate).as_u64() * (1 << (Survey::MAX_DOUBLINGS + 1));
+    // Each is twice the one before.
+    let bursts = burst(rate).as_u64() * ((1 << Survey::MAX_DOUBLINGS) - 1);
     let bytes = Survey::FEW as u64 * 2 * 1500 + sustained.as_u64() * 3 / 2 + bursts;
-    (Bytes::new(bytes), rate.time_to_send(Bytes::new(bytes)))
+    // The time has a reserve of as much as the bursts.
+    (Bytes::new(bytes), rate.time_to_send(Bytes::new(bytes + bursts)))
 }
 
 /// What is offered at the rate that is thought right.

@@ -52,7 +52,10 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
 
 /// The rates that are accepted of link updates: around the configured ones.
 fn plausible(written: &format::Link) -> PlausibleRange {
-    let default = written.rate.map_or(ANY, |rate| {
+    // Without a rate, what may be sent is plausible all the same.
+    let sendable = written.max_rate.map_or(0, |rate| rate.0.as_bps().saturating_mul(ABOVE));
+    let any = PlausibleRange { max: ANY.max.max(Rate::from_bps(sendable)), ..ANY };
+    let default = written.rate.map_or(any, |rate| {
         let receive_rate = written.receive_rate.unwrap_or(rate);
         let low = rate.0.min(receive_rate.0).as_bps();
         let high = rate.0.max(receive_rate.0).max(written.max_rate.unwrap_or(rate).0).as_bps();
@@ -63,22 +66,31 @@ fn plausible(written: &format::Link) -> PlausibleRange {
 
 /// The bounds have to leave room for a rate, and for the configured ones: `max_rate` for what is sent, `min_rate` for both.
 fn check_bounds(document: &mut Document<'_>, written: &format::Link, plausible: PlausibleRange) {
-    let (min, max) = (plausible.min, written.max_rate.map_or(plausible.max, |rate| rate.0));
-    if min > max {
-        for (key, is_given) in [("min_rate", written.min_rate.is_some()), ("max_rate", written.max_rate.is_some())] {
-            if is_given {
-                document.fault(&["link", key], &format!(" is at odds: min_rate is {min}, max_rate is {max}"));
-            }
+    let [rate, receive_rate, min, max] =
+        [&written.rate, &written.receive_rate, &written.min_rate, &written.max_rate].map(|rate| Some(rate.as_ref()?.0));
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
+    {
+        for key in ["min_rate", "max_rate"] {
+            document.fault(&["link", key], &format!(" is at odds: min_rate is {min}, max_rate is {max}"));
         }
         return;
     }
-    if let Some(rate) = written.rate.map(|rate| rate.0).filter(|rate| *rate > max) {
+    if let (Some(rate), Some(max)) = (rate, max)
+        && rate > max
+    {
         document.fault(&["link", "rate"], &format!(" is at odds: rate is {rate}, max_rate is {max}"));
     }
-    for (key, rate) in [("rate", written.rate), ("receive_rate", written.receive_rate)] {
-        if let Some(rate) = rate.map(|rate| rate.0).filter(|rate| *rate < min) {
+    let Some(min) = min else { return };
+    for (key, rate) in [("rate", rate), ("receive_rate", receive_rate)] {
+        if let Some(rate) = rate.filter(|rate| *rate < min) {
             document.fault(&["link", key], &format!(" is at odds: {key} is {rate}, min_rate is {min}"));
         }
+    }
+    if rate.is_none() && min > plausible.max {
+        let most = plausible.max;
+        document
+            .fault(&["link", "min_rate"], &format!(" is at odds: it is {min}, above the most without rate, {most}"));
     }
 }
 
@@ -161,6 +173,8 @@ mod tests {
         assert_eq!(link.plausible.max, Rate::from_bps(120_000_000));
         let link = parse(&with("rate = \"3Mbit/s\"\nmax_rate = \"50Mbit/s\""), "x").expect("valid").link;
         assert_eq!(link.plausible.max, Rate::from_bps(500_000_000), "what it may send is plausible");
+        let link = parse(&with("max_rate = \"50Gbit/s\""), "x").expect("valid").link;
+        assert_eq!(link.plausible.max, Rate::from_bps(500_000_000_000), "without a rate, too");
         let link = parse(&with("max_rate = \"1Mbit/s\""), "x").expect("valid").link;
         assert_eq!((link.nominal_rate(), link.plausible), (Rate::from_bps(1_000_000), super::ANY));
     }
@@ -173,6 +187,18 @@ mod tests {
             (
                 "rate = \"6Mbit/s\"\nmax_rate = \"5Mbit/s\"",
                 "link.rate is at odds: rate is 6Mbit/s, max_rate is 5Mbit/s",
+            ),
+            (
+                "rate = \"6Mbit/s\"\nmin_rate = \"100Mbit/s\"",
+                "link.rate is at odds: rate is 6Mbit/s, min_rate is 100Mbit/s",
+            ),
+            (
+                "rate = \"6Mbit/s\"\nmax_rate = \"10kbit/s\"",
+                "link.rate is at odds: rate is 6Mbit/s, max_rate is 10kbit/s",
+            ),
+            (
+                "min_rate = \"200Gbit/s\"",
+                "link.min_rate is at odds: it is 200Gbit/s, above the most without rate, 100Gbit/s",
             ),
             (
                 "rate = \"100kbit/s\"\nmin_rate = \"1Mbit/s\"",

@@ -4,7 +4,7 @@ use super::Check;
 use crate::config::{self, Named, Settings};
 use crate::connection_log::timestamp;
 use crate::filtered_bridges::{bridges, filtering_keys};
-use crate::privileges::Plan;
+use crate::privileges::{Plan, Reading};
 use crate::reverse_path::{self, ReversePath};
 use crate::rules::{Hold, Rules};
 use crate::sysctls::EARLY_DEMUX;
@@ -62,14 +62,18 @@ fn program(name: &str, package: &str) -> Check {
     }
 }
 
-/// Whether the gateway's user may read its key. A gateway that root starts by hand may do without.
+/// Whether the gateway's user may read its key, if it is another one than who asks. A gateway that root starts by hand may do without.
 fn key(settings: &Settings) -> Option<Check> {
     let file = settings.private_key_file.as_ref()?;
     let plan = Plan::new(settings).ok()?;
-    let Some(user) = plan.kept_from(file).ok()? else { return Some(Check::good("key", "the gateway's user reads it")) };
-    let says = format!("the user {user} may not read it: under systemd the gateway does not start");
-    let file = file.display();
-    let remedy = format!("chgrp $(id -gn {user}) {file} && chmod g+r {file}; nothing, if root starts the gateway");
+    let (user, by) = match plan.reading(file).ok()?? {
+        Reading::Allowed => return Some(Check::good("key", "the gateway's user reads it")),
+        Reading::Denied { user, by } => (user, by),
+    };
+    let (which, right) = if by == *file { (String::new(), "r") } else { (format!(" in {}", by.display()), "x") };
+    let says = format!("the user {user} may not read it{which}: under systemd the gateway does not start");
+    let by = by.display();
+    let remedy = format!("chgrp $(id -gn {user}) {by} && chmod g+{right} {by}; nothing, if root starts the gateway");
     Some(Check { remedy: Some(remedy), ..Check::good("key", says) })
 }
 
@@ -380,23 +384,40 @@ mod tests {
 
     #[test]
     fn a_key_that_the_gateways_user_may_not_read_is_reported() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), keys().0).unwrap();
-        let text = minimal().replace(
-            &format!("private_key = \"{}\"", keys().0),
-            &format!("user = \"nobody\"\nprivate_key_file = \"{}\"", file.path().display()),
-        );
-        let settings = parse(&text, "x").unwrap();
-        let with_mode = |mode| {
-            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("private.key");
+        std::fs::write(&file, keys().0).unwrap();
+        let of_file = format!("private_key_file = \"{}\"", file.display());
+        let with = |key: &str| parse(&minimal().replace(&format!("private_key = \"{}\"", keys().0), key), "x").unwrap();
+        let settings = with(&format!("user = \"nobody\"\n{of_file}"));
+        let with_modes = |directory, mode| {
+            for (path, mode) in [(folder.path(), directory), (&file, mode)] {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
             key(&settings)
         };
-        // A machine without that user has nothing to say.
-        let Some(found) = with_mode(0o644) else { return };
+        // A machine without that user has nothing to say, and one whose temporary files are private always the same.
+        let Some(found) = with_modes(0o711, 0o644) else { return };
+        if found.remedy.is_some() {
+            return;
+        }
         assert_eq!(found, Check::good("key", "the gateway's user reads it"));
-        let kept_from = with_mode(0o640).unwrap();
-        assert!(kept_from.says.starts_with("the user nobody may not read it"), "{kept_from:?}");
-        assert!(kept_from.remedy.unwrap().starts_with("chgrp $(id -gn nobody) /"));
+        let remedy = |path: &std::path::Path, right| {
+            let path = path.display();
+            Some(format!(
+                "chgrp $(id -gn nobody) {path} && chmod g+{right} {path}; nothing, if root starts the gateway"
+            ))
+        };
+        let denied = with_modes(0o711, 0o640).unwrap();
+        assert!(denied.says.starts_with("the user nobody may not read it: "), "{denied:?}");
+        assert_eq!(denied.remedy, remedy(&file, "r"));
+        let denied = with_modes(0o700, 0o644).unwrap();
+        assert!(denied.says.starts_with(&format!("the user nobody may not read it in {}: ", folder.path().display())));
+        assert_eq!(denied.remedy, remedy(folder.path(), "x"));
+        // Nobody else is known to read it.
+        if !kernel::process::is_root() {
+            assert_eq!(key(&with(&of_file)), None);
+        }
     }
 
     fn settings(link: &str) -> Settings {

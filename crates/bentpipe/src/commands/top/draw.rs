@@ -196,7 +196,9 @@ fn totals_line(latest: &Snapshot) -> Line<'static> {
     let mut parts: Vec<String> = counts.collect();
     if let Some(memory) = &latest.satellite.memory {
         let limit = memory.limit_bytes.map_or_else(String::new, |limit| format!(" of {}", bytes(limit)));
-        let held = memory.granted_bytes.max(memory.send_buffered_bytes);
+        // Of what is granted to peers, most is credit that idle ones keep.
+        let unread: u64 = latest.peers.iter().map(|peer| peer.receive_buffered_bytes).sum();
+        let held = memory.send_buffered_bytes.max(unread);
         parts.push(format!("memory {}{limit}", bytes(held)));
     }
     Line::from(format!("since start: {}", if parts.is_empty() { "no trouble".into() } else { parts.join(", ") }))

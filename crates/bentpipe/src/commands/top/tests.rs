@@ -37,11 +37,12 @@ fn state(seconds: u64) -> Value {
         },
         "bypassed": {}, "satellite": {
             "sent_packets": 500 * seconds, "sent_ip_bytes": 625_000 * seconds, "received_packets": 100 * seconds,
-            "received_ip_bytes": 10_000 * seconds, "memory": {"limit_bytes": 64_000_000, "granted_bytes": 1_000_000, "send_buffered_bytes": 0},
+            "received_ip_bytes": 10_000 * seconds, "memory": {"limit_bytes": 64_000_000, "granted_bytes": 60_000_000, "send_buffered_bytes": 0},
         },
         "peers": [
             {"name": "terminal-1", "state": "up", "rtt_s": 0.562, "mtu": 1500, "streams": 2, "sent_packets": 500 * seconds,
-             "lost_packets": 5 * seconds, "sent_bytes": 500_000 * seconds, "retransmitted_bytes": 10_000 * seconds},
+             "lost_packets": 5 * seconds, "sent_bytes": 500_000 * seconds, "retransmitted_bytes": 10_000 * seconds,
+             "receive_buffered_bytes": 1_000_000},
             {"name": "terminal-2", "state": "connecting", "trouble": {"reason": "no_answer", "says": "nothing has come from it"}},
         ],
         "streams": [stream(1, 5001, 500_000 * seconds, 0), stream(2, 5002, 0, 10_000)],
