@@ -68,6 +68,7 @@ impl<A: Arithmetic> Engine for Transforms<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::{transforms, transforms_as_the_plain_one};
     use proptest::prelude::*;
     use reed_solomon_simd::engine::NoSimd;
 
@@ -100,26 +101,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_transforms_are_the_librarys(
-            (log_size, skew) in (0u32..9, 0usize..8), whole in any::<bool>(), seed in any::<u64>()
-        ) {
-            let size = 1 << log_size;
-            let filled = if whole { size } else { 1 + seed as usize % size };
-            let random = units::CounterRandom::new(seed, 0);
-            let symbol = |at: usize| std::array::from_fn(|byte| random.at((at * UNIT + byte) as u64) as u8);
-            let mut symbols: Vec<[u8; UNIT]> = (0..filled).map(symbol).collect();
-            symbols.resize(size, [0; UNIT]);
-            let (ours, theirs, skew) = (Transforms(Plain(NoSimd::new())), NoSimd::new(), skew * size);
-            let mut expected = symbols.clone();
-            ours.ifft(&mut ShardsRefMut::new(size, 1, &mut symbols), 0, size, filled, skew);
-            theirs.ifft(&mut ShardsRefMut::new(size, 1, &mut expected), 0, size, filled, skew);
-            prop_assert_eq!(&symbols[..filled], &expected[..filled]);
-            if whole {
-                let wanted = 1 + (seed >> 32) as usize % size;
-                ours.fft(&mut ShardsRefMut::new(size, 1, &mut symbols), 0, size, wanted, skew);
-                theirs.fft(&mut ShardsRefMut::new(size, 1, &mut expected), 0, size, wanted, skew);
-                prop_assert_eq!(&symbols[..wanted], &expected[..wanted]);
-            }
+        fn the_transforms_are_the_librarys(case in transforms()) {
+            transforms_as_the_plain_one(&Transforms(Plain(NoSimd::new())), case)?;
         }
     }
 }
