@@ -77,7 +77,7 @@ const HOLD: Duration = Duration::from_millis(10);
 const STRANGERS: [usize; 2] = [3_072, 256];
 /// The same for connections from addresses at which peers are known to be, and for those whose key is known and that have not
 /// said what for. Each peer keeps up to 1,024 warm ones, and 5,000 new ones a second are in their handshakes for two round
-/// trips: as many as a peer may have streams, unless told.
+/// trips: as many as a peer may have streams, unless configured.
 const KNOWN: [usize; 2] = [65_536, 16_384];
 /// Connections with each peer by default.
 const MAX_STREAMS: u64 = 16_384;
@@ -691,7 +691,7 @@ impl Transport<HostSockets> for TcpTransport {
     fn tell_reach(&mut self, _: Instant, peer: usize, reach: &Reach) {
         let known = &mut self.peers[peer];
         known.reach = reach.encode();
-        known.told.reach = false;
+        known.notified.reach = false;
         self.has_news = true;
     }
 

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::session::{Accepted, Initiator, Refusal, Responder};
-use super::talk::{READS, Told};
+use super::talk::{Notified, READS};
 use super::trouble::{in_words, is_unknown_key};
 use super::tunnel::{Leave, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
@@ -368,8 +368,8 @@ impl TcpTransport {
         // What else is wrong with the way to its address is still so.
         known.trouble.take_if(|trouble| trouble.reason == OTHER_VERSION);
         known.hear(now, self.probe_timers.unresponsive_after);
-        known.is_told_full = false;
-        known.told = Told::default();
+        known.is_notified_full = false;
+        known.notified = Notified::default();
         if let Some(Initiator::Up { next_look, .. }) = &mut known.initiator {
             // It may have restarted, and what said so may have been lost.
             *next_look = now;

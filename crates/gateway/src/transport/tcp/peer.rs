@@ -4,7 +4,7 @@ use super::Name;
 use super::initiator::FastOpen;
 use super::session::Initiator;
 use super::succession::{Former, FormerInitiator, Opener};
-use super::talk::Told;
+use super::talk::Notified;
 use super::tunnel::Tunnel;
 use crate::config::Peer;
 use crate::relays::log_limit::{LogLimit, ShortageLimit};
@@ -59,9 +59,9 @@ pub(super) struct TcpPeer {
     pub(super) former_responders: VecDeque<Former>,
     pub(super) rivals: Rivals,
     /// Whether the lack of room was announced to it.
-    pub(super) is_told_full: bool,
+    pub(super) is_notified_full: bool,
     /// Other announcements to it.
-    pub(super) told: Told,
+    pub(super) notified: Notified,
     /// How often the log says that it has no room.
     pub(super) shortage: ShortageLimit<()>,
     /// The run of the peer's process that the last session was with.
@@ -157,8 +157,8 @@ impl TcpPeer {
             former_initiators: VecDeque::new(),
             former_responders: VecDeque::new(),
             rivals: Rivals::default(),
-            is_told_full: false,
-            told: Told::default(),
+            is_notified_full: false,
+            notified: Notified::default(),
             shortage: ShortageLimit::default(),
             epoch: None,
             epoch_heard_at: now,
@@ -225,7 +225,7 @@ impl TcpPeer {
     }
 
     /// The stream that both call `name` has ended as `tunnel` says. If that was not in order and the peer may not know, it is
-    /// told.
+    /// notified.
     pub(super) fn note_end(&mut self, name: Name, tunnel: &Tunnel) {
         let reason = tunnel.failed.unwrap_or(ResetReason::Aborted);
         // It was the peer that has reset it, or that has nothing left of it.

@@ -3,12 +3,12 @@
 //!
 //! A connection across the satellite stays with the process that has its socket. The listener goes over to the new process at
 //! once, and with it the sessions that peers have begun: what they open from then on is taken there, whether or not they
-//! have heard yet. They are told, begin a session with the new process, and open with the session that they get there. The old control
+//! have heard yet. They are notified, begin a session with the new process, and open with the session that they get there. The old control
 //! connection is kept on both sides for what was opened in it.
 
 use super::arrivals::SESSIONS_EACH;
 use super::session::{Accepted, Initiator};
-use super::talk::{MAX_PENDING, READS, Told, room};
+use super::talk::{MAX_PENDING, Notified, READS, room};
 use super::tunnel::{Role, Tunnel};
 use super::{TcpPeer, TcpTransport};
 use crate::error::{StartError, while_doing};
@@ -310,7 +310,7 @@ impl TcpTransport {
         known.responder = Some(newer.tunnel);
         let ends = std::mem::replace(&mut known.its_ends, newer.ends);
         known.former_responders.push_back(Former { tunnel: at, session, ends });
-        (known.is_told_full, known.told) = (false, Told::default());
+        (known.is_notified_full, known.notified) = (false, Notified::default());
         // Its tunnel requests are still taken, but it is the first that goes.
         known.sessions.retain(|other| *other != session);
         known.sessions.push_front(session);

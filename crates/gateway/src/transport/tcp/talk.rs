@@ -21,7 +21,7 @@ pub(super) const MAX_PENDING: usize = 256 << 10;
 
 /// What was announced to the peer, beside whether there is room.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Told {
+pub(super) struct Notified {
     /// What it may use here.
     pub(super) reach: bool,
     /// That this process takes no more connections.
@@ -143,15 +143,15 @@ impl TcpTransport {
             if let Some(at) = known.responder {
                 let tunnel = &mut self.tunnels[at];
                 let mut bytes = Vec::new();
-                if known.is_told_full == has_room {
-                    known.is_told_full = !has_room;
+                if known.is_notified_full == has_room {
+                    known.is_notified_full = !has_room;
                     Message::Room(has_room).encode(&mut bytes);
                 }
-                if !std::mem::replace(&mut known.told.reach, true) && !has_successor {
+                if !std::mem::replace(&mut known.notified.reach, true) && !has_successor {
                     Message::Reach(known.reach.clone()).encode(&mut bytes);
                 }
                 if let Some(leaving) =
-                    self.leaving.as_ref().filter(|_| !std::mem::replace(&mut known.told.leaving, true))
+                    self.leaving.as_ref().filter(|_| !std::mem::replace(&mut known.notified.leaving, true))
                 {
                     leaving.encode(&mut bytes);
                 }
@@ -168,7 +168,7 @@ impl TcpTransport {
     fn has_room(&self, peer: usize) -> bool {
         let known = &self.peers[peer];
         // What is under way when it learns that there is none still has to fit; and it is not to change with each connection.
-        let share = if known.is_told_full { 8 } else { 16 };
+        let share = if known.is_notified_full { 8 } else { 16 };
         known.streams < self.max_streams - self.max_streams / share
     }
 

@@ -459,7 +459,7 @@ fn a_peer_hears_that_room_runs_out_before_it_has_and_that_there_is_room_again() 
     // As many as are left when it counts as room again, and one fewer: it is not to change with each connection.
     ids.drain(..8).for_each(|id| hub.transport.reset(hub.now, id, ResetReason::Aborted));
     hub.transport.tick(hub.now);
-    assert!(hub.transport.peers[0].is_told_full);
+    assert!(hub.transport.peers[0].is_notified_full);
     ids.drain(..1).for_each(|id| hub.transport.reset(hub.now, id, ResetReason::Aborted));
     hub.transport.tick(hub.now);
     assert_eq!(hub.hear(&mut control, &mut reader, is_room), Message::Room(true), "55 of 64");

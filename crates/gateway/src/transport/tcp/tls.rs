@@ -149,8 +149,8 @@ impl Tls {
         shown.is_some_and(|shown| identity::verification_key(key).is_some_and(|known| known == shown.as_ref()))
     }
 
-    /// Reads what has been decrypted into `buffer`, and from `socket` where that is nothing; 0 is the end that the other
-    /// side has told.
+    /// Reads what has been decrypted into `buffer`, and from `socket` where that is nothing; 0 is the end, as the other
+    /// side has announced it.
     ///
     /// # Errors
     /// Those of the socket; of kind `UnexpectedEof` for an end without close_notify, and `InvalidData` for
