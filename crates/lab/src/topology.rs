@@ -6,22 +6,27 @@
 //!  host ── gateway ══╗
 //!  host ── gateway ══╬ segment ══ satellite ══ gateway ── host     several terminals, one shared link
 //!  host ── gateway ══╝
+//!
+//!  host ── gateway ══╗
+//!  host ── gateway ══╬ segment ══ paths ══ satellite ══ gateway ── host     terminals with a path of their own each
+//!  host ── gateway ══╝
 //! ```
 //!
 //! Every box is a network namespace of its own. Site 0 is the hub. The satellite's two interfaces are joined by an
-//! emulator that is transparent on the link layer; where there is no satellite, the two gateways are wired together.
+//! emulator that is transparent on the link layer, those of the paths by another; where there is no satellite, the two gateways are wired together.
 
 use crate::Error;
-use emulator::{Config, Emulator, Monitor, PathModel, Report};
+use emulator::{Config, Emulator, Monitor, PathModel, Report, Terminal};
 use ipnet::IpNet;
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
-use link::LinkConfig;
+use link::{LinkConfig, QueueLimit};
 use sites::SILENT_SYSCTLS;
 pub use sites::{Family, LAN_INTERFACE, RouteSettings, SATELLITE_INTERFACE, Site};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use units::{Duration, Rate};
 
 /// The two directions of a satellite link, shared by all terminals.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +43,7 @@ impl Satellite {
     }
 }
 
-/// What the emulator does.
+/// What one emulator does.
 pub(crate) struct Ways {
     /// To the hub, and back.
     pub(crate) paths: [PathModel; 2],
@@ -52,10 +57,11 @@ pub struct Topology {
     pub hub: Site,
     /// The sites on the near side.
     pub terminals: Vec<Site>,
-    satellite: Option<RunningSatellite>,
+    /// The satellite's is the first.
+    emulators: Vec<RunningEmulator>,
 }
 
-struct RunningSatellite {
+struct RunningEmulator {
     stop: Arc<AtomicBool>,
     monitor: Monitor,
     thread: JoinHandle<Result<Report, emulator::Error>>,
@@ -79,7 +85,24 @@ impl Topology {
     /// # Errors
     /// If the numbers make no network, the machine lacks something, or the links make no link.
     pub fn new(terminals: usize, satellite: Option<Satellite>) -> Result<Self, Error> {
-        Self::with_families(terminals, satellite.map(Satellite::ways), true)
+        Self::with_families(terminals, satellite.into_iter().map(Satellite::ways).collect(), true)
+    }
+
+    /// A hub and, across `satellite`, a terminal for each of `paths`: what goes to a terminal crosses the forward link and then the
+    /// terminal's path. What comes from the terminals crosses the return link alone.
+    ///
+    /// # Errors
+    /// As [`Topology::new`].
+    pub fn with_own_paths(satellite: Satellite, paths: Vec<LinkConfig>) -> Result<Self, Error> {
+        let terminals = paths.len();
+        let of_terminal = |(number, link)| Terminal {
+            name: format!("terminal-{}", number + 1),
+            networks: terminal_networks(number),
+            link,
+        };
+        let apart = PathModel::Apart(paths.into_iter().enumerate().map(of_terminal).collect());
+        let own_paths = Ways { paths: [wire().into(), apart], records_capacity: false };
+        Self::with_families(terminals, vec![satellite.ways(), own_paths], true)
     }
 
     /// As [`Topology::new`], without IPv6: then only the packets of flows cross the satellite, and drop lists count those.
@@ -87,7 +110,7 @@ impl Topology {
     /// # Errors
     /// As [`Topology::new`].
     pub fn without_ipv6(terminals: usize, satellite: Option<Satellite>) -> Result<Self, Error> {
-        Self::with_families(terminals, satellite.map(Satellite::ways), false)
+        Self::with_families(terminals, satellite.into_iter().map(Satellite::ways).collect(), false)
     }
 
     /// A hub with `terminals` terminals across a satellite whose ways to the hub and back are these, as where terminals share a
@@ -96,35 +119,34 @@ impl Topology {
     /// # Errors
     /// As [`Topology::new`].
     pub(crate) fn over_ways(terminals: usize, ways: Ways, has_ipv6: bool) -> Result<Self, Error> {
-        Self::with_families(terminals, Some(ways), has_ipv6)
+        Self::with_families(terminals, vec![ways], has_ipv6)
     }
 
-    fn with_families(terminals: usize, satellite: Option<Ways>, has_ipv6: bool) -> Result<Self, Error> {
-        if terminals == 0 || terminals > Self::MAX_TERMINALS || (terminals > 1 && satellite.is_none()) {
+    fn with_families(terminals: usize, ways: Vec<Ways>, has_ipv6: bool) -> Result<Self, Error> {
+        if terminals == 0 || terminals > Self::MAX_TERMINALS || (terminals > 1 && ways.is_empty()) {
             return Err(Error::Input(format!("a hub has 1 to {} terminals, not {terminals}", Self::MAX_TERMINALS)));
         }
         let hub = Site::new(0, has_ipv6)?;
         let terminals =
             (1..=terminals as u8).map(|number| Site::new(number, has_ipv6)).collect::<Result<Vec<_>, _>>()?;
-        let satellite = match satellite {
-            None => {
-                sites::wire(&hub, &terminals[0])?;
-                None
-            }
-            Some(satellite) => Some(start_satellite(satellite, &hub, &terminals)?),
+        let emulators = if ways.is_empty() {
+            sites::wire(&hub, &terminals[0])?;
+            Vec::new()
+        } else {
+            start_emulators(ways, &hub, &terminals)?
         };
         sites::route(&hub, &terminals)?;
-        Ok(Self { hub, terminals, satellite })
+        Ok(Self { hub, terminals, emulators })
     }
 
     /// What the satellite has carried so far (`up` is the return link, `down` the forward link); `None` without one.
     pub fn satellite_report(&self) -> Option<Report> {
-        self.satellite.as_ref().map(|satellite| satellite.monitor.report())
+        self.emulators.first().map(|satellite| satellite.monitor.report())
     }
 
     /// A view of the satellite while it runs; `None` without one.
     pub fn satellite_monitor(&self) -> Option<Monitor> {
-        self.satellite.as_ref().map(|satellite| satellite.monitor.clone())
+        self.emulators.first().map(|satellite| satellite.monitor.clone())
     }
 
     /// Writes sysctls (paths below /proc/sys/net, and values) at every host.
@@ -152,33 +174,56 @@ impl Topology {
     /// # Errors
     /// If the emulation ended early, so that what was measured means nothing.
     pub fn stop(mut self) -> Result<Option<Report>, Error> {
-        let Some(satellite) = self.satellite.take() else { return Ok(None) };
-        satellite.stop.store(true, Ordering::Relaxed);
-        let report = satellite.thread.join().map_err(|_| Error::failed("the emulator's thread panicked"))?;
-        Ok(Some(report?))
+        let reports = std::mem::take(&mut self.emulators).into_iter().map(|emulator| {
+            emulator.stop.store(true, Ordering::Relaxed);
+            let report = emulator.thread.join().map_err(|_| Error::failed("the emulator's thread panicked"))?;
+            Ok::<_, Error>(report?)
+        });
+        Ok(reports.collect::<Result<Vec<_>, _>>()?.into_iter().next())
     }
 }
 
 impl Drop for Topology {
     fn drop(&mut self) {
-        if let Some(satellite) = &self.satellite {
-            satellite.stop.store(true, Ordering::Relaxed);
+        for emulator in &self.emulators {
+            emulator.stop.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// Interface of the satellite towards the hub.
+/// Interface of an emulator towards the hub.
 const HUB_PORT: &str = "hub";
-/// Interface of the satellite towards the terminals.
+/// Interface of an emulator towards the terminals.
 const TERMINALS_PORT: &str = "terminals";
 
-/// Wires the sites to a satellite and starts its emulator.
-fn start_satellite(ways: Ways, hub: &Site, terminals: &[Site]) -> Result<RunningSatellite, Error> {
-    let space = Namespace::new()?;
-    set_sysctls(&space, SILENT_SYSCTLS)?;
-    IpBatch::new(&space).add_veth(HUB_PORT, &hub.gateway, SATELLITE_INTERFACE).run()?;
-    let segment = wire_terminals(&space, terminals)?;
-    IpBatch::new(&space).add(format!("link set {HUB_PORT} up")).add(format!("link set {TERMINALS_PORT} up")).run()?;
+/// A link that does nothing to packets.
+fn wire() -> LinkConfig {
+    LinkConfig { rate: None, queue: QueueLimit::Unlimited, ..LinkConfig::new(Rate::ZERO, Duration::ZERO) }
+}
+
+/// Wires the hub to emulators, one after the other, and the last one to the terminals, and starts them.
+fn start_emulators(ways: Vec<Ways>, hub: &Site, terminals: &[Site]) -> Result<Vec<RunningEmulator>, Error> {
+    let mut spaces = Vec::new();
+    let (mut before, mut port) = (hub.gateway.clone(), SATELLITE_INTERFACE);
+    for _ in &ways {
+        let space = Namespace::new()?;
+        set_sysctls(&space, SILENT_SYSCTLS)?;
+        IpBatch::new(&space).add_veth(HUB_PORT, &before, port).run()?;
+        spaces.push(space.clone());
+        (before, port) = (space, TERMINALS_PORT);
+    }
+    let segment = wire_terminals(&before, terminals)?;
+    for space in &spaces {
+        IpBatch::new(space)
+            .add(format!("link set {HUB_PORT} up"))
+            .add(format!("link set {TERMINALS_PORT} up"))
+            .run()?;
+    }
+    spaces.into_iter().zip(ways).map(|(space, ways)| start_emulator(ways, space, segment.clone())).collect()
+}
+
+/// Starts an emulator between the ports of `space`; it holds its namespace, and the terminals' segment.
+fn start_emulator(ways: Ways, space: Namespace, segment: Option<Namespace>) -> Result<RunningEmulator, Error> {
     let open = |name: &str| emulator::open(name).map_err(|error| Error::failed(format!("interface {name}: {error}")));
     let (near, far) = space.run(|| Ok::<_, Error>((open(TERMINALS_PORT)?, open(HUB_PORT)?)))??;
     let [up, down] = ways.paths;
@@ -196,10 +241,10 @@ fn start_satellite(ways: Ways, hub: &Site, terminals: &[Site]) -> Result<Running
             emulator.run(&flag)
         })
         .map_err(Error::failed)?;
-    Ok(RunningSatellite { stop, monitor, thread })
+    Ok(RunningEmulator { stop, monitor, thread })
 }
 
-/// Wires the satellite's port to the only terminal, or to a segment (a bridge in a namespace of its own) that it shares
+/// Wires the last emulator's port to the only terminal, or to a segment (a bridge in a namespace of its own) that it shares
 /// with all of them.
 fn wire_terminals(space: &Namespace, terminals: &[Site]) -> Result<Option<Namespace>, Error> {
     if let [terminal] = terminals {

@@ -1,6 +1,7 @@
 //! A hub and its terminals in virtual time: one forward carrier, a path of its own to each terminal, and clocks that differ.
 
 mod clock;
+pub(super) mod real;
 mod world;
 
 use super::cases::Prior;
@@ -8,6 +9,7 @@ use super::figures::Figures;
 use super::targets::Targets;
 use super::without::Without;
 use crate::Error;
+use link::{LinkConfig, QueueLimit, Steps};
 use units::{Duration, Rate};
 use world::{Tally, World};
 
@@ -120,6 +122,24 @@ impl HubCase {
         }
     }
 
+    /// The path to a terminal behind the carrier, where data begin to flow at `begin`. It has all of the round trip that the carrier
+    /// does not have if `is_one_way`, else half of that.
+    fn own_path(&self, terminal: usize, begin: Duration, seed: u64, is_one_way: bool) -> LinkConfig {
+        let (bad, good) = (self.own_rate(terminal), RATE.mul_f64(2.0));
+        let steps = match self.trouble {
+            Trouble::OneIsNarrow(_) => vec![(Duration::from_nanos(1), bad)],
+            _ => vec![(begin + PHASE, bad), (begin + PHASE * 2, good)],
+        };
+        let rest = self.rtt(terminal) - self.carrier_rtt();
+        LinkConfig {
+            queue: QueueLimit::bandwidth_delay_product(RATE, RTT),
+            rate_steps: (bad < RATE).then(|| Steps::new(steps)),
+            seed,
+            stream: 1000 + terminal as u64,
+            ..LinkConfig::new(good, if is_one_way { rest } else { rest / 2 })
+        }
+    }
+
     /// The round-trip time of the carrier alone: the paths to the terminals have the rest.
     fn carrier_rtt(&self) -> Duration {
         (0..self.terminals).map(|terminal| self.rtt(terminal)).min().unwrap_or(RTT)
@@ -156,15 +176,27 @@ impl HubCase {
     pub(super) fn run(&self, without: Option<Without>, seed: u64) -> Result<Figures, Error> {
         let mut world = World::new(self, without, seed)?;
         let starts = [BEGIN, BEGIN + PHASE, BEGIN + PHASE * 2];
-        let mut shares = [0.0; 3];
-        let mut fairness = 1.0f64;
-        for (phase, start) in starts.into_iter().enumerate() {
+        let mut carried = Vec::new();
+        for start in starts {
             let before = world.run_until(start + SETTLES)?;
             let after = world.run_until(start + PHASE)?;
-            let carried: Vec<_> =
-                after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect();
-            let limit = self.limit(phase);
-            shares[phase] = share(carried.iter().sum(), limit, PHASE.saturating_sub(SETTLES));
+            carried.push(after.received.iter().zip(&before.received).map(|(after, before)| after - before).collect());
+        }
+        let Tally { received, offered, queues } = world.run_until(BEGIN + PHASE * 3)?;
+        Ok(Figures {
+            overhead: offered as f64 / received.iter().sum::<u64>() as f64,
+            queue_p95_s: Some(p95(queues)),
+            ..self.shares(&carried)
+        })
+    }
+
+    /// The shares of the phases, and how evenly terminals had theirs, where they have `carried` so many bytes each in each phase once it had
+    /// settled.
+    fn shares(&self, carried: &[Vec<u64>]) -> Figures {
+        let mut shares = [0.0; 3];
+        let mut fairness = 1.0f64;
+        for (phase, carried) in carried.iter().enumerate() {
+            shares[phase] = share(carried.iter().sum(), self.limit(phase), PHASE.saturating_sub(SETTLES));
             // Who has a path of its own that is narrow has less by that; who lies has what it has.
             let is_apart = self.is_in_trouble(phase) && !matches!(self.trouble, Trouble::Nothing | Trouble::AllFade(_));
             let others = if is_apart { &carried[1..] } else { &carried[..] };
@@ -173,15 +205,12 @@ impl HubCase {
                 fairness = fairness.min(lab::measure::jain_index(&others));
             }
         }
-        let Tally { received, offered, queues } = world.run_until(BEGIN + PHASE * 3)?;
-        Ok(Figures {
+        Figures {
             share: shares.into_iter().fold(f64::INFINITY, f64::min),
-            overhead: offered as f64 / received.iter().sum::<u64>() as f64,
-            queue_p95_s: Some(p95(queues)),
             jain_index: Some(fairness),
             phase_shares: Some(shares),
             ..Figures::default()
-        })
+        }
     }
 }
 

@@ -161,18 +161,23 @@ impl Subject {
     fn obstacle(&self) -> Option<&'static str> {
         match self {
             Self::Path(case, _) => real::obstacle(case),
-            Self::Hub(_) => Some("terminals whose clocks differ are simulated only"),
+            Self::Hub(case) => hub::real::obstacle(case),
         }
     }
 
     /// The medians of the setup's repeats for real; `None` if it is simulated only.
     fn measure(&self, setup: &Setup) -> Result<Option<Figures>, Error> {
-        let (Self::Path(case, direction), None) = (self, self.obstacle()) else { return Ok(None) };
-        let figures = setup.seeds(setup.repeats).map(|seed| real::run(setup, case, *direction, seed));
+        if self.obstacle().is_some() {
+            return Ok(None);
+        }
+        let figures = setup.seeds(setup.repeats).map(|seed| match self {
+            Self::Path(case, direction) => real::run(setup, case, *direction, seed),
+            Self::Hub(case) => hub::real::run(setup, case, seed),
+        });
         let figures = figures.collect::<Result<Vec<_>, _>>()?;
         let medians = Figures::over(&figures, median);
         let [share, overhead] = [medians.share, medians.overhead].map(|figure| format!("{figure:.3}"));
-        tracing::info!(case = case.name, share, overhead, "measured");
+        tracing::info!(case = self.name(), share, overhead, "measured");
         Ok(Some(medians))
     }
 }

@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::{BEGIN, HubCase, LOSS, PHASE, RATE, RTT, Trouble};
 use crate::Error;
 use crate::setup::loss;
-use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit, Steps};
+use link::{Link, LinkConfig, LossModel, Outcome, Packet};
 use satpep::{Elided, Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PrivateKey, StreamId};
 use std::net::SocketAddr;
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
@@ -84,18 +84,8 @@ impl World {
         let link = |rate: Rate, delay, stream| LinkConfig { seed, stream, ..LinkConfig::new(rate, delay) };
         let make = |config| Link::new(config).map_err(Error::failed);
         let lossy = |config| Ok::<_, Error>(LinkConfig { loss: LossModel::Bernoulli(loss(LOSS)?), ..config });
-        let queue = QueueLimit::bandwidth_delay_product(RATE, RTT);
         let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
-        let path = |terminal: usize| {
-            let (bad, good) = (case.own_rate(terminal), RATE.mul_f64(2.0));
-            let steps = match case.trouble {
-                Trouble::OneIsNarrow(_) => vec![(Duration::from_nanos(1), bad)],
-                _ => vec![(BEGIN + PHASE, bad), (BEGIN + PHASE * 2, good)],
-            };
-            let delay = (case.rtt(terminal) - case.carrier_rtt()) / 2;
-            let plain = link(good, delay, 1000 + terminal as u64);
-            make(LinkConfig { queue, rate_steps: (bad < RATE).then(|| Steps::new(steps)), ..plain })
-        };
+        let path = |terminal: usize| make(case.own_path(terminal, BEGIN, seed, false));
         let of_return = |terminal: usize| make(lossy(link(back, case.rtt(terminal) / 2, 1 + terminal as u64))?);
         let nodes = nodes(case, without, seed)?;
         let later = case.is_first.then(|| (nodes[0].peers[1..].to_vec(), Instant::ZERO + BEGIN + PHASE));
