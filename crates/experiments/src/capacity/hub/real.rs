@@ -11,8 +11,9 @@ use lab::{Direction, Ends, Flow, GatewayOptions, Gateways, Satellite, Topology, 
 use link::{LinkConfig, LossModel};
 use units::{Bytes, Duration, Rate};
 
-/// When data begin to flow, in the time of the emulators: by then all gateways are up.
-const BEGIN: Duration = Duration::from_secs(31);
+/// In the time of the emulators, data begin to flow after this and the next for each terminal: by then all gateways are up.
+const START: Duration = Duration::from_secs(20);
+const START_OF_TERMINAL: Duration = Duration::from_secs(1);
 /// More than any terminal gets.
 const SIZE: Bytes = Bytes::new(100_000_000);
 const FULL_PACKET: Bytes = Bytes::new(1500);
@@ -22,11 +23,16 @@ pub(in super::super) fn obstacle(case: &HubCase) -> Option<&'static str> {
     (case.trouble == Trouble::OneLies).then_some("a terminal that reports falsely is simulated only")
 }
 
+/// When data begin to flow.
+fn begin(case: &HubCase) -> Duration {
+    START + START_OF_TERMINAL * case.terminals as u64
+}
+
 /// Runs `case` once.
 pub(in super::super) fn run(setup: &Setup, case: &HubCase, seed: u64) -> Result<Figures, Error> {
     let topology = Topology::with_own_paths(
         satellite(case, seed)?,
-        (0..case.terminals).map(|terminal| case.own_path(terminal, BEGIN, seed, true)).collect(),
+        (0..case.terminals).map(|terminal| case.own_path(terminal, begin(case), seed, true)).collect(),
     )?;
     let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
     let gateways = GatewayOptions { configured_rates: Some([Some(back), prior(case)]), ..setup.gateways.clone() };
@@ -64,7 +70,7 @@ fn prior(case: &HubCase) -> Option<Rate> {
 /// How long it is until data are to flow.
 fn until_begin(case: &HubCase, monitor: &Monitor) -> Result<Duration, Error> {
     let now = Duration::from_secs_f64(monitor.report().wall_s);
-    match BEGIN.saturating_sub(now) {
+    match begin(case).saturating_sub(now) {
         Duration::ZERO => {
             Err(Error::failed(format!("{}: the gateways came up too late: use a quieter machine", case.name)))
         }
@@ -120,7 +126,7 @@ mod tests {
                 let steps = case.own_path(0, begin, 1, true).rate_steps.map_or(Vec::new(), |steps| steps.steps);
                 steps.into_iter().map(move |(at, rate)| (at.saturating_sub(begin), rate)).collect::<Vec<_>>()
             };
-            assert_eq!(steps(BEGIN), steps(super::super::BEGIN), "{}", case.name);
+            assert_eq!(steps(begin(&case)), steps(super::super::BEGIN), "{}", case.name);
         }
     }
 }
