@@ -338,3 +338,29 @@ fn an_upgrade_starts_the_unit_of_the_other_name_beside_each_gateway() {
     assert_eq!(upgrade(&[first], &["nosuch"]), (Some(1), String::new()));
     assert_eq!(upgrade(&[], &[]), (Some(0), String::new()));
 }
+
+/// The services of this list that needrestart(1) leaves alone with contrib/needrestart/bentpipe.conf; `None` without Perl.
+fn left_by_needrestart(services: &[&str]) -> Option<String> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/needrestart/bentpipe.conf");
+    // As needrestart does: it reads the file, and restarts no service that a pattern with the value 0 matches.
+    let ask = "our %nrconf; my $file = shift; do $file; my %override = %{$nrconf{override_rc}};
+        print join ' ', grep { my $rc = $_; grep { $rc =~ /$_/ && !$override{$_} } keys %override } @ARGV";
+    let Ok(output) = Command::new("perl").args(["-we", ask, file]).args(services).output() else {
+        eprintln!("skipped: perl is missing");
+        return None;
+    };
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn needrestart_leaves_gateways_alone_and_the_debian_package_has_it_so() {
+    let units = "bentpipe-gateway@hub.service bentpipe-gateway-next@hub.service";
+    let services = [units.split(' ').collect(), vec!["ssh.service", "bentpipe.service"]].concat();
+    let Some(left) = left_by_needrestart(&services) else { return };
+    assert_eq!(left, units);
+    let manifest = include_str!("../Cargo.toml");
+    let debian = &manifest[manifest.find("[package.metadata.deb]").unwrap()..];
+    assert!(debian.contains("conf-files = [\"/etc/needrestart/conf.d/bentpipe.conf\"]"));
+    assert!(debian.contains("../../contrib/needrestart/bentpipe.conf\", dest = \"/etc/needrestart/conf.d/\""));
+}
