@@ -124,28 +124,29 @@ fn zsh_and_fish_take_their_completions() {
     }
 }
 
-/// contrib/systemd/upgrade with a `systemctl` that knows these units as active; returns its exit code and what it started.
-fn upgrade(active: &[&str], names: &[&str]) -> (Option<i32>, String) {
+/// A script of contrib/systemd with a `systemctl` that knows the units `active` as such and cannot start `faulty`; returns its exit code
+/// and what it started and stopped.
+fn systemd(script: &str, active: &[&str], faulty: &str, names: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let started = folder.path().join("started");
-    std::fs::write(&started, "").unwrap();
+    let calls = folder.path().join("calls");
+    std::fs::write(&calls, "").unwrap();
     let systemctl = format!(
         r#"#!/bin/sh
 case "$1" in
   list-units) for unit in {units}; do echo "$unit loaded active running a gateway"; done | grep "^${{5%%\**}}" ;;
   --quiet) for unit in {units}; do [ "$unit" != "$3" ] || exit 0; done; exit 3 ;;
-  start) echo "$2" >> {started} ;;
+  start|stop) echo "$*" >> {calls}; [ "$*" != "start {faulty}" ] ;;
 esac"#,
         units = active.join(" "),
-        started = started.display(),
+        calls = calls.display(),
     );
     let program = folder.path().join("systemctl");
     std::fs::write(&program, systemctl).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/systemd/upgrade");
+    let script = format!("{}/../../contrib/systemd/{script}", env!("CARGO_MANIFEST_DIR"));
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let status = Command::new("sh").arg(script).args(names).env("PATH", path).status().unwrap();
-    (status.code(), std::fs::read_to_string(started).unwrap().lines().collect::<Vec<_>>().join(" "))
+    (status.code(), std::fs::read_to_string(calls).unwrap().lines().collect::<Vec<_>>().join(", "))
 }
 
 /// scripts/prerequisites on a machine that has these programs, each with its script; returns its exit code, and what it and they print.
@@ -331,12 +332,25 @@ fn an_upgrade_starts_the_unit_of_the_other_name_beside_each_gateway() {
     let first = "bentpipe-gateway@hub.service";
     let next = "bentpipe-gateway-next@hub.service";
     let other = "bentpipe-gateway-next@other.service";
-    assert_eq!(upgrade(&[first, other], &[]), (Some(0), format!("{next} bentpipe-gateway@other.service")));
-    assert_eq!(upgrade(&[next], &["hub"]), (Some(0), first.to_owned()));
+    let upgrade = |active: &[&str], names: &[&str]| systemd("upgrade", active, "", names);
+    assert_eq!(upgrade(&[first, other], &[]), (Some(0), format!("start {next}, start bentpipe-gateway@other.service")));
+    assert_eq!(upgrade(&[next], &["hub"]), (Some(0), format!("start {first}")));
     // The old process of the last upgrade still has connections; there is no such gateway.
     assert_eq!(upgrade(&[first, next], &[]), (Some(1), String::new()));
     assert_eq!(upgrade(&[first], &["nosuch"]), (Some(1), String::new()));
     assert_eq!(upgrade(&[], &[]), (Some(0), String::new()));
+}
+
+/// systemd starts a unit that fails again and again: it would take over once the file is mended, or run alone once the other has drained.
+#[test]
+fn an_upgrade_that_is_refused_is_not_tried_again() {
+    let [first, next] = ["bentpipe-gateway@hub.service", "bentpipe-gateway-next@hub.service"];
+    let other = "bentpipe-gateway@other.service";
+    for (runs, starts) in [(first, next), (next, first)] {
+        let (code, calls) = systemd("upgrade", &[runs, other], starts, &["hub", "other"]);
+        let expected = format!("start {starts}, stop {starts}, start bentpipe-gateway-next@other.service");
+        assert_eq!((code, calls), (Some(1), expected));
+    }
 }
 
 /// The services of this list that needrestart(1) leaves alone with contrib/needrestart/bentpipe.conf; `None` without Perl.
