@@ -124,8 +124,8 @@ fn zsh_and_fish_take_their_completions() {
     }
 }
 
-/// A script of contrib/systemd with a `systemctl` that knows the units `active` as such and cannot start `faulty`; returns its exit code
-/// and what it started and stopped.
+/// A script of contrib/systemd with a `systemctl` that knows the units `active` as such and cannot start `faulty`, and a `bentpipe` that finds
+/// faults in `bad.toml`; returns its exit code and what it started and stopped.
 fn systemd(script: &str, active: &[&str], faulty: &str, names: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let calls = folder.path().join("calls");
@@ -140,9 +140,12 @@ esac"#,
         units = active.join(" "),
         calls = calls.display(),
     );
-    let program = folder.path().join("systemctl");
-    std::fs::write(&program, systemctl).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let gateway = r#"[ "$*" != "gateway --config /etc/bentpipe/bad.toml --check --elsewhere" ]"#;
+    for (name, text) in [("systemctl", systemctl), ("bentpipe", format!("#!/bin/sh\n{gateway}\n"))] {
+        let program = folder.path().join(name);
+        std::fs::write(&program, text).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
     let script = format!("{}/../../contrib/systemd/{script}", env!("CARGO_MANIFEST_DIR"));
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let status = Command::new("sh").arg(script).args(names).env("PATH", path).status().unwrap();
@@ -351,6 +354,16 @@ fn an_upgrade_that_is_refused_is_not_tried_again() {
         let expected = format!("start {starts}, stop {starts}, start bentpipe-gateway-next@other.service");
         assert_eq!((code, calls), (Some(1), expected));
     }
+}
+
+#[test]
+fn a_restart_ends_the_gateway_under_both_names_unless_its_file_has_faults() {
+    let restart = |names: &[&str]| systemd("restart", &[], "", names);
+    let calls =
+        "stop bentpipe-gateway@hub.service bentpipe-gateway-next@hub.service, start bentpipe-gateway@hub.service";
+    assert_eq!(restart(&["hub"]), (Some(0), calls.to_owned()));
+    assert_eq!(restart(&["bad"]), (Some(1), String::new()));
+    assert_eq!(restart(&[]), (Some(2), String::new()));
 }
 
 /// The services of this list that needrestart(1) leaves alone with contrib/needrestart/bentpipe.conf; `None` without Perl.
