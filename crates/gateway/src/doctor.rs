@@ -1,5 +1,6 @@
 //! Examines what a gateway needs of its host, its network and its peers, and says how to mend what is wrong.
 
+mod advertisements;
 mod host;
 mod peers;
 mod rate;

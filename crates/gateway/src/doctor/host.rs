@@ -1,6 +1,6 @@
 //! The host: programs, privileges, firewall, interfaces, forwarding, routes, clock.
 
-use super::Check;
+use super::{Check, advertisements};
 use crate::config::{self, Named, Settings};
 use crate::connection_log::timestamp;
 use crate::filtered_bridges::{bridges, filtering_keys};
@@ -208,14 +208,19 @@ fn before_own(rules: &Rules, family: &[RoutingRule]) -> Vec<RoutingRule> {
 fn forwarding(settings: &Settings) -> Vec<Check> {
     let mut keys = vec!["net.ipv4.ip_forward"];
     if settings.rules.ipv6 {
-        keys.push("net.ipv6.conf.all.forwarding");
+        keys.push(advertisements::FORWARDING);
     }
+    // Set before forwarding begins, they keep the default route.
+    let first = |key: &str| match advertisements::settings_while_forwarding() {
+        Some(settings) if key == advertisements::FORWARDING => format!("{settings} "),
+        _ => String::new(),
+    };
     let check = |key: &str| match sysctl::read(key) {
         Ok(value) if value.trim() != "0" => Check::good(format!("forwarding {key}"), value.trim()),
         Ok(_) => Check::bad(
             format!("forwarding {key}"),
             "it is 0: connections that bypass the gateway, and all else than TCP, are not forwarded",
-            format!("sysctl -w {key}=1, and put it into /etc/sysctl.d"),
+            format!("sysctl -w {}{key}=1, and put it into /etc/sysctl.d", first(key)),
         ),
         Err(error) => Check::lacking(format!("forwarding {key}"), error.to_string(), "mount /proc"),
     };
@@ -320,16 +325,20 @@ fn routes(settings: &Settings) -> Vec<Check> {
     checks
 }
 
-/// Whether this host has a route to the public IPv6 servers that it is to reach for clients with IPv6 addresses.
+/// Whether this host has a route to public IPv6 servers: one that forwarding has removed, or that it needs for clients with IPv6 addresses.
 fn ipv6_servers(settings: &Settings) -> Option<Check> {
+    let has_route = |host: &Ipv6Addr| !matches!(Route::towards(IpAddr::V6(*host)), Ok(None));
+    let is_reached = IN_GLOBAL.iter().any(has_route);
+    if let Some(missing) = advertisements::missing_route().filter(|_| settings.rules.ipv6 && !is_reached) {
+        return Some(missing);
+    }
     let is_for_any_server =
         |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() <= GLOBAL.prefix_len());
     let is_of_clients = |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() > 0);
     let peer = settings.peers.iter().find(|peer| {
         peer.allow_sources.iter().any(is_of_clients) && peer.allow_destinations.iter().any(is_for_any_server)
     })?;
-    let has_route = |host: &IpAddr| !matches!(Route::towards(*host), Ok(None));
-    if IN_GLOBAL.iter().map(|address| IpAddr::V6(*address)).any(|host| has_route(&host)) {
+    if is_reached {
         return Some(Check::good("ipv6 servers", "this host has a route to public IPv6 servers"));
     }
     let says = format!(
