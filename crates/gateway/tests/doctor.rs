@@ -161,8 +161,14 @@ fn a_route_that_leaves_by_another_interface_is_reported() {
     let checks = examine(&pair, End::Terminal);
     let (says, remedy) = said(&checks, "return route other 203.0.113.0/24");
     assert!(says.contains("leave by lan, and [link] interface is sat"), "{says}");
-    assert!(remedy.contains("dev sat"), "{remedy}");
+    assert!(remedy.starts_with("ip route replace 203.0.113.0/24 dev sat "), "{remedy}");
     assert!(checks["route other"].ok, "{:?}", checks["route other"]);
+    pair.output(End::Terminal, "ip", "route add 203.0.113.1 dev sat");
+    let checks = examine(&pair, End::Terminal);
+    let (says, _) = said(&checks, "return route other 203.0.113.0/24");
+    assert!(says.contains("(203.0.113.254) leave by lan"), "a route to one host is none to the others: {says}");
+    pair.output(End::Terminal, "ip", "route replace 203.0.113.0/24 dev sat");
+    assert!(examine(&pair, End::Terminal)["return route other 203.0.113.0/24"].ok);
     pair.output(End::Terminal, "ip", "route add unreachable 203.0.113.0/25");
     let checks = examine(&pair, End::Terminal);
     assert!(!checks["return route other 203.0.113.0/24"].ok);

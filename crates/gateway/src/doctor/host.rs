@@ -314,12 +314,15 @@ fn routes(settings: &Settings) -> Vec<Check> {
     let mut checks = Vec::new();
     for peer in &settings.peers {
         if let Some(address) = peer.address {
-            checks.push(route(settings, format!("route {}", peer.name), address.ip(), "its address"));
+            let to = address.ip();
+            checks.push(route(settings, format!("route {}", peer.name), to, to.into(), "its address"));
         }
         // What has no prefix to speak of lies behind whatever the default route leads to.
         for prefix in peer.routes.iter().filter(|prefix| prefix.prefix_len() > 0) {
             let behind = format!("return route {} {prefix}", peer.name);
-            checks.push(route(settings, behind, some_host(prefix), "what lies behind it"));
+            let [first, last] =
+                some_hosts(prefix).map(|host| route(settings, behind.clone(), host, *prefix, "what lies behind it"));
+            checks.push(if first.ok { last } else { first });
         }
     }
     checks
@@ -349,24 +352,34 @@ fn ipv6_servers(settings: &Settings) -> Option<Check> {
     Some(Check { remedy: Some(remedy.into()), ..Check::good("ipv6 servers", says) })
 }
 
-fn some_host(prefix: &IpNet) -> IpAddr {
-    prefix.hosts().next().unwrap_or(prefix.addr())
+/// The first and the last host of a prefix: routes to others than it do not lead to both.
+fn some_hosts(prefix: &IpNet) -> [IpAddr; 2] {
+    let last = match prefix {
+        IpNet::V4(net) if net.prefix_len() < 31 => IpAddr::V4((u32::from(net.broadcast()) - 1).into()),
+        _ => prefix.broadcast(),
+    };
+    [prefix.hosts().next().unwrap_or(prefix.addr()), last]
 }
 
-fn route(settings: &Settings, check: String, to: IpAddr, what: &str) -> Check {
+/// Whether packets to `to`, one host of `destination`, leave by the satellite interface.
+fn route(settings: &Settings, check: String, to: IpAddr, destination: IpNet, what: &str) -> Check {
+    let destination = destination.trunc();
     match Route::towards(to) {
         Ok(Some(found)) => match (found.device(), settings.link.interface.as_deref()) {
             (Some(device), Some(link)) if device != link => Check::bad(
                 check,
                 format!("packets to {what} ({to}) leave by {device}, and [link] interface is {link}"),
                 format!(
-                    "ip route add {to} dev {link} (via the modem's address, if it routes), or correct [link] interface"
+                    "ip route replace {destination} dev {link} (via the address of the peer or the modem that routes), or correct \
+                     [link] interface"
                 ),
             ),
             (device, _) => Check::good(check, format!("{to} by {}", device.unwrap_or("several interfaces"))),
         },
         Ok(None) => {
-            Check::bad(check, format!("this host has no route to {to}"), "add a route by the satellite interface")
+            let link = settings.link.interface.as_deref().unwrap_or("the satellite interface");
+            let remedy = format!("add a route to {destination} by {link}");
+            Check::bad(check, format!("this host has no route to {to}"), remedy)
         }
         Err(error) => Check::lacking(check, error.to_string(), "run it in the network namespace of the gateway"),
     }
@@ -481,16 +494,17 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_a_prefix_stands_for_what_lies_behind_it() {
-        for (prefix, host) in [
-            ("10.1.0.0/16", "10.1.0.1"),
-            ("10.1.2.3/16", "10.1.0.1"),
-            ("192.0.2.8/32", "192.0.2.8"),
-            ("192.0.2.8/31", "192.0.2.8"),
-            ("2001:db8::/32", "2001:db8::"),
-            ("2001:db8::7/128", "2001:db8::7"),
+    fn the_first_and_the_last_host_of_a_prefix_stand_for_what_lies_behind_it() {
+        for (prefix, first, last) in [
+            ("10.1.0.0/16", "10.1.0.1", "10.1.255.254"),
+            ("10.1.2.3/16", "10.1.0.1", "10.1.255.254"),
+            ("192.0.2.8/32", "192.0.2.8", "192.0.2.8"),
+            ("192.0.2.8/31", "192.0.2.8", "192.0.2.9"),
+            ("2001:db8::/32", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2001:db8::7/128", "2001:db8::7", "2001:db8::7"),
         ] {
-            assert_eq!(some_host(&prefix.parse().unwrap()).to_string(), host, "{prefix}");
+            let hosts = some_hosts(&prefix.parse().unwrap()).map(|host| host.to_string());
+            assert_eq!(hosts, [first, last], "{prefix}");
         }
     }
 
