@@ -92,7 +92,7 @@ fn delivery(settings: &Settings, status: &Value) -> Check {
                 "the last {count} connections that were intercepted did not arrive at the gateway: a firewall drops them"
             ),
             format!(
-                "accept their packets in each chain of hook input: meta mark {:#x} accept",
+                "accept their packets in each chain of hook input: meta mark {:#x} accept (firewalld, ufw, OpenWrt: docs/deploy.md, Firewall)",
                 settings.rules.deliver()
             ),
         ),
