@@ -331,6 +331,27 @@ fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_for_eve
 }
 
 #[test]
+fn an_upgrade_of_openwrts_firmware_keeps_the_gateway() {
+    let [init, keep] = [
+        include_str!("../../../contrib/openwrt/bentpipe.init"),
+        include_str!("../../../contrib/openwrt/bentpipe.keep"),
+    ];
+    let number = |key: &str| init.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+    let links = [("S", number("START=")), ("K", number("STOP="))]
+        .map(|(way, number)| format!("/etc/rc.d/{way}{number}bentpipe"));
+    let kept: Vec<_> = keep.lines().filter(|line| !line.starts_with('#')).collect();
+    let files = [
+        "/etc/bentpipe/",
+        "/etc/init.d/bentpipe",
+        &links[0],
+        &links[1],
+        number("PROG="),
+        "/lib/upgrade/keep.d/bentpipe",
+    ];
+    assert_eq!(kept, files);
+}
+
+#[test]
 fn an_upgrade_starts_the_unit_of_the_other_name_beside_each_gateway() {
     let first = "bentpipe-gateway@hub.service";
     let next = "bentpipe-gateway-next@hub.service";
