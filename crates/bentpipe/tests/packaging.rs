@@ -351,6 +351,18 @@ fn an_upgrade_of_openwrts_firmware_keeps_the_gateway() {
     assert_eq!(kept, files);
 }
 
+/// Packages contain crates that a build for this machine does not.
+#[test]
+fn dependencies_of_every_packaged_program_are_audited() {
+    let [dist, deny] = [include_str!("../../../scripts/dist"), include_str!("../../../deny.toml")];
+    let triples = dist.lines().find(|line| line.starts_with("declare -A triple=")).unwrap();
+    let triples: Vec<_> = triples.split(']').skip(1).map(|part| part[1..].split([' ', ')']).next().unwrap()).collect();
+    assert!(triples.len() == 3 && triples.contains(&"x86_64-unknown-linux-musl"), "{triples:?}");
+    for triple in triples {
+        assert!(deny.contains(&format!("\"{triple}\"")), "deny.toml lacks {triple}");
+    }
+}
+
 #[test]
 fn an_upgrade_starts_the_unit_of_the_other_name_beside_each_gateway() {
     let first = "bentpipe-gateway@hub.service";
