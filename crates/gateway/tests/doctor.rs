@@ -167,6 +167,7 @@ fn a_route_that_leaves_by_another_interface_is_reported() {
     let checks = examine(&pair, End::Terminal);
     let (says, _) = said(&checks, "return route other 203.0.113.0/24");
     assert!(says.contains("(203.0.113.254) leave by lan"), "a route to one host is none to the others: {says}");
+    pair.output(End::Terminal, "ip", "route del 203.0.113.1");
     pair.output(End::Terminal, "ip", "route replace 203.0.113.0/24 dev sat");
     assert!(examine(&pair, End::Terminal)["return route other 203.0.113.0/24"].ok);
     pair.output(End::Terminal, "ip", "route add unreachable 203.0.113.0/25");
