@@ -124,28 +124,32 @@ fn zsh_and_fish_take_their_completions() {
     }
 }
 
-/// contrib/systemd/upgrade with a `systemctl` that knows these units as active; returns its exit code and what it started.
-fn upgrade(active: &[&str], names: &[&str]) -> (Option<i32>, String) {
+/// A script of contrib/systemd with a `systemctl` that knows the units `active` as such and cannot start `faulty`, and a `bentpipe` that finds
+/// faults in `bad.toml`; returns its exit code and what it started and stopped.
+fn systemd(script: &str, active: &[&str], faulty: &str, names: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let started = folder.path().join("started");
-    std::fs::write(&started, "").unwrap();
+    let calls = folder.path().join("calls");
+    std::fs::write(&calls, "").unwrap();
     let systemctl = format!(
         r#"#!/bin/sh
 case "$1" in
   list-units) for unit in {units}; do echo "$unit loaded active running a gateway"; done | grep "^${{5%%\**}}" ;;
   --quiet) for unit in {units}; do [ "$unit" != "$3" ] || exit 0; done; exit 3 ;;
-  start) echo "$2" >> {started} ;;
+  start|stop) echo "$*" >> {calls}; [ "$*" != "start {faulty}" ] ;;
 esac"#,
         units = active.join(" "),
-        started = started.display(),
+        calls = calls.display(),
     );
-    let program = folder.path().join("systemctl");
-    std::fs::write(&program, systemctl).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/systemd/upgrade");
+    let gateway = r#"[ "$*" != "gateway --config /etc/bentpipe/bad.toml --check --elsewhere" ]"#;
+    for (name, text) in [("systemctl", systemctl), ("bentpipe", format!("#!/bin/sh\n{gateway}\n"))] {
+        let program = folder.path().join(name);
+        std::fs::write(&program, text).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let script = format!("{}/../../contrib/systemd/{script}", env!("CARGO_MANIFEST_DIR"));
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let status = Command::new("sh").arg(script).args(names).env("PATH", path).status().unwrap();
-    (status.code(), std::fs::read_to_string(started).unwrap().lines().collect::<Vec<_>>().join(" "))
+    (status.code(), std::fs::read_to_string(calls).unwrap().lines().collect::<Vec<_>>().join(", "))
 }
 
 /// scripts/prerequisites on a machine that has these programs, each with its script; returns its exit code, and what it and they print.
@@ -327,14 +331,96 @@ fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_for_eve
 }
 
 #[test]
+fn an_upgrade_of_openwrts_firmware_keeps_the_gateway() {
+    let [init, keep] = [
+        include_str!("../../../contrib/openwrt/bentpipe.init"),
+        include_str!("../../../contrib/openwrt/bentpipe.keep"),
+    ];
+    let number = |key: &str| init.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+    let links = [("S", number("START=")), ("K", number("STOP="))]
+        .map(|(way, number)| format!("/etc/rc.d/{way}{number}bentpipe"));
+    let kept: Vec<_> = keep.lines().filter(|line| !line.starts_with('#')).collect();
+    let files = [
+        "/etc/bentpipe/",
+        "/etc/init.d/bentpipe",
+        &links[0],
+        &links[1],
+        number("PROG="),
+        "/lib/upgrade/keep.d/bentpipe",
+    ];
+    assert_eq!(kept, files);
+}
+
+/// Packages contain crates that a build for this machine does not.
+#[test]
+fn dependencies_of_every_packaged_program_are_audited() {
+    let [dist, deny] = [include_str!("../../../scripts/dist"), include_str!("../../../deny.toml")];
+    let triples = dist.lines().find(|line| line.starts_with("declare -A triple=")).unwrap();
+    let triples: Vec<_> = triples.split(']').skip(1).map(|part| part[1..].split([' ', ')']).next().unwrap()).collect();
+    assert!(triples.len() == 3 && triples.contains(&"x86_64-unknown-linux-musl"), "{triples:?}");
+    for triple in triples {
+        assert!(deny.contains(&format!("\"{triple}\"")), "deny.toml lacks {triple}");
+    }
+}
+
+#[test]
 fn an_upgrade_starts_the_unit_of_the_other_name_beside_each_gateway() {
     let first = "bentpipe-gateway@hub.service";
     let next = "bentpipe-gateway-next@hub.service";
     let other = "bentpipe-gateway-next@other.service";
-    assert_eq!(upgrade(&[first, other], &[]), (Some(0), format!("{next} bentpipe-gateway@other.service")));
-    assert_eq!(upgrade(&[next], &["hub"]), (Some(0), first.to_owned()));
+    let upgrade = |active: &[&str], names: &[&str]| systemd("upgrade", active, "", names);
+    assert_eq!(upgrade(&[first, other], &[]), (Some(0), format!("start {next}, start bentpipe-gateway@other.service")));
+    assert_eq!(upgrade(&[next], &["hub"]), (Some(0), format!("start {first}")));
     // The old process of the last upgrade still has connections; there is no such gateway.
     assert_eq!(upgrade(&[first, next], &[]), (Some(1), String::new()));
     assert_eq!(upgrade(&[first], &["nosuch"]), (Some(1), String::new()));
     assert_eq!(upgrade(&[], &[]), (Some(0), String::new()));
+}
+
+/// systemd starts a unit that fails again and again: it would take over once the file is mended, or run alone once the other has drained.
+#[test]
+fn an_upgrade_that_is_refused_is_not_tried_again() {
+    let [first, next] = ["bentpipe-gateway@hub.service", "bentpipe-gateway-next@hub.service"];
+    let other = "bentpipe-gateway@other.service";
+    for (runs, starts) in [(first, next), (next, first)] {
+        let (code, calls) = systemd("upgrade", &[runs, other], starts, &["hub", "other"]);
+        let expected = format!("start {starts}, stop {starts}, start bentpipe-gateway-next@other.service");
+        assert_eq!((code, calls), (Some(1), expected));
+    }
+}
+
+#[test]
+fn a_restart_ends_the_gateway_under_both_names_unless_its_file_has_faults() {
+    let restart = |names: &[&str]| systemd("restart", &[], "", names);
+    let calls =
+        "stop bentpipe-gateway@hub.service bentpipe-gateway-next@hub.service, start bentpipe-gateway@hub.service";
+    assert_eq!(restart(&["hub"]), (Some(0), calls.to_owned()));
+    assert_eq!(restart(&["bad"]), (Some(1), String::new()));
+    assert_eq!(restart(&[]), (Some(2), String::new()));
+}
+
+/// The services of this list that needrestart(1) leaves alone with contrib/needrestart/bentpipe.conf; `None` without Perl.
+fn left_by_needrestart(services: &[&str]) -> Option<String> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/needrestart/bentpipe.conf");
+    // As needrestart does: it reads the file, and restarts no service that a pattern with the value 0 matches.
+    let ask = "our %nrconf; my $file = shift; do $file; my %override = %{$nrconf{override_rc}};
+        print join ' ', grep { my $rc = $_; grep { $rc =~ /$_/ && !$override{$_} } keys %override } @ARGV";
+    let Ok(output) = Command::new("perl").args(["-we", ask, file]).args(services).output() else {
+        eprintln!("skipped: perl is missing");
+        return None;
+    };
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn needrestart_leaves_gateways_alone_and_the_debian_package_has_it_so() {
+    let units = "bentpipe-gateway@hub.service bentpipe-gateway-next@hub.service";
+    let services = [units.split(' ').collect(), vec!["ssh.service", "bentpipe.service"]].concat();
+    let Some(left) = left_by_needrestart(&services) else { return };
+    assert_eq!(left, units);
+    let manifest = include_str!("../Cargo.toml");
+    let debian = &manifest[manifest.find("[package.metadata.deb]").unwrap()..];
+    assert!(debian.contains("conf-files = [\"/etc/needrestart/conf.d/bentpipe.conf\"]"));
+    assert!(debian.contains("../../contrib/needrestart/bentpipe.conf\", dest = \"/etc/needrestart/conf.d/\""));
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{Link, Peer, Settings};
 use crate::rules::Rules;
+use crate::takeover::RESTART;
 
 /// Why a gateway did not take new settings over. Nothing was changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +52,7 @@ impl Comparison {
     /// A setting that the two processes of an upgrade have in common, too ([`crate::takeover`]).
     fn shared(&mut self, name: &str, is_same: bool) {
         if !is_same {
-            self.refused.push(format!("{name} cannot change while the gateway runs, nor by an upgrade: restart it"));
+            self.refused.push(format!("{name} cannot change while the gateway runs, nor by an upgrade: {RESTART}"));
         }
     }
 
@@ -327,7 +328,7 @@ mod tests {
             "[control] socket",
         ];
         match OF_BOTH_PROCESSES.contains(&name) {
-            true => format!("{name} cannot change while the gateway runs, nor by an upgrade: restart it"),
+            true => format!("{name} cannot change while the gateway runs, nor by an upgrade: {RESTART}"),
             false => format!("{name} cannot change while the gateway runs: restart or upgrade it"),
         }
     }

@@ -35,6 +35,9 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use successor::{PeerIdentity, Word};
 
+/// What to do about a setting that both processes have in common. `systemctl restart` of one unit does not end a gateway that runs under the
+/// other.
+pub(crate) const RESTART: &str = "restart it (under systemd: /usr/lib/bentpipe/restart NAME)";
 /// The question at the control socket.
 pub(crate) const QUESTION: &str = "take-over";
 /// How long either waits for the other's next word, however slowly it comes.
@@ -158,7 +161,7 @@ impl Heir {
             Err(_) => return Err(refuse("the running gateway does not know how to hand over".into())),
         };
         if let Some(setting) = Fixed::new(settings).difference(&offer.fixed) {
-            return Err(refuse(format!("{setting} is not that of the running gateway")));
+            return Err(refuse(format!("{setting} is not that of the running gateway: {RESTART}")));
         }
         let satellite_listener = if offer.has_satellite_listener { listeners.pop() } else { None };
         Ok(Self { offer, listeners, satellite_listener, stream })

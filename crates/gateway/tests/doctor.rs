@@ -161,8 +161,15 @@ fn a_route_that_leaves_by_another_interface_is_reported() {
     let checks = examine(&pair, End::Terminal);
     let (says, remedy) = said(&checks, "return route other 203.0.113.0/24");
     assert!(says.contains("leave by lan, and [link] interface is sat"), "{says}");
-    assert!(remedy.contains("dev sat"), "{remedy}");
+    assert!(remedy.starts_with("ip route replace 203.0.113.0/24 dev sat "), "{remedy}");
     assert!(checks["route other"].ok, "{:?}", checks["route other"]);
+    pair.output(End::Terminal, "ip", "route add 203.0.113.1 dev sat");
+    let checks = examine(&pair, End::Terminal);
+    let (says, _) = said(&checks, "return route other 203.0.113.0/24");
+    assert!(says.contains("(203.0.113.254) leave by lan"), "a route to one host is none to the others: {says}");
+    pair.output(End::Terminal, "ip", "route del 203.0.113.1");
+    pair.output(End::Terminal, "ip", "route replace 203.0.113.0/24 dev sat");
+    assert!(examine(&pair, End::Terminal)["return route other 203.0.113.0/24"].ok);
     pair.output(End::Terminal, "ip", "route add unreachable 203.0.113.0/25");
     let checks = examine(&pair, End::Terminal);
     assert!(!checks["return route other 203.0.113.0/24"].ok);
@@ -183,6 +190,33 @@ fn a_hub_without_a_route_to_public_ipv6_servers_reads_what_becomes_of_clients() 
     assert_eq!(check(&pair).remedy, None);
     pair.edit(End::Hub, |text| text.replace(", \"::/0\"]", "]"));
     assert!(!examine(&pair, End::Hub).contains_key("ipv6 servers"), "none is permitted");
+}
+
+/// As at most hosts of providers, and behind modems that announce the route: the kernel takes it in, until it forwards.
+#[test]
+fn a_host_that_forwards_and_has_its_default_route_by_router_advertisements_reads_what_keeps_it() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(End::Hub, "routes = [\"198.18.0.0/15\"]");
+    let set = |key, value| set_sysctls(&pair.site(End::Hub).gateway, &[(key, value)]).unwrap();
+    set("ipv6/conf/lan/accept_ra", "1");
+    pair.output(End::Hub, "ip", "address add 2001:db8:77::1/64 dev lan valid_lft 3600 preferred_lft 3600");
+    let checks = examine(&pair, End::Hub);
+    let (says, remedy) = said(&checks, "router advertisements");
+    assert!(says.starts_with("this host has no IPv6 default route: interfaces that forward"), "{says}");
+    assert!(remedy.starts_with("sysctl -w net/ipv6/conf/lan/accept_ra=2, and put it into /etc/sysctl.d"), "{remedy}");
+
+    set("ipv6/conf/all/forwarding", "0");
+    let checks = examine(&pair, End::Hub);
+    assert!(!checks.contains_key("router advertisements"), "they are accepted");
+    let (_, remedy) = said(&checks, "forwarding net.ipv6.conf.all.forwarding");
+    assert!(remedy.starts_with("sysctl -w net/ipv6/conf/lan/accept_ra=2 net.ipv6.conf.all.forwarding=1,"), "{remedy}");
+
+    set("ipv6/conf/all/forwarding", "1");
+    set("ipv6/conf/lan/accept_ra", "2");
+    assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "they are accepted while it forwards");
+    set("ipv6/conf/lan/accept_ra", "1");
+    pair.output(End::Hub, "ip", "-6 route add default dev lan");
+    assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "nothing is missing");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::Error;
 use crate::netlink::{self, ADDRESS_HEADER, LINK_HEADER, Message, NetlinkSocket, ROUTE_HEADER};
 use ipnet::IpNet;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -13,6 +14,9 @@ const INDEX_AT: usize = 4;
 const FLAGS_AT: usize = 8;
 /// Where `ifaddrmsg` has the number of its interface.
 const ADDRESS_INDEX_AT: usize = 4;
+/// Where `ifaddrmsg` has the flags of the address and its scope.
+const ADDRESS_FLAGS_AT: usize = 2;
+const ADDRESS_SCOPE_AT: usize = 3;
 /// Where `rtmsg` has the length of the destination's prefix, its table and its type.
 const ROUTE_LENGTH_AT: usize = 1;
 const ROUTE_TABLE_AT: usize = 4;
@@ -155,6 +159,29 @@ impl Interfaces {
         })?;
         Ok(found)
     }
+
+    /// The numbers of the interfaces that have an IPv6 address with a lifetime, as router advertisements (RFC 4862) and DHCPv6 give it.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn autoconfigured(&mut self) -> io::Result<BTreeSet<u32>> {
+        let mut request = [0; ADDRESS_HEADER];
+        request[0] = libc::AF_INET6 as u8;
+        let mut found = BTreeSet::new();
+        self.0.ask(libc::RTM_GETADDR, true, &request, |message| {
+            found.extend(address(message).filter(|_| is_lent(message.1)).map(|(index, _)| index));
+        })?;
+        Ok(found)
+    }
+}
+
+/// Whether an address of an IPv6 network has a lifetime.
+fn is_lent(payload: &[u8]) -> bool {
+    let [family, flags, scope] =
+        [0, ADDRESS_FLAGS_AT, ADDRESS_SCOPE_AT].map(|at| payload.get(at).copied().unwrap_or_default());
+    i32::from(family) == libc::AF_INET6
+        && u32::from(flags) & libc::IFA_F_PERMANENT == 0
+        && scope == libc::RT_SCOPE_UNIVERSE
 }
 
 /// Tells that interfaces or addresses have changed, of the network namespace of the thread that has made it: its descriptor
@@ -345,6 +372,30 @@ mod tests {
         for prefix in ["198.18.1.0/24", "198.18.9.0/24", "198.18.10.0/24", "198.18.1.255/32"] {
             assert!(!has(prefix), "{prefix}: {found:?}");
         }
+    }
+
+    #[test]
+    fn interfaces_with_ipv6_addresses_that_have_a_lifetime_are_found() {
+        let Some(namespace) = testing::namespace() else { return };
+        let mut batch = IpBatch::new(&namespace);
+        for command in [
+            "link add wire type veth peer name far",
+            "link set wire up",
+            "link set far up",
+            "addr add 2001:db8:1::1/64 dev far",
+            "addr add 198.18.1.1/24 dev far valid_lft 3600 preferred_lft 3600",
+            "addr add 2001:db8:2::1/64 dev wire valid_lft 3600 preferred_lft 3600",
+        ] {
+            batch.add(command);
+        }
+        batch.run().unwrap();
+        let (found, wire) = namespace
+            .run(|| {
+                let mut interfaces = Interfaces::new().unwrap();
+                (interfaces.autoconfigured().unwrap(), interfaces.get("wire").unwrap().unwrap().index)
+            })
+            .unwrap();
+        assert_eq!(found, BTreeSet::from([wire]));
     }
 
     #[test]

@@ -158,7 +158,7 @@ pub struct Gateway {
     #[schemars(extend("x-least" = "64KiB", "x-most" = "1GiB", "x-example" = "2MiB"))]
     pub host_buffer: Option<Size>,
     /// Memory for the data of all sessions, half of it for each direction; at least 256 KiB for each peer. By default a
-    /// quarter of the machine's memory.
+    /// quarter of the memory of the machine, or of its control group, if that may use less.
     #[schemars(extend("x-least" = "1MiB", "x-most" = "16384GiB", "x-example" = "2GiB"))]
     pub memory: Option<Size>,
     /// Threads that carry packets. 1: the event loop alone. 2: a second thread seals, opens, sends and receives. More: one receives, the others

@@ -1,6 +1,6 @@
 //! The host: programs, privileges, firewall, interfaces, forwarding, routes, clock.
 
-use super::Check;
+use super::{Check, advertisements};
 use crate::config::{self, Named, Settings};
 use crate::connection_log::timestamp;
 use crate::filtered_bridges::{bridges, filtering_keys};
@@ -208,14 +208,19 @@ fn before_own(rules: &Rules, family: &[RoutingRule]) -> Vec<RoutingRule> {
 fn forwarding(settings: &Settings) -> Vec<Check> {
     let mut keys = vec!["net.ipv4.ip_forward"];
     if settings.rules.ipv6 {
-        keys.push("net.ipv6.conf.all.forwarding");
+        keys.push(advertisements::FORWARDING);
     }
+    // Set before forwarding begins, they keep the default route.
+    let first = |key: &str| match advertisements::settings_while_forwarding() {
+        Some(settings) if key == advertisements::FORWARDING => format!("{settings} "),
+        _ => String::new(),
+    };
     let check = |key: &str| match sysctl::read(key) {
         Ok(value) if value.trim() != "0" => Check::good(format!("forwarding {key}"), value.trim()),
         Ok(_) => Check::bad(
             format!("forwarding {key}"),
             "it is 0: connections that bypass the gateway, and all else than TCP, are not forwarded",
-            format!("sysctl -w {key}=1, and put it into /etc/sysctl.d"),
+            format!("sysctl -w {}{key}=1, and put it into /etc/sysctl.d", first(key)),
         ),
         Err(error) => Check::lacking(format!("forwarding {key}"), error.to_string(), "mount /proc"),
     };
@@ -309,27 +314,34 @@ fn routes(settings: &Settings) -> Vec<Check> {
     let mut checks = Vec::new();
     for peer in &settings.peers {
         if let Some(address) = peer.address {
-            checks.push(route(settings, format!("route {}", peer.name), address.ip(), "its address"));
+            let to = address.ip();
+            checks.push(route(settings, format!("route {}", peer.name), to, to.into(), "its address"));
         }
         // What has no prefix to speak of lies behind whatever the default route leads to.
         for prefix in peer.routes.iter().filter(|prefix| prefix.prefix_len() > 0) {
             let behind = format!("return route {} {prefix}", peer.name);
-            checks.push(route(settings, behind, some_host(prefix), "what lies behind it"));
+            let [first, last] =
+                some_hosts(prefix).map(|host| route(settings, behind.clone(), host, *prefix, "what lies behind it"));
+            checks.push(if first.ok { last } else { first });
         }
     }
     checks
 }
 
-/// Whether this host has a route to the public IPv6 servers that it is to reach for clients with IPv6 addresses.
+/// Whether this host has a route to public IPv6 servers: one that forwarding has removed, or that it needs for clients with IPv6 addresses.
 fn ipv6_servers(settings: &Settings) -> Option<Check> {
+    let has_route = |host: &Ipv6Addr| !matches!(Route::towards(IpAddr::V6(*host)), Ok(None));
+    let is_reached = IN_GLOBAL.iter().any(has_route);
+    if let Some(missing) = advertisements::missing_route().filter(|_| settings.rules.ipv6 && !is_reached) {
+        return Some(missing);
+    }
     let is_for_any_server =
         |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() <= GLOBAL.prefix_len());
     let is_of_clients = |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() > 0);
     let peer = settings.peers.iter().find(|peer| {
         peer.allow_sources.iter().any(is_of_clients) && peer.allow_destinations.iter().any(is_for_any_server)
     })?;
-    let has_route = |host: &IpAddr| !matches!(Route::towards(*host), Ok(None));
-    if IN_GLOBAL.iter().map(|address| IpAddr::V6(*address)).any(|host| has_route(&host)) {
+    if is_reached {
         return Some(Check::good("ipv6 servers", "this host has a route to public IPv6 servers"));
     }
     let says = format!(
@@ -340,24 +352,34 @@ fn ipv6_servers(settings: &Settings) -> Option<Check> {
     Some(Check { remedy: Some(remedy.into()), ..Check::good("ipv6 servers", says) })
 }
 
-fn some_host(prefix: &IpNet) -> IpAddr {
-    prefix.hosts().next().unwrap_or(prefix.addr())
+/// The first and the last host of a prefix: routes to others than it do not lead to both.
+fn some_hosts(prefix: &IpNet) -> [IpAddr; 2] {
+    let last = match prefix {
+        IpNet::V4(net) if net.prefix_len() < 31 => IpAddr::V4((u32::from(net.broadcast()) - 1).into()),
+        _ => prefix.broadcast(),
+    };
+    [prefix.hosts().next().unwrap_or(prefix.addr()), last]
 }
 
-fn route(settings: &Settings, check: String, to: IpAddr, what: &str) -> Check {
+/// Whether packets to `to`, one host of `destination`, leave by the satellite interface.
+fn route(settings: &Settings, check: String, to: IpAddr, destination: IpNet, what: &str) -> Check {
+    let destination = destination.trunc();
     match Route::towards(to) {
         Ok(Some(found)) => match (found.device(), settings.link.interface.as_deref()) {
             (Some(device), Some(link)) if device != link => Check::bad(
                 check,
                 format!("packets to {what} ({to}) leave by {device}, and [link] interface is {link}"),
                 format!(
-                    "ip route add {to} dev {link} (via the modem's address, if it routes), or correct [link] interface"
+                    "ip route replace {destination} dev {link} (via the address of the peer or the modem that routes), or correct \
+                     [link] interface"
                 ),
             ),
             (device, _) => Check::good(check, format!("{to} by {}", device.unwrap_or("several interfaces"))),
         },
         Ok(None) => {
-            Check::bad(check, format!("this host has no route to {to}"), "add a route by the satellite interface")
+            let link = settings.link.interface.as_deref().unwrap_or("the satellite interface");
+            let remedy = format!("add a route to {destination} by {link}");
+            Check::bad(check, format!("this host has no route to {to}"), remedy)
         }
         Err(error) => Check::lacking(check, error.to_string(), "run it in the network namespace of the gateway"),
     }
@@ -472,16 +494,17 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_a_prefix_stands_for_what_lies_behind_it() {
-        for (prefix, host) in [
-            ("10.1.0.0/16", "10.1.0.1"),
-            ("10.1.2.3/16", "10.1.0.1"),
-            ("192.0.2.8/32", "192.0.2.8"),
-            ("192.0.2.8/31", "192.0.2.8"),
-            ("2001:db8::/32", "2001:db8::"),
-            ("2001:db8::7/128", "2001:db8::7"),
+    fn the_first_and_the_last_host_of_a_prefix_stand_for_what_lies_behind_it() {
+        for (prefix, first, last) in [
+            ("10.1.0.0/16", "10.1.0.1", "10.1.255.254"),
+            ("10.1.2.3/16", "10.1.0.1", "10.1.255.254"),
+            ("192.0.2.8/32", "192.0.2.8", "192.0.2.8"),
+            ("192.0.2.8/31", "192.0.2.8", "192.0.2.9"),
+            ("2001:db8::/32", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2001:db8::7/128", "2001:db8::7", "2001:db8::7"),
         ] {
-            assert_eq!(some_host(&prefix.parse().unwrap()).to_string(), host, "{prefix}");
+            let hosts = some_hosts(&prefix.parse().unwrap()).map(|host| host.to_string());
+            assert_eq!(hosts, [first, last], "{prefix}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The peers: whether they answer, what arrives, and how.
 
 use super::{Check, rate};
-use crate::config::Settings;
+use crate::config::{DebugSettings, Settings};
 use crate::error::StartError;
 use crate::transport::SatelliteTransport;
 use crate::transport::satpep::Satpep;
@@ -73,7 +73,12 @@ fn remedy_of(settings: &Settings, error: &StartError) -> String {
             "another program has this port (ss {list} 'sport = :{port}' names it; 4500 is also the port of IPsec): stop it, or set \
              [gateway] listen"
         ),
-        _ => "start the gateway, or let this program use its address and port ([gateway] listen)".into(),
+        StartError::Io { source, .. }
+            if matches!(source.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::PermissionDenied) =>
+        {
+            "start the gateway, or let this program use its address and port ([gateway] listen)".into()
+        }
+        _ => "mend what the error names, or start the gateway".into(),
     }
 }
 
@@ -87,7 +92,7 @@ fn delivery(settings: &Settings, status: &Value) -> Check {
                 "the last {count} connections that were intercepted did not arrive at the gateway: a firewall drops them"
             ),
             format!(
-                "accept their packets in each chain of hook input: meta mark {:#x} accept",
+                "accept their packets in each chain of hook input: meta mark {:#x} accept (firewalld, ufw, OpenWrt: docs/deploy.md, Firewall)",
                 settings.rules.deliver()
             ),
         ),
@@ -171,8 +176,10 @@ fn permitted(name: &str, permits: &Value) -> Option<Check> {
     Some(Check::good(check, format!("the peer permits {public}, and of private ones {}", private.join(", "))))
 }
 
-/// Begins a session with each peer as the gateway would, and returns what its status would show of them.
+/// Begins a session with each peer as the gateway would, and returns what its status would show of them. Nothing is written for debugging:
+/// files of whoever runs doctor would be in the gateway's way.
 fn shake_hands(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
+    let settings = &Settings { debug: DebugSettings::default(), ..settings.clone() };
     match &settings.tcp {
         None => outcome(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),
         Some(tcp) => outcome(settings, measures_rate, |settings, now, watch| {
@@ -329,7 +336,9 @@ mod tests {
         let failure = |kind: io::ErrorKind| StartError::Io { doing: "listening".into(), source: kind.into() };
         let taken = remedy_of(&settings, &failure(io::ErrorKind::AddrInUse));
         assert!(taken.starts_with("another program has this port (ss -ulpn 'sport = :4500'"), "{taken}");
-        assert!(remedy_of(&settings, &failure(io::ErrorKind::NotFound)).starts_with("start the gateway"));
+        assert!(remedy_of(&settings, &failure(io::ErrorKind::AddrNotAvailable)).starts_with("start the gateway"));
+        let other = remedy_of(&settings, &failure(io::ErrorKind::NotFound));
+        assert_eq!(other, "mend what the error names, or start the gateway", "the port is not what is wrong");
     }
 
     #[test]

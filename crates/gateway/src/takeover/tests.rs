@@ -163,7 +163,12 @@ fn of_settings_that_differ_the_one_to_put_back_is_named() {
         assert!(!other["offer"]["fixed"][field].is_null(), "{field}");
         other["offer"]["fixed"][field] = value;
         let error = outcome(&own, &line(&other), b"").unwrap_err();
-        assert_eq!(error, format!("--take-over: {name} is not that of the running gateway"));
+        assert_eq!(
+            error,
+            format!(
+                "--take-over: {name} is not that of the running gateway: restart it (under systemd: /usr/lib/bentpipe/restart NAME)"
+            )
+        );
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::config::Settings;
 use crate::error::{StartError, while_doing};
+use crate::privileges::Plan;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -20,19 +21,22 @@ impl KeyLog {
     /// The key log that the settings ask for.
     pub(super) fn of(settings: &Settings) -> Result<Option<Self>, StartError> {
         let Some(path) = &settings.debug.key_log else { return Ok(None) };
-        Ok(Some(Self::open(path).map_err(while_doing(format!("key log {}", path.display())))?))
+        let plan = Plan::new(settings)?;
+        Ok(Some(Self::open(path, &plan).map_err(while_doing(format!("key log {}", path.display())))?))
     }
 
-    /// Opens `path` to append to it, and warns that it is done.
-    fn open(path: &Path) -> io::Result<Self> {
+    /// Opens `path` to append to it, gives it to the gateway's user, as whom the next start may open it, and warns that it is done.
+    fn open(path: &Path, plan: &Plan) -> io::Result<Self> {
         // Who owns the directory may not be who starts the gateway: a link or a pipe there is not written to.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let file = OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(flags).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        let found = file.metadata()?;
+        if !found.is_file() || found.nlink() != 1 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file, or has other names"));
         }
         // It may have been there with another mode.
         file.set_permissions(Permissions::from_mode(MODE))?;
+        plan.give_file(&file)?;
         tracing::warn!(
             file = %path.display(),
             "[debug] key_log: the keys of all sessions are written to a file; anyone who reads it can decrypt recorded traffic"
@@ -68,6 +72,12 @@ mod tests {
     use super::*;
     use crate::config::parse;
     use crate::config::tests::minimal;
+    use kernel::privileges::Account;
+
+    /// As a gateway does that stays who it is.
+    fn open(path: &Path) -> io::Result<KeyLog> {
+        KeyLog::open(path, &Plan::new(&parse(&minimal(), "x").unwrap()).unwrap().as_oneself())
+    }
 
     #[test]
     fn the_file_is_its_owners_alone_whatever_it_was_before() {
@@ -76,7 +86,7 @@ mod tests {
         let path = directory.join("keys");
         std::fs::write(&path, "before\n").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        KeyLog::open(&path).unwrap().write("after");
+        open(&path).unwrap().write("after");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_dir_all(&directory).unwrap();
@@ -91,7 +101,10 @@ mod tests {
         std::fs::set_permissions(&other, Permissions::from_mode(0o644)).unwrap();
         std::os::unix::fs::symlink(&other, &link).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-        assert!(KeyLog::open(&link).is_err() && KeyLog::open(&pipe).is_err());
+        assert!(open(&link).is_err() && open(&pipe).is_err());
+        let second = directory.path().join("second");
+        std::fs::hard_link(&other, &second).unwrap();
+        assert!(open(&second).is_err(), "another name of a file");
         let mode = std::fs::metadata(&other).unwrap().permissions().mode();
         assert_eq!((mode & 0o777, std::fs::read_to_string(&other).unwrap().as_str()), (0o644, "another's\n"));
     }
@@ -100,10 +113,24 @@ mod tests {
     fn a_new_file_is_its_owners_alone_and_has_lines_as_wireshark_reads_them() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys");
-        let log = KeyLog::open(&path).unwrap();
+        let log = open(&path).unwrap();
         rustls::KeyLog::log(&log, "CLIENT_TRAFFIC_SECRET_0", &[0x00, 0x0f, 0xff], &[0xa0]);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "CLIENT_TRAFFIC_SECRET_0 000fff a0\n");
+    }
+
+    /// Started by root, and then under systemd as that user.
+    #[test]
+    fn the_file_belongs_to_the_gateways_user() {
+        let Some(nobody) = Account::find("nobody").unwrap().filter(|_| kernel::process::is_root()) else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys");
+        let text = minimal().replace("[gateway]\n", "[gateway]\nuser = \"nobody\"\n");
+        let settings = parse(&(text + &format!("[debug]\nkey_log = \"{}\"\n", path.display())), "x").unwrap();
+        // In a user namespace the host's users may be nobody's.
+        if KeyLog::of(&settings).is_ok() {
+            assert_eq!(std::fs::metadata(&path).unwrap().uid(), nobody.uid);
+        }
     }
 
     /// `/dev/full` (full(4)) fails each write as a full disk does.

@@ -12,8 +12,8 @@ const LONG_ABOUT: &str = "\
 Examines the needs of a gateway with this configuration: programs, firewall, interfaces, forwarding, reverse-path filter, routes, clock; and \
 for each peer whether it answers, and if not why, the largest packet that passes, and losses. Each fault is printed with its remedy.
 
-If the gateway runs, doctor queries it over its control socket. If not, doctor begins sessions with the peers with the gateway's key: do not \
-start the gateway meanwhile. With --measure-rate, it sends to each peer at [link] rate (without it at the estimate), or the peer's \
+If the gateway runs, doctor queries it over its control socket, which root and the group of [control] group may use. If not, doctor begins \
+sessions with the peers with the gateway's key: do not start the gateway meanwhile. With --measure-rate, it sends to each peer at [link] rate (without it at the estimate), or the peer's \
 cap, for three seconds, then in short bursts at up to sixteen times the rate, as long as they arrive; it prints the largest volume before. \
 Meanwhile, connections have less of the link. Only the transmit direction is measured: run doctor at the far gateway for the other.
 
