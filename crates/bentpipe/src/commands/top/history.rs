@@ -3,7 +3,7 @@
 //! Rates are differences of counters over differences of the gateway's own uptime, so that they do not depend on when the answers were
 //! read.
 
-use super::events::{self, Event};
+use super::events::{Event, Watcher};
 use gateway::{Peer, PeerState, Side, Snapshot, Stream};
 use std::collections::{BTreeMap, VecDeque};
 use units::Duration;
@@ -27,6 +27,7 @@ pub struct History {
     streams: BTreeMap<StreamKey, StreamRates>,
     /// The latest at the end.
     pub events: VecDeque<Event>,
+    watcher: Watcher,
 }
 
 /// The link between two states.
@@ -110,7 +111,7 @@ impl History {
     /// What has happened since the state before.
     fn compare(&mut self, now: Duration, new: &Snapshot) {
         let Some(old) = self.latest.take() else { return };
-        for event in events::between(now, &old, new) {
+        for event in self.watcher.compare(now, &old, new) {
             self.add(event);
         }
         let seconds = new.uptime_s - old.uptime_s;

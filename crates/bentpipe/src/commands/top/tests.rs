@@ -172,7 +172,7 @@ fn what_happens_between_two_states_is_an_event() {
         [
             "[Events 6]",
             "5s ! 1 connection denied by policy",
-            "5s ! 3 connections end to end: no peer",
+            "5s 3 connections end to end: no peer",
             "5s ! terminal-1: MTU 1500 to 1280",
             "5s ! terminal-1: up to unresponsive",
             "5s ! link: 8Mbit/s to 4Mbit/s by dlep",
@@ -208,6 +208,43 @@ fn a_gateway_that_goes_away_and_comes_back_is_shown_so() {
 fn a_frozen_screen_stays_while_the_present_goes_on() {
     let (mut history, mut view) = (history(3), View::default());
     press(&mut view, &history, &[KeyCode::Char(' ')]);
+#[test]
+fn connections_that_go_end_to_end_all_the_while_leave_room_for_other_events() {
+    let mut history = history(1);
+    let mut changed = state(2);
+    for second in 2..1500 {
+        changed["uptime_s"] = json!(second as f64);
+        changed["peers"][0]["state"] = json!("unresponsive");
+        changed["bypassed"] = json!({"rule voice": second - 1});
+        changed["connections"]["refused"] = json!(second - 1);
+        history.take(Duration::from_secs(second), Ok(snapshot(changed.clone())));
+    }
+    let events: Vec<_> = history.events.iter().map(|event| (&*event.text, event.is_trouble)).collect();
+    let outcomes = |one, other| [(one, false), (other, true)];
+    let later = outcomes("600 connections end to end: rule voice", "600 connections refused by the server");
+    assert_eq!(events[0], ("terminal-1: up to unresponsive", true));
+    assert_eq!(
+        events[1..],
+        [outcomes("1 connection end to end: rule voice", "1 connection refused by the server"), later, later].concat()
+    );
+}
+
+#[test]
+fn an_outage_of_a_thousand_peers_is_one_event_beside_its_cause() {
+    let all = |at: u64, state_of_peers: &str, rate: u64| {
+        let mut all = state(at);
+        all["link"]["rate_bps"] = json!(rate);
+        let peer = |at: u64| json!({"name": format!("site-{at}"), "state": state_of_peers});
+        all["peers"] = (0..1000).map(peer).collect();
+        snapshot(all)
+    };
+    let mut history = History::default();
+    history.take(Duration::from_secs(1), Ok(all(1, "up", 8_000_000)));
+    history.take(Duration::from_secs(2), Ok(all(2, "unresponsive", 1_000_000)));
+    let events: Vec<_> = history.events.iter().map(|event| &*event.text).collect();
+    assert_eq!(events, ["link: 8Mbit/s to 1Mbit/s by dlep", "1000 peers: up to unresponsive"]);
+}
+
     history.take(Duration::from_secs(4), Ok(snapshot(state(4))));
     let shown = |view: &View| screen(view.frozen.as_deref().unwrap_or(&history), view, 4, (80, 24));
     places(&shown(&view), ["up 3s", "FROZEN", "Space go on"]);
