@@ -154,6 +154,33 @@ fn a_filter_leaves_the_rows_that_contain_it() {
     assert!(view.is_over);
 }
 
+/// The losses of the link, and of each of its peers, by what was sent to each and lost, before and after.
+fn losses(before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]) -> (f64, Vec<f64>) {
+    let with = |at: u64, peers: &[(&str, u64, u64)]| {
+        let mut with = state(at);
+        let peer = |(name, sent, lost): &(&str, u64, u64)| json!({"name": name, "state": "up", "sent_packets": sent, "lost_packets": lost});
+        with["peers"] = peers.iter().map(peer).collect();
+        snapshot(with)
+    };
+    let mut history = History::default();
+    history.take(Duration::from_secs(1), Ok(with(1, before)));
+    history.take(Duration::from_secs(2), Ok(with(2, after)));
+    (history.link[0].loss, history.peers.values().map(|peer| peer.loss).collect())
+}
+
+#[test]
+fn no_more_than_everything_is_lost() {
+    assert_eq!(losses(&[("a", 1000, 10)], &[("a", 1002, 16)]), (1.0, vec![1.0]));
+}
+
+#[test]
+fn a_peer_whose_counters_begin_again_says_nothing_of_the_losses_of_others() {
+    let before = [("a", 1000, 0), ("b", 5000, 50)];
+    assert_eq!(losses(&before, &[("a", 0, 0), ("b", 6000, 60)]), (0.01, vec![0.0, 0.01]));
+    assert_eq!(losses(&before, &[("b", 6000, 60)]), (0.01, vec![0.01]));
+    assert_eq!(losses(&before, &[("a", 1000, 0), ("b", 6000, 60), ("c", 7, 7)]).0, 0.01);
+}
+
 #[test]
 fn what_happens_between_two_states_is_an_event() {
     let mut history = history(2);
@@ -181,33 +208,6 @@ fn what_happens_between_two_states_is_an_event() {
     );
 }
 
-#[test]
-fn a_gateway_that_goes_away_and_comes_back_is_shown_so() {
-    let mut history = History::default();
-    let view = View::default();
-    history.take(Duration::from_secs(1), Err("none serves /run/x.sock".into()));
-    places(&screen(&history, &view, 4, (80, 24)), ["NO GATEWAY for 3s: none serves /run/x.sock", "[Peers 0]"]);
-    for second in 5..8 {
-        history.take(Duration::from_secs(second), Ok(snapshot(state(second))));
-    }
-    history.take(Duration::from_secs(8), Err("none serves /run/x.sock".into()));
-    let away = screen(&history, &view, 18, (80, 24));
-    places(&away, ["GATEWAY AWAY, its last state below, for 10s: none serves", "terminal-1"]);
-    // Another process: its counters start at zero, which is no rate.
-    let mut restarted = state(1);
-    restarted["pid"] = json!(8);
-    history.take(Duration::from_secs(20), Ok(snapshot(restarted)));
-    let back = screen(&history, &view, 20, (80, 24));
-    assert!(!back.contains("AWAY"), "{back}");
-    assert_eq!(history.link.len(), 2, "{back}");
-    let events: Vec<_> = history.events.iter().map(|event| event.text.as_str()).collect();
-    assert_eq!(events[events.len() - 2..], ["the gateway answers", "process 8 has started"]);
-}
-
-#[test]
-fn a_frozen_screen_stays_while_the_present_goes_on() {
-    let (mut history, mut view) = (history(3), View::default());
-    press(&mut view, &history, &[KeyCode::Char(' ')]);
 #[test]
 fn connections_that_go_end_to_end_all_the_while_leave_room_for_other_events() {
     let mut history = history(1);
@@ -245,6 +245,33 @@ fn an_outage_of_a_thousand_peers_is_one_event_beside_its_cause() {
     assert_eq!(events, ["link: 8Mbit/s to 1Mbit/s by dlep", "1000 peers: up to unresponsive"]);
 }
 
+#[test]
+fn a_gateway_that_goes_away_and_comes_back_is_shown_so() {
+    let mut history = History::default();
+    let view = View::default();
+    history.take(Duration::from_secs(1), Err("none serves /run/x.sock".into()));
+    places(&screen(&history, &view, 4, (80, 24)), ["NO GATEWAY for 3s: none serves /run/x.sock", "[Peers 0]"]);
+    for second in 5..8 {
+        history.take(Duration::from_secs(second), Ok(snapshot(state(second))));
+    }
+    history.take(Duration::from_secs(8), Err("none serves /run/x.sock".into()));
+    let away = screen(&history, &view, 18, (80, 24));
+    places(&away, ["GATEWAY AWAY, its last state below, for 10s: none serves", "terminal-1"]);
+    // Another process: its counters start at zero, which is no rate.
+    let mut restarted = state(1);
+    restarted["pid"] = json!(8);
+    history.take(Duration::from_secs(20), Ok(snapshot(restarted)));
+    let back = screen(&history, &view, 20, (80, 24));
+    assert!(!back.contains("AWAY"), "{back}");
+    assert_eq!(history.link.len(), 2, "{back}");
+    let events: Vec<_> = history.events.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(events[events.len() - 2..], ["the gateway answers", "process 8 has started"]);
+}
+
+#[test]
+fn a_frozen_screen_stays_while_the_present_goes_on() {
+    let (mut history, mut view) = (history(3), View::default());
+    press(&mut view, &history, &[KeyCode::Char(' ')]);
     history.take(Duration::from_secs(4), Ok(snapshot(state(4))));
     let shown = |view: &View| screen(view.frozen.as_deref().unwrap_or(&history), view, 4, (80, 24));
     places(&shown(&view), ["up 3s", "FROZEN", "Space go on"]);
