@@ -1,4 +1,4 @@
-//! `bentpipe top` in a terminal of its own.
+//! `bentpipe top` and `gateway status --watch`, each in a terminal of its own.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 const BENTPIPE: &str = env!("CARGO_BIN_EXE_bentpipe");
 
-/// `bentpipe top` on a new terminal of the kind `name`, which is returned: what is read from it has been drawn.
-fn top_on(name: &str) -> (Child, File) {
+/// `bentpipe` with `arguments` on a new terminal of the kind `name`, which is returned: what is read from it has been drawn.
+fn on_terminal(name: &str, arguments: &[&str]) -> (Child, File) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -19,7 +19,7 @@ fn top_on(name: &str) -> (Child, File) {
     let path = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
     let side = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let child = Command::new(BENTPIPE)
-        .args(["top", "--socket", "/nonexistent/bentpipe.sock"])
+        .args(arguments)
         .env("TERM", name)
         .stdin(side.try_clone().unwrap())
         .stdout(side.try_clone().unwrap())
@@ -27,6 +27,10 @@ fn top_on(name: &str) -> (Child, File) {
         .spawn()
         .unwrap();
     (child, File::from(terminal))
+}
+
+fn top_on(name: &str) -> (Child, File) {
+    on_terminal(name, &["top", "--socket", "/nonexistent/bentpipe.sock"])
 }
 
 fn top() -> (Child, File) {
@@ -64,6 +68,22 @@ fn a_terminal_that_cannot_be_drawn_on_is_a_wrong_one() {
     let length = terminal.read(&mut written).unwrap();
     let text = String::from_utf8_lossy(&written[..length]);
     assert!(text.contains("TERM=dumb") && !text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn a_watched_status_is_drawn_over_where_the_terminal_can_and_repeated_elsewhere() {
+    for (name, is_drawn_over) in [("xterm", true), ("dumb", false)] {
+        let arguments = ["gateway", "status", "--socket", "/nonexistent/bentpipe.sock", "--watch", "100ms"];
+        let (child, mut terminal) = on_terminal(name, &arguments);
+        for _ in 0..2 {
+            let mut written = [0; 4096];
+            let length = terminal.read(&mut written).unwrap();
+            let text = String::from_utf8_lossy(&written[..length]);
+            assert!(text.contains("no gateway serves") && text.contains('\u{1b}') == is_drawn_over, "{text:?}");
+        }
+        drop(terminal);
+        assert!(end_of(child).expect("it ends by itself").success());
+    }
 }
 
 fn signal(child: &Child, name: &str) {

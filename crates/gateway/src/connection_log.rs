@@ -4,24 +4,29 @@
 //! | --- | --- |
 //! | `connection_log.rs` | the log, as the event loop sees it: never waits, bounded memory |
 //! | `entry.rs` | what the lines say |
+//! | `bypassed.rs` | when there is a line for connections past the gateway |
 //! | `writer.rs` | the thread that writes them, and what it does while it cannot |
 //! | `rotating_file.rs` | a file that is renamed when it is full |
 
+mod bypassed;
 mod entry;
 mod rotating_file;
 mod writer;
 
+pub(crate) use bypassed::PERIOD as BYPASSED_PERIOD;
 pub use entry::{BypassedEntry, ConnectionEntry, DroppedEntry, Entry, json_schema};
 pub(crate) use entry::{Names, timestamp};
 pub use rotating_file::Rotation;
 
 use crate::error::{StartError, while_doing};
+use bypassed::Bypassed;
 use status::LogCounts;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
+use units::Instant;
 
 /// Entries that may wait to be written: some 2 MB. More are dropped.
 const QUEUE: usize = 4096;
@@ -41,8 +46,7 @@ pub(crate) struct ConnectionLog {
     entries: Option<mpsc::SyncSender<Entry>>,
     ended: mpsc::Receiver<()>,
     counts: Arc<Counts>,
-    /// Connections past the gateway that the log knows of, by reason.
-    bypassed: BTreeMap<String, u64>,
+    bypassed: Bypassed,
 }
 
 impl ConnectionLog {
@@ -62,7 +66,7 @@ impl ConnectionLog {
                 let _ = end.send(());
             })
             .map_err(while_doing(doing()))?;
-        Ok(Self { entries: Some(entries), ended, counts, bypassed: BTreeMap::new() })
+        Ok(Self { entries: Some(entries), ended, counts, bypassed: Bypassed::default() })
     }
 
     /// Checks that a process that may do no less could open the file `path`, and leaves none behind: its owner would be the user who checks.
@@ -79,15 +83,20 @@ impl ConnectionLog {
         }
     }
 
-    /// Has the connections past the gateway written that there are more of in `counts`, by reason, than when this was last called.
-    pub(crate) fn record_bypassed(&mut self, at: SystemTime, counts: &BTreeMap<String, u64>) {
-        for (reason, count) in counts {
-            let known = self.bypassed.insert(reason.clone(), *count).unwrap_or(0);
-            // Counters begin again with the firewall's table.
-            let more = count.checked_sub(known).unwrap_or(*count);
-            if more > 0 {
-                self.record(Entry::Bypassed(BypassedEntry::new(at, reason, more)));
-            }
+    /// Takes over the firewall's counters of connections past the gateway, by reason.
+    pub(crate) fn count_bypassed(&mut self, counts: &BTreeMap<String, u64>) {
+        self.bypassed.take(counts);
+    }
+
+    /// Has a line written for each reason for which there were more connections past the gateway, if one is due.
+    pub(crate) fn record_bypassed(&mut self, now: Instant, at: SystemTime) {
+        let due = self.bypassed.due(now);
+        self.record_all(at, due);
+    }
+
+    fn record_all(&self, at: SystemTime, bypassed: BTreeMap<String, u64>) {
+        for (reason, count) in bypassed {
+            self.record(Entry::Bypassed(BypassedEntry::new(at, &reason, count)));
         }
     }
 
@@ -102,6 +111,8 @@ impl ConnectionLog {
 
 impl Drop for ConnectionLog {
     fn drop(&mut self) {
+        let rest = self.bypassed.rest();
+        self.record_all(SystemTime::now(), rest);
         self.entries = None;
         let _ = self.ended.recv_timeout(FAREWELL);
     }
@@ -141,8 +152,9 @@ mod tests {
         let counts =
             |unserved: u64, voice: u64| [("unserved".to_owned(), unserved), ("rule voice".to_owned(), voice)].into();
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        for (unserved, voice) in [(0, 2), (3, 2), (3, 2), (1, 2)] {
-            log.record_bypassed(at, &counts(unserved, voice));
+        for (minute, (unserved, voice)) in [(0, 2), (3, 2), (3, 2), (1, 2)].into_iter().enumerate() {
+            log.count_bypassed(&counts(unserved, voice));
+            log.record_bypassed(Instant::ZERO + bypassed::PERIOD * minute as u64, at);
         }
         drop(log);
         let found: Vec<_> =
@@ -154,10 +166,25 @@ mod tests {
     }
 
     #[test]
+    fn counters_that_are_read_each_second_make_a_line_a_minute_and_one_at_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("connections");
+        let mut log = ConnectionLog::open(&path, Rotation::default()).unwrap();
+        for second in 0..=150 {
+            log.count_bypassed(&[("rule voice".to_owned(), second)].into());
+            log.record_bypassed(Instant::ZERO + units::Duration::from_secs(second), SystemTime::UNIX_EPOCH);
+        }
+        drop(log);
+        let counts: Vec<_> = lines(&path).iter().map(|line| line["connections"].as_u64().unwrap()).collect();
+        assert_eq!(counts, [1, 60, 60, 29]);
+    }
+
+    #[test]
     fn a_full_queue_drops_entries_and_counts_them_without_waiting() {
         let (entries, queue) = mpsc::sync_channel(1);
         let (_, ended) = mpsc::channel();
-        let log = ConnectionLog { entries: Some(entries), ended, counts: Arc::default(), bypassed: BTreeMap::new() };
+        let log =
+            ConnectionLog { entries: Some(entries), ended, counts: Arc::default(), bypassed: Bypassed::default() };
         for _ in 0..5 {
             log.record(bypassed("unserved"));
         }

@@ -13,7 +13,7 @@ mod succession;
 mod undelivered;
 
 use crate::config::{Accept, Settings};
-use crate::connection_log::ConnectionLog;
+use crate::connection_log::{BYPASSED_PERIOD, ConnectionLog};
 use crate::control;
 use crate::drain::Drain;
 use crate::error::{StartError, while_doing};
@@ -77,11 +77,10 @@ const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
 /// A tick may come so much earlier, with a wake for something else.
 const EARLY_TICK: Duration = Duration::from_millis(12);
-/// How often the firewall's counters are read at most, for who asks for all, for who asks each second, and for the connection log: each
+/// How often the firewall's counters are read at most, for who asks for all, and for who asks each second: each
 /// time starts a program.
 const COUNT_PERIOD: Duration = Duration::from_secs(1);
 const SAMPLED_COUNT_PERIOD: Duration = Duration::from_secs(10);
-const LOGGED_COUNT_PERIOD: Duration = Duration::from_secs(60);
 /// How often peers that are not up are looked at.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stopping gateway goes on sending, so that its peers learn of it.
@@ -484,8 +483,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.relays.engine.look_at_limits(now);
         self.accepting |= self.clients_wait;
         self.relays.transport_mut().tick(now);
-        if self.relays.connection_log.is_some() {
-            self.count_bypassed(now, LOGGED_COUNT_PERIOD);
+        if let Some(log) = &mut self.relays.connection_log {
+            log.record_bypassed(now, SystemTime::now());
+            self.count_bypassed(now, BYPASSED_PERIOD);
         }
         for query in self.bypassed.overdue(now) {
             self.show(now, query);
@@ -666,7 +666,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                     self.undelivered.take(now, intercepted, self.relays.arrived(), self.settings.rules.deliver());
                     let waiting = self.bypassed.take(counts);
                     if let Some(log) = &mut self.relays.connection_log {
-                        log.record_bypassed(SystemTime::now(), self.bypassed.counts());
+                        log.count_bypassed(self.bypassed.counts());
                     }
                     waiting.into_iter().for_each(|query| self.show(now, query));
                 }

@@ -71,7 +71,8 @@ impl Drops {
     }
 }
 
-/// A peer's counters and measurements, since the endpoint began.
+/// A peer's counters, of all sessions with it since it was added, and what is measured in the session in which streams are opened.
+/// Counters never go back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerStats {
@@ -102,7 +103,7 @@ pub struct PeerStats {
     pub implausible_reports: u64,
     /// Migrations: how often it was validated at another address (RFC 9000, section 9).
     pub migrations: u64,
-    /// Open streams.
+    /// Open streams, of all sessions.
     pub streams: u64,
     /// Smoothed round-trip time, if measured.
     pub rtt: Option<Duration>,
@@ -124,6 +125,27 @@ pub struct PeerStats {
     pub capabilities: Capabilities,
     /// Frames from it that this side does not know and skipped.
     pub skipped_frames: u64,
+}
+
+impl PeerStats {
+    /// Adds the counters of another session with the peer, and what that one holds.
+    pub(crate) fn add(&mut self, session: &Self) {
+        self.sent_packets += session.sent_packets;
+        self.lost_packets += session.lost_packets;
+        self.sent_bytes += session.sent_bytes;
+        self.retransmitted_bytes += session.retransmitted_bytes;
+        self.repair_bytes += session.repair_bytes;
+        self.recovered_bytes += session.recovered_bytes;
+        self.received_bytes += session.received_bytes;
+        self.receive_buffered += session.receive_buffered;
+        self.send_buffered += session.send_buffered;
+        self.congestion_received += session.congestion_received;
+        self.congestion_reported += session.congestion_reported;
+        self.implausible_reports += session.implausible_reports;
+        self.migrations += session.migrations;
+        self.streams += session.streams;
+        self.skipped_frames += session.skipped_frames;
+    }
 }
 
 /// One stream's counters.

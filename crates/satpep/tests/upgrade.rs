@@ -220,6 +220,43 @@ fn the_death_of_the_new_process_leaves_the_old_one_its_streams() {
 }
 
 #[test]
+fn counters_of_a_peer_are_those_of_all_sessions_with_it() {
+    let mut world = World::new(Hop::geo(0.01, 1), 1);
+    world.connect();
+    let _ = (world.write(1, 0, 1_000_000), world.send(0, 0, 1_000_000));
+    let mut before = world.gateways[1].stats(world.time.now(), 0);
+    let mut watch = move |world: &mut World, time: Duration| {
+        let end = world.time.now() + time;
+        while world.time.now() < end {
+            world.run_for(Duration::from_millis(100));
+            let after = world.gateways[1].stats(world.time.now(), 0);
+            let never_fall = [
+                (before.sent_packets, after.sent_packets),
+                (before.lost_packets, after.lost_packets),
+                (before.sent_bytes, after.sent_bytes),
+                (before.received_bytes, after.received_bytes),
+            ];
+            assert!(never_fall.iter().all(|(before, after)| before <= after), "{before:?} then {after:?}");
+            assert!(after.sent_packets <= world.gateways[1].endpoint.stats().sent_packets, "no packet counts twice");
+            before = after.clone();
+        }
+        before.clone()
+    };
+    watch(&mut world, seconds(2));
+    let new = world.upgrade(0, 1);
+    watch(&mut world, seconds(3));
+    let _ = world.write(1, 0, 10_000);
+    assert_eq!(watch(&mut world, seconds(20)).streams, 2, "one in each session");
+    // The old session is the better one again, until that process ends, too.
+    world.gateways[new].is_dead = true;
+    watch(&mut world, seconds(60));
+    leave(&mut world, 0);
+    let at_the_end = watch(&mut world, seconds(1));
+    assert_eq!(world.gateways[1].state(0), PeerState::Connecting);
+    assert_eq!((at_the_end.sent_bytes, at_the_end.received_bytes), (1_010_000, 1_000_000), "{at_the_end:?}");
+}
+
+#[test]
 fn the_death_of_the_second_process_leaves_the_third_its_streams() {
     for seed in 1..=4 {
         let mut world = World::new(Hop::geo(0.01, seed), 1);

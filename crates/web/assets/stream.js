@@ -1,4 +1,5 @@
-// The connection to the gateway: a document each second, for the view that is shown. Connects again by itself.
+// The connection to the gateway: a document each second, for the view that is shown. Connects again by itself. A page that nobody sees
+// has none: browsers allow a few to one gateway, among all tabs, and a gateway has few places.
 
 const SILENCE = 5000;
 const RETRY = 2000;
@@ -13,6 +14,7 @@ export class Stream {
   constructor(onDocument, onState) {
     this.#onDocument = onDocument;
     this.#onState = onState;
+    document.addEventListener("visibilitychange", () => this.#connect());
   }
 
   // Shows another view from now on.
@@ -21,9 +23,12 @@ export class Stream {
     this.#connect();
   }
 
+  // Connects again, or ends the connection of a page that is hidden.
   #connect() {
     clearTimeout(this.#timer);
     this.#source?.close();
+    this.#source = null;
+    if (document.hidden) return;
     const address = `./events?${this.#query}`;
     const source = new EventSource(address);
     this.#source = source;

@@ -96,7 +96,8 @@ impl Point {
     }
 }
 
-/// By how much the peers' counter `of` has grown, all in all. A peer's begins again with each session. `None` if `now` is another process's.
+/// By how much the peers' counter `of` has grown, all in all. That of a peer that was removed and added again begins at zero.
+/// `None` if `now` is another process's.
 pub(crate) fn growth(before: &Snapshot, now: &Snapshot, of: fn(&Peer) -> u64) -> Option<u64> {
     let counted: HashMap<&str, u64> = before.peers.iter().map(|peer| (peer.name.as_str(), of(peer))).collect();
     let grown = |peer: &Peer| of(peer).saturating_sub(counted.get(peer.name.as_str()).copied().unwrap_or(0));

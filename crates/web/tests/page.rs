@@ -90,6 +90,31 @@ fn a_page_that_loses_its_gateway_says_so_and_comes_back_by_itself() {
 }
 
 #[test]
+fn a_hidden_page_has_no_connection_until_it_is_shown_again() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = Browser::start() else { return };
+    let noted = "window.sources = []; window.EventSource = class extends EventSource { \
+                 constructor(address) { super(address); sources.push(this); } }";
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": noted}));
+    browser.open(&format!("http://{}/", site.address()), 1280, 900);
+    browser.wait(IS_LIVE);
+    let show = |browser: &mut Browser, is_shown: bool| {
+        browser.value(&format!(
+            "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}}); \
+             document.dispatchEvent(new Event('visibilitychange'))",
+            !is_shown
+        ));
+    };
+    show(&mut browser, false);
+    browser.wait("sources.every(source => source.readyState === EventSource.CLOSED)");
+    browser.value("location.hash = '#streams'");
+    browser.wait("!document.getElementById('view-streams').hidden");
+    assert_eq!(browser.value("sources.length"), 1, "it is still hidden");
+    show(&mut browser, true);
+    browser.wait("document.querySelectorAll('#view-streams tbody tr').length === 20");
+}
+
+#[test]
 fn everything_that_can_be_used_has_a_name_and_no_width_scrolls_sideways() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "") else { return };

@@ -9,7 +9,7 @@ pub mod status;
 pub use running::Running;
 
 use crate::logging;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, is_terminal_dumb};
 use clap::Args as ClapArgs;
 use gateway::Intercepted;
 use gateway::config::{self, ConfigError, Settings};
@@ -230,7 +230,7 @@ fn watch(path: &Path, interval: Duration, output: &Output) -> Result<(), Failure
             Ok(snapshot) => status::render(&snapshot, output.columns()).to_string(),
             Err(error) => format!("{}\n", requests::failure(path, &error)),
         };
-        let shown = match size {
+        let shown = match size.filter(|_| !is_terminal_dumb()) {
             // The cursor stays in the last row.
             Some((_, rows)) => format!("\x1b[H\x1b[J{}\n", text.lines().take(rows - 1).collect::<Vec<_>>().join("\n")),
             None => text + "\n",

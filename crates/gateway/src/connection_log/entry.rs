@@ -59,10 +59,10 @@ pub struct ConnectionEntry {
     pub rtt_s: Option<f64>,
 }
 
-/// Connections that went end to end in the last minute, as the firewall counts them.
+/// Connections that went end to end since the line before of the same reason, as the firewall counts them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BypassedEntry {
-    /// When they were counted.
+    /// When the line was made.
     pub at: String,
     /// Why (docs/troubleshooting.md).
     pub reason: String,

@@ -188,6 +188,16 @@ fn every_alarm_has_a_test_and_a_section_that_says_what_to_do() {
 }
 
 #[test]
+fn every_metric_that_is_to_raise_an_alarm_is_in_a_rule() {
+    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `"));
+    let metrics = rows.filter(|row| row.contains("| alarm") || row.contains(", alarm"));
+    let metrics: Vec<_> = metrics.map(|row| row.split(['`', '{']).next().unwrap()).collect();
+    let asked = metrics_in(RULES);
+    let missing: Vec<_> = metrics.iter().filter(|name| !asked.contains(**name)).collect();
+    assert!(metrics.len() > 4 && missing.is_empty(), "bentpipe.rules.yml lacks {missing:?} of {metrics:?}");
+}
+
+#[test]
 fn the_dashboard_has_the_gateways_and_the_peers_as_variables() {
     let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
     let variables: Vec<_> =

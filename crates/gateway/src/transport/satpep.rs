@@ -260,7 +260,7 @@ impl Satpep {
         }
     }
 
-    /// Says of a peer that its reports cannot be true: at the 1st, 2nd, 4th, 8th … of a session.
+    /// Says of a peer that its reports cannot be true: at the 1st, 2nd, 4th, 8th ….
     fn look_at_reports(&mut self, now: Instant) {
         for (at, path) in self.paths.iter_mut().enumerate() {
             let id = self.streams.id(at);

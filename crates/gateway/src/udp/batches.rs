@@ -65,7 +65,7 @@ impl Batches {
         }
     }
 
-    /// Takes in how many datagrams were `sent` to the peer and `lost` so far. Returns whether batches have just been found to
+    /// Takes in how many datagrams were `sent` to the peer and `lost` so far, in all sessions with it. Returns whether batches have just been found to
     /// get lost where single datagrams do not.
     pub(crate) fn update(&mut self, now: Instant, rtt: Duration, sent: u64, lost: u64) -> bool {
         let period = period(rtt);

@@ -7,6 +7,7 @@ use crate::event::{Event, PeerId, PeerState, StreamId};
 use crate::handshake::TransportParameters;
 use crate::payload::Payload;
 use crate::session::Session;
+use crate::stats::PeerStats;
 use peering::ResetReason;
 use std::net::SocketAddr;
 use units::Instant;
@@ -97,6 +98,19 @@ impl<P: Payload> Endpoint<P> {
     /// The session whose state is the peer's.
     pub(super) fn best_session(&self, id: PeerId) -> Option<&Session<P>> {
         self.best(id).and_then(|id| self.peers[id.index()].live_session())
+    }
+
+    /// What the sessions with all of the peer's processes have counted, live and ended, and what the best one measures.
+    pub(super) fn stats_of_sessions(&self, now: Instant, id: PeerId) -> PeerStats {
+        let best = self.best(id);
+        let mut stats = self.best_session(id).map(|session| session.stats(now)).unwrap_or_default();
+        for (entry, peer) in self.peers.both(id) {
+            stats.add(&peer.past);
+            if let Some(session) = peer.live_session().filter(|_| best != Some(entry)) {
+                stats.add(&session.stats(now));
+            }
+        }
+        stats
     }
 
     /// Whether another process of the peer's has a session that counts.

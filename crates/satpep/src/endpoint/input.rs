@@ -279,7 +279,8 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         peer.candidates.clear();
         (peer.way, peer.held_until) = (None, Instant::ZERO);
-        if let Some(mut session) = self.peers[id.index()].session.take() {
+        if let Some(mut session) = peer.session.take() {
+            peer.past.add(&session.counters());
             self.capacity.forget(id);
             self.receive_memory.update(&mut session.credit.receive_holding, 0);
             self.send_memory.update(&mut session.credit.send_holding, 0);

@@ -619,10 +619,9 @@ impl<P: Payload> Endpoint<P> {
         self.peers.get(self.best(peer).unwrap_or(peer).index())?.address
     }
 
-    /// A peer's counters.
+    /// A peer's counters and measurements.
     pub fn peer_stats(&self, now: Instant, peer: PeerId) -> PeerStats {
-        let session = self.best_session(peer);
-        let stats = session.map_or_else(PeerStats::default, |session| session.stats(now));
+        let stats = self.stats_of_sessions(now, peer);
         let clock = self.peers.get(peer.index()).and_then(|peer| peer.clock);
         let keys = self.best(peer).and_then(|best| self.peers[best.index()].keys.current.as_ref());
         let (version, cipher) = keys.map(|keys| (keys.version, keys.cipher)).unzip();

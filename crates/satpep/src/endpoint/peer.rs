@@ -13,6 +13,7 @@ use crate::payload::Payload;
 use crate::scheduler::Place;
 use crate::seal::Cipher;
 use crate::session::{HandshakeCredits, Session};
+use crate::stats::PeerStats;
 use crate::wire::packet::MAC;
 use peering::Versions;
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +31,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) session: Option<Session<P>>,
     /// One that is over, of which something has arrived that is yet to be read.
     pub(super) unread: Option<Box<Session<P>>>,
+    /// What its sessions that are over have counted.
+    pub(super) past: PeerStats,
     /// Names our side of the session; another one after each session that we gave up.
     pub(super) epoch: u64,
     pub(super) keys: Keys<P::Key>,
@@ -222,6 +225,7 @@ impl<P: Payload> Peer<P> {
             config,
             session: None,
             unread: None,
+            past: PeerStats::default(),
             epoch,
             keys: Keys::default(),
             attempt: None,

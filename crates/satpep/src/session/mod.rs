@@ -381,11 +381,18 @@ impl<P: Payload> Session<P> {
         self.path.mtu.current()
     }
 
-    pub(crate) fn stats(&self, now: Instant) -> PeerStats {
+    /// What the session has counted, without what it holds and measures now.
+    pub(crate) fn counters(&self) -> PeerStats {
         PeerStats {
             congestion_received: self.arrivals.marked(),
             congestion_reported: self.congestion.reported(),
             implausible_reports: self.feedback.implausible(),
+            ..self.stats.clone()
+        }
+    }
+
+    pub(crate) fn stats(&self, now: Instant) -> PeerStats {
+        PeerStats {
             receive_buffered: self.credit.held(),
             send_buffered: self.credit.send_buffered(),
             streams: self.streams.len() as u64,
@@ -393,7 +400,7 @@ impl<P: Payload> Session<P> {
             min_rtt: self.recovery.rtt.min(),
             mtu: self.path.mtu.current(),
             since_last_heard: Some(now.since(self.liveness.last_heard())),
-            ..self.stats.clone()
+            ..self.counters()
         }
     }
 }

@@ -5,6 +5,11 @@ use gateway::{Counters, Peer, PeerState, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Duration, Rate};
 
+/// Peers of which one state names each; beyond that, their number is the event.
+const NAMED: usize = 8;
+/// How often connections with the same outcome are an event.
+const OUTCOME_PERIOD: Duration = Duration::from_secs(600);
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -16,27 +21,50 @@ pub struct Event {
     pub is_trouble: bool,
 }
 
-/// The events between `old` and `new`, which were seen at `at`.
-pub fn between(at: Duration, old: &Snapshot, new: &Snapshot) -> Vec<Event> {
-    let mut texts: Vec<(String, bool)> = Vec::new();
-    if new.pid != old.pid {
-        let how = if new.predecessor == Some(old.pid) { "has taken over" } else { "has started" };
-        texts.push((format!("process {} {how}", new.pid), false));
+/// What was seen of a gateway, as far as the next events depend on it.
+#[derive(Debug, Clone, Default)]
+pub struct Watcher {
+    /// When connections last were an event, by their outcome, and how many have had it since.
+    outcomes: BTreeMap<String, (Option<Duration>, u64)>,
+}
+
+impl Watcher {
+    /// The events between `old` and `new`, which were seen at `at`.
+    pub fn compare(&mut self, at: Duration, old: &Snapshot, new: &Snapshot) -> Vec<Event> {
+        let mut texts: Vec<(String, bool)> = Vec::new();
+        if new.pid != old.pid {
+            let how = if new.predecessor == Some(old.pid) { "has taken over" } else { "has started" };
+            texts.push((format!("process {} {how}", new.pid), false));
+        }
+        if new.draining.is_some() && old.draining.is_none() {
+            texts.push(("the gateway takes no more connections".into(), true));
+        }
+        texts.extend(interfaces(old, new));
+        texts.extend(link(old, new));
+        texts.extend(modem(old, new));
+        texts.extend(members(old, new));
+        texts.extend(peers(old, new));
+        if new.pid == old.pid {
+            // Those of a bypass rule go end to end because they are configured to.
+            texts.extend(self.outcomes(at, bypassed(&old.bypassed, &new.bypassed), false));
+            texts.extend(self.outcomes(at, failures(&old.connections, &new.connections), true));
+        }
+        texts.into_iter().map(|(text, is_trouble)| Event { at, text, is_trouble }).collect()
     }
-    if new.draining.is_some() && old.draining.is_none() {
-        texts.push(("the gateway takes no more connections".into(), true));
+
+    /// An event for each of `outcomes`, that so many more connections have had, or none if there was one lately: the next has their sum.
+    fn outcomes(&mut self, at: Duration, outcomes: Vec<(String, u64)>, is_trouble: bool) -> Vec<(String, bool)> {
+        let mut texts = Vec::new();
+        for (outcome, more) in outcomes {
+            let (said_at, waiting) = self.outcomes.entry(outcome.clone()).or_default();
+            *waiting += more;
+            if *waiting > 0 && said_at.is_none_or(|said_at| at >= said_at + OUTCOME_PERIOD) {
+                texts.push((format!("{} {outcome}", connections(*waiting)), is_trouble));
+                (*said_at, *waiting) = (Some(at), 0);
+            }
+        }
+        texts
     }
-    texts.extend(interfaces(old, new));
-    texts.extend(link(old, new));
-    texts.extend(modem(old, new));
-    texts.extend(members(old, new));
-    let known: BTreeMap<&str, &Peer> = old.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
-    texts.extend(new.peers.iter().filter_map(|peer| Some((*known.get(peer.name.as_str())?, peer))).flat_map(peer));
-    if new.pid == old.pid {
-        texts.extend(bypassed(&old.bypassed, &new.bypassed));
-        texts.extend(failures(&old.connections, &new.connections));
-    }
-    texts.into_iter().map(|(text, is_trouble)| Event { at, text, is_trouble }).collect()
 }
 
 /// Configured interfaces that the host has no more, or has again.
@@ -79,45 +107,73 @@ fn modem(old: &Snapshot, new: &Snapshot) -> Option<(String, bool)> {
     }
 }
 
-/// Peers that a reload has added or removed.
-fn members(old: &Snapshot, new: &Snapshot) -> Vec<(String, bool)> {
-    let names = |snapshot: &Snapshot| snapshot.peers.iter().map(|peer| peer.name.clone()).collect::<BTreeSet<_>>();
-    let (was, is) = (names(old), names(new));
-    let added = is.difference(&was).map(|name| (format!("{name}: added"), false));
-    let removed = was.difference(&is).map(|name| (format!("{name}: removed"), false));
-    added.chain(removed).collect()
+/// A change of one peer.
+struct Change<'a> {
+    peer: &'a str,
+    what: String,
+    /// What is said of it where it is the event of this peer alone.
+    why: String,
+    is_trouble: bool,
 }
 
-/// What changed with one peer.
-fn peer((old, new): (&Peer, &Peer)) -> Vec<(String, bool)> {
-    let mut texts = Vec::new();
-    if old.state != new.state {
-        let why = new.trouble.as_ref().map_or_else(String::new, |trouble| format!(" ({})", trouble.reason));
-        let text = format!("{}: {} to {}{why}", new.name, old.state.name(), new.state.name());
-        texts.push((text, new.state != PeerState::Up));
+impl<'a> Change<'a> {
+    fn new(peer: &'a str, what: impl Into<String>, is_trouble: bool) -> Self {
+        Self { peer, what: what.into(), why: String::new(), is_trouble }
     }
-    // 0 is no MTU yet.
-    if old.mtu != new.mtu && old.mtu > 0 {
-        texts.push((format!("{}: MTU {} to {}", new.name, old.mtu, new.mtu), new.mtu < old.mtu));
+}
+
+/// An event for each of `changes`, or one for all peers with the same change if they are many.
+fn gathered<'a>(changes: impl Iterator<Item = Change<'a>>) -> Vec<(String, bool)> {
+    let mut alike: BTreeMap<(String, bool), Vec<String>> = BTreeMap::new();
+    for Change { peer, what, why, is_trouble } in changes {
+        let text = format!("{peer}: {what}{why}");
+        alike.entry((what, is_trouble)).or_default().push(text);
     }
+    let texts = alike.into_iter().flat_map(|((what, is_trouble), texts)| {
+        let texts = if texts.len() > NAMED { vec![format!("{} peers: {what}", texts.len())] } else { texts };
+        texts.into_iter().map(move |text| (text, is_trouble))
+    });
+    texts.collect()
+}
+
+/// Peers that a reload has added or removed.
+fn members(old: &Snapshot, new: &Snapshot) -> Vec<(String, bool)> {
+    let [was, is] = [old, new].map(|snapshot| snapshot.peers.iter().map(|peer| &*peer.name).collect::<BTreeSet<_>>());
+    let added = is.difference(&was).map(|name| Change::new(name, "added", false));
+    let removed = was.difference(&is).map(|name| Change::new(name, "removed", false));
+    gathered(added.chain(removed))
+}
+
+/// What changed with peers.
+fn peers(old: &Snapshot, new: &Snapshot) -> Vec<(String, bool)> {
+    let known: BTreeMap<&str, &Peer> = old.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
+    let both = || new.peers.iter().filter_map(|peer| Some((*known.get(peer.name.as_str())?, peer)));
+    let mut texts = gathered(both().filter_map(|(old, new)| state(old, new)));
+    texts.extend(gathered(both().filter_map(|(old, new)| mtu(old, new))));
     texts
 }
 
-/// Connections that went end to end.
-fn bypassed(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>) -> Vec<(String, bool)> {
-    let grown = new.iter().map(|(why, count)| (why, count.saturating_sub(old.get(why).copied().unwrap_or(0))));
-    grown
-        .filter(|(_, more)| *more > 0)
-        .map(|(why, more)| (format!("{} end to end: {why}", connections(more)), true))
-        .collect()
+/// Another state of a peer.
+fn state<'a>(old: &Peer, new: &'a Peer) -> Option<Change<'a>> {
+    let why = new.trouble.as_ref().map_or_else(String::new, |trouble| format!(" ({})", trouble.reason));
+    let what = format!("{} to {}", old.state.name(), new.state.name());
+    (old.state != new.state).then(|| Change { why, ..Change::new(&new.name, what, new.state != PeerState::Up) })
 }
 
-fn connections(count: u64) -> String {
-    if count == 1 { "1 connection".into() } else { format!("{count} connections") }
+/// Another MTU of the path to a peer. 0 is none yet.
+fn mtu<'a>(old: &Peer, new: &'a Peer) -> Option<Change<'a>> {
+    let what = format!("MTU {} to {}", old.mtu, new.mtu);
+    (old.mtu != new.mtu && old.mtu > 0).then(|| Change::new(&new.name, what, new.mtu < old.mtu))
 }
 
-/// Connections that failed.
-fn failures(old: &Counters, new: &Counters) -> Vec<(String, bool)> {
+/// Outcomes of connections that went end to end, and how many more there are of each.
+fn bypassed(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let more = |why, count: u64| count.saturating_sub(old.get(why).copied().unwrap_or(0));
+    new.iter().map(|(why, count)| (format!("end to end: {why}"), more(why, *count))).collect()
+}
+
+/// Outcomes of connections that failed, and how many more there are of each.
+fn failures(old: &Counters, new: &Counters) -> Vec<(String, u64)> {
     let counts = [
         ("without a peer or stream", old.unavailable, new.unavailable),
         ("denied by policy", old.denied, new.denied),
@@ -125,6 +181,9 @@ fn failures(old: &Counters, new: &Counters) -> Vec<(String, bool)> {
         ("to an unreachable server", old.unreachable, new.unreachable),
         ("with a protocol error", old.protocol_errors, new.protocol_errors),
     ];
-    let grown = counts.into_iter().map(|(what, old, new)| (what, new.saturating_sub(old)));
-    grown.filter(|(_, more)| *more > 0).map(|(what, more)| (format!("{} {what}", connections(more)), true)).collect()
+    counts.into_iter().map(|(what, old, new)| (what.to_owned(), new.saturating_sub(old))).collect()
+}
+
+fn connections(count: u64) -> String {
+    if count == 1 { "1 connection".into() } else { format!("{count} connections") }
 }

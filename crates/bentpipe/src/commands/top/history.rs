@@ -3,7 +3,7 @@
 //! Rates are differences of counters over differences of the gateway's own uptime, so that they do not depend on when the answers were
 //! read.
 
-use super::events::{self, Event};
+use super::events::{Event, Watcher};
 use gateway::{Peer, PeerState, Side, Snapshot, Stream};
 use std::collections::{BTreeMap, VecDeque};
 use units::Duration;
@@ -27,6 +27,7 @@ pub struct History {
     streams: BTreeMap<StreamKey, StreamRates>,
     /// The latest at the end.
     pub events: VecDeque<Event>,
+    watcher: Watcher,
 }
 
 /// The link between two states.
@@ -110,7 +111,7 @@ impl History {
     /// What has happened since the state before.
     fn compare(&mut self, now: Duration, new: &Snapshot) {
         let Some(old) = self.latest.take() else { return };
-        for event in events::between(now, &old, new) {
+        for event in self.watcher.compare(now, &old, new) {
             self.add(event);
         }
         let seconds = new.uptime_s - old.uptime_s;
@@ -120,12 +121,14 @@ impl History {
             return;
         }
         let before: BTreeMap<&str, &Peer> = old.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
-        let rates = |peer: &Peer| Some((peer.name.clone(), peer_rates(before.get(peer.name.as_str())?, peer, seconds)));
-        self.peers = new.peers.iter().filter_map(rates).collect();
+        let both = new.peers.iter().filter_map(|peer| Some((*before.get(peer.name.as_str())?, peer)));
+        let both: Vec<(&Peer, &Peer)> = both.collect();
+        let rates = |(old, new): &(&Peer, &Peer)| (new.name.clone(), peer_rates(old, new, seconds));
+        self.peers = both.iter().map(rates).collect();
         if self.link.len() == POINTS {
             self.link.pop_front();
         }
-        self.link.push_back(link_point(&old, new, &self.peers, seconds));
+        self.link.push_back(link_point(&old, new, &both, seconds));
         let before: BTreeMap<StreamKey, &Stream> = old.streams.iter().map(|stream| (key(stream), stream)).collect();
         let rates = |stream: &Stream| {
             let key = key(stream);
@@ -140,13 +143,18 @@ fn key(stream: &Stream) -> StreamKey {
     (stream.peer.clone(), stream.stream, stream.side)
 }
 
-/// What a counter has grown by; a new session starts it at zero.
+/// What a counter has grown by; that of a peer that was removed and added again starts at zero.
 fn growth(old: u64, new: u64) -> f64 {
     new.saturating_sub(old) as f64
 }
 
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// The share of lost packets. Losses are known a round trip later than the packets, when fewer may have been sent.
+fn loss(lost: f64, sent: f64) -> f64 {
+    share(lost, sent).min(1.0)
 }
 
 fn peer_rates(old: &Peer, new: &Peer, seconds: f64) -> PeerRates {
@@ -156,24 +164,23 @@ fn peer_rates(old: &Peer, new: &Peer, seconds: f64) -> PeerRates {
     PeerRates {
         sent_bps: 8.0 * (fresh + again + repair) / seconds,
         received_bps: 8.0 * growth(old.received_bytes, new.received_bytes) / seconds,
-        loss: share(growth(old.lost_packets, new.lost_packets), growth(old.sent_packets, new.sent_packets)),
+        loss: loss(growth(old.lost_packets, new.lost_packets), growth(old.sent_packets, new.sent_packets)),
         retransmitted: share(again, fresh),
         repair: share(repair, fresh),
     }
 }
 
-fn link_point(old: &Snapshot, new: &Snapshot, peers: &BTreeMap<String, PeerRates>, seconds: f64) -> LinkPoint {
+/// The link between two states, in which `peers` have both been.
+fn link_point(old: &Snapshot, new: &Snapshot, peers: &[(&Peer, &Peer)], seconds: f64) -> LinkPoint {
     let (was, is) = (&old.satellite, &new.satellite);
-    let sum = |bytes: fn(&Peer) -> u64| {
-        growth(old.peers.iter().map(bytes).sum::<u64>(), new.peers.iter().map(bytes).sum::<u64>())
-    };
+    let sum = |of: fn(&Peer) -> u64| peers.iter().map(|(old, new)| growth(of(old), of(new))).sum::<f64>();
     // The `tcp` transport counts no packets.
     let (sent_bps, received_bps) = if is.sent_packets > 0 {
         let rate = |was, is| 8.0 * growth(was, is) / seconds;
         (rate(was.sent_ip_bytes, is.sent_ip_bytes), rate(was.received_ip_bytes, is.received_ip_bytes))
     } else {
-        let total = |rate: fn(&PeerRates) -> f64| peers.values().map(rate).sum();
-        (total(|peer| peer.sent_bps), total(|peer| peer.received_bps))
+        let rates = peers.iter().map(|(old, new)| peer_rates(old, new, seconds));
+        rates.fold((0.0, 0.0), |(sent, received), peer| (sent + peer.sent_bps, received + peer.received_bps))
     };
     let up = new.peers.iter().filter(|peer| peer.state == PeerState::Up);
     let rtt_s = up.filter_map(|peer| peer.rtt_s).min_by(f64::total_cmp);
@@ -183,7 +190,7 @@ fn link_point(old: &Snapshot, new: &Snapshot, peers: &BTreeMap<String, PeerRates
         use_share: share(sent_bps + new.cross_traffic_bps as f64, new.rate_bps as f64),
         queue_s: rtt_s.map(|rtt| (rtt - new.link.rtt_s).max(0.0)),
         rtt_s,
-        loss: share(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
+        loss: loss(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
         repair: share(
             sum(|peer| peer.retransmitted_bytes) + sum(|peer| peer.repair_bytes),
             sum(|peer| peer.sent_bytes),

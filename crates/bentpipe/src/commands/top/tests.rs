@@ -154,6 +154,33 @@ fn a_filter_leaves_the_rows_that_contain_it() {
     assert!(view.is_over);
 }
 
+/// The losses of the link, and of each of its peers, by what was sent to each and lost, before and after.
+fn losses(before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]) -> (f64, Vec<f64>) {
+    let with = |at: u64, peers: &[(&str, u64, u64)]| {
+        let mut with = state(at);
+        let peer = |(name, sent, lost): &(&str, u64, u64)| json!({"name": name, "state": "up", "sent_packets": sent, "lost_packets": lost});
+        with["peers"] = peers.iter().map(peer).collect();
+        snapshot(with)
+    };
+    let mut history = History::default();
+    history.take(Duration::from_secs(1), Ok(with(1, before)));
+    history.take(Duration::from_secs(2), Ok(with(2, after)));
+    (history.link[0].loss, history.peers.values().map(|peer| peer.loss).collect())
+}
+
+#[test]
+fn no_more_than_everything_is_lost() {
+    assert_eq!(losses(&[("a", 1000, 10)], &[("a", 1002, 16)]), (1.0, vec![1.0]));
+}
+
+#[test]
+fn a_peer_whose_counters_begin_again_says_nothing_of_the_losses_of_others() {
+    let before = [("a", 1000, 0), ("b", 5000, 50)];
+    assert_eq!(losses(&before, &[("a", 0, 0), ("b", 6000, 60)]), (0.01, vec![0.0, 0.01]));
+    assert_eq!(losses(&before, &[("b", 6000, 60)]), (0.01, vec![0.01]));
+    assert_eq!(losses(&before, &[("a", 1000, 0), ("b", 6000, 60), ("c", 7, 7)]).0, 0.01);
+}
+
 #[test]
 fn what_happens_between_two_states_is_an_event() {
     let mut history = history(2);
@@ -172,13 +199,50 @@ fn what_happens_between_two_states_is_an_event() {
         [
             "[Events 6]",
             "5s ! 1 connection denied by policy",
-            "5s ! 3 connections end to end: no peer",
+            "5s 3 connections end to end: no peer",
             "5s ! terminal-1: MTU 1500 to 1280",
             "5s ! terminal-1: up to unresponsive",
             "5s ! link: 8Mbit/s to 4Mbit/s by dlep",
             "5s ! the interface lan0 (intercept.interfaces) is missing",
         ],
     );
+}
+
+#[test]
+fn connections_that_go_end_to_end_all_the_while_leave_room_for_other_events() {
+    let mut history = history(1);
+    let mut changed = state(2);
+    for second in 2..1500 {
+        changed["uptime_s"] = json!(second as f64);
+        changed["peers"][0]["state"] = json!("unresponsive");
+        changed["bypassed"] = json!({"rule voice": second - 1});
+        changed["connections"]["refused"] = json!(second - 1);
+        history.take(Duration::from_secs(second), Ok(snapshot(changed.clone())));
+    }
+    let events: Vec<_> = history.events.iter().map(|event| (&*event.text, event.is_trouble)).collect();
+    let outcomes = |one, other| [(one, false), (other, true)];
+    let later = outcomes("600 connections end to end: rule voice", "600 connections refused by the server");
+    assert_eq!(events[0], ("terminal-1: up to unresponsive", true));
+    assert_eq!(
+        events[1..],
+        [outcomes("1 connection end to end: rule voice", "1 connection refused by the server"), later, later].concat()
+    );
+}
+
+#[test]
+fn an_outage_of_a_thousand_peers_is_one_event_beside_its_cause() {
+    let all = |at: u64, state_of_peers: &str, rate: u64| {
+        let mut all = state(at);
+        all["link"]["rate_bps"] = json!(rate);
+        let peer = |at: u64| json!({"name": format!("site-{at}"), "state": state_of_peers});
+        all["peers"] = (0..1000).map(peer).collect();
+        snapshot(all)
+    };
+    let mut history = History::default();
+    history.take(Duration::from_secs(1), Ok(all(1, "up", 8_000_000)));
+    history.take(Duration::from_secs(2), Ok(all(2, "unresponsive", 1_000_000)));
+    let events: Vec<_> = history.events.iter().map(|event| &*event.text).collect();
+    assert_eq!(events, ["link: 8Mbit/s to 1Mbit/s by dlep", "1000 peers: up to unresponsive"]);
 }
 
 #[test]
