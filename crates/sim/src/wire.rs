@@ -245,6 +245,36 @@ impl Wire {
         Some(path)
     }
 
+    /// When routes change next.
+    pub(crate) fn routes_change_at(&self) -> Instant {
+        self.routes.as_ref().map_or(Instant::FAR_FUTURE, |routes| routes.next_timeout())
+    }
+
+    /// The links that a packet sent now from `node`, where `path` starts, would take.
+    pub(crate) fn links_of(&mut self, node: NodeId, path: Path) -> Vec<DirectionId> {
+        // What changes now has changed, although its timer comes after all others.
+        self.advance_routes();
+        let start = path.0 as usize;
+        let step = self.paths[start];
+        let links: Vec<_> = match &self.routes {
+            Some(routes) if step & ROUTED != 0 => {
+                let destination = step & !(PASSES | ROUTED);
+                let next = |node| routes.next(destination, node);
+                std::iter::successors(next(node), |link| next(self.ends[*link as usize])).collect()
+            }
+            _ => {
+                let plain = |step: u32| step & !(PASSES | PINNED);
+                self.paths[start..].iter().take_while(|step| **step != END).map(|step| plain(*step)).collect()
+            }
+        };
+        links.into_iter().map(DirectionId::new).collect()
+    }
+
+    /// The first of those links.
+    pub(crate) fn first_link(&mut self, node: NodeId, path: Path) -> Option<DirectionId> {
+        self.links_of(node, path).into_iter().next()
+    }
+
     /// The rate that the terminal whose way to the hub is `direction` has now, as the latest plan that it received says;
     /// `None` if the direction shares no carrier.
     pub(crate) fn allocated(&self, direction: DirectionId) -> Option<Rate> {
