@@ -17,7 +17,7 @@ use crate::{
 };
 use link::{Acks, Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
-use units::{Bytes, Instant, Probability, Rate};
+use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
@@ -273,6 +273,13 @@ impl Wire {
     /// The first of those links.
     pub(crate) fn first_link(&mut self, node: NodeId, path: Path) -> Option<DirectionId> {
         self.links_of(node, path).into_iter().next()
+    }
+
+    /// The propagation delay of all of those links, as it is now.
+    pub(crate) fn delay_of(&mut self, node: NodeId, path: Path) -> Duration {
+        let links = self.links_of(node, path);
+        let delay = |link: &DirectionId| self.links[link.index()].delay(self.now);
+        links.iter().map(delay).fold(Duration::ZERO, |sum, delay| sum + delay)
     }
 
     /// The rate that the terminal whose way to the hub is `direction` has now, as the latest plan that it received says;

@@ -84,3 +84,19 @@ fn pings_without_end_that_stop_are_none_that_a_run_waits_for() {
     assert_eq!(report.stopped, Stopped::Complete);
     assert!((5.0..6.0).contains(&report.end_s), "{}", report.end_s);
 }
+
+#[test]
+fn answers_to_pings_are_awaited_however_long_the_way_is() {
+    for delay in ["50ms", "6s", "6min"] {
+        let text = format!(
+            "version = 1\nnodes = [\"earth\", \"mars\"]\n[[link]]\nname = \"space\"\nbetween = [\"earth\", \"mars\"]\n\
+             rate = \"1Mbit/s\"\ndelay = \"{delay}\"\nqueue = \"100packets\"\n[[flow]]\nname = \"ping\"\nfrom = \"earth\"\n\
+             to = \"mars\"\nping = {{ interval = \"1s\", requests = 10 }}\n"
+        );
+        let scenario = load(&text, "ping.toml", &[], &|_| Err(String::new())).unwrap();
+        let mut simulation = Simulation::of(&scenario.scenarios[0], 1, false).unwrap();
+        assert_eq!(simulation.run(), Stopped::Complete);
+        let flow = &simulation.report().flows[0];
+        assert_eq!((flow.received_packets, flow.complete), (10, true), "{delay}");
+    }
+}
