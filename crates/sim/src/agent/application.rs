@@ -158,6 +158,14 @@ impl App {
         Instant::FAR_FUTURE
     }
 
+    /// Whether something is under way of which not all is written to `port`.
+    pub(crate) fn is_writing(&self, port: u32) -> bool {
+        match self {
+            App::Bulk(_) | App::OnOff(_) => false,
+            App::Web(web) => web.left[port as usize] > 0 || port == SERVER && !web.has_responded,
+        }
+    }
+
     /// Nothing more is to be sent.
     pub(crate) fn on_stop(&mut self) -> Wish {
         match self {
