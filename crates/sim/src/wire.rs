@@ -321,6 +321,7 @@ impl Wire {
             let is_measured = self.allocators.directions[(from & !PASSES) as usize].is_some();
             if decide(from) && decide(to) && !is_measured {
                 self.paths[i - 1] |= PASSES;
+                self.fused_links.join(from & !PASSES, to & !PASSES);
             }
         }
     }
@@ -376,6 +377,12 @@ impl Wire {
         let mut counters: Vec<_> = self.links.iter().map(|link| *link.counters()).collect();
         self.fused_links.take_off(self.now, &mut counters);
         counters
+    }
+
+    /// Bytes that have entered a direction until now, as [`Wire::counters`] has them, at the cost of this direction alone.
+    pub(crate) fn offered_bytes(&self, direction: DirectionId) -> u64 {
+        let counted = self.links[direction.index()].counters().offered.bytes;
+        counted - self.fused_links.yet_to_enter(self.now, direction.index() as u32)
     }
 
     /// What waits for each direction now.

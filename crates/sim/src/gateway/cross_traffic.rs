@@ -37,7 +37,7 @@ impl CrossTrafficMeter {
         if std::mem::replace(&mut self.link, first) != first {
             self.traffic.restart();
         }
-        let link = wire.counters()[first.index()].offered.bytes;
+        let link = wire.offered_bytes(first);
         self.traffic.take(Reading { at: wire.now, link, own });
         self.traffic.rate()
     }
