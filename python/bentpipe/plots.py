@@ -156,11 +156,10 @@ def band(
 
 
 def cdf(samples: Mapping[str, Sequence[float]], ax: Axes | None = None, *, xlabel: str = "time, s") -> Axes:
-    """Which share of the values does not exceed each value."""
+    """Which share of the values does not exceed each value. What is no finite number, such as None, is left out."""
     ax = _axes(ax)
     for number, (name, values) in enumerate(samples.items()):
-        ordered = np.sort(np.asarray(values, dtype=float))
-        _require(len(ordered), f"samples[{name!r}] is empty: expected a value or more")
+        ordered = np.sort(_finite(name, values))
         share = np.arange(1, len(ordered) + 1) / len(ordered)
         ax.step(ordered, share, where="post", label=name, **look(number)._asdict())
     ax.set_ylim(0, 1.02)
@@ -168,9 +167,9 @@ def cdf(samples: Mapping[str, Sequence[float]], ax: Axes | None = None, *, xlabe
 
 
 def box(samples: Mapping[str, Sequence[float]], ax: Axes | None = None, *, ylabel: str = "goodput, Mbit/s") -> Axes:
-    """Medians, quartiles and extremes."""
+    """Medians, quartiles and extremes. What is no finite number, such as None, is left out."""
     ax = _axes(ax)
-    boxes = ax.boxplot([np.asarray(values, dtype=float) for values in samples.values()], patch_artist=True, whis=(0, 100))
+    boxes = ax.boxplot([_finite(name, values) for name, values in samples.items()], patch_artist=True, whis=(0, 100))
     for number, patch in enumerate(boxes["boxes"]):
         patch.set(facecolor=look(number).color, alpha=0.5)
     ax.set_xticks(range(1, len(samples) + 1), list(samples))
@@ -181,6 +180,7 @@ def box(samples: Mapping[str, Sequence[float]], ax: Axes | None = None, *, ylabe
 def fairness(result: Result, ax: Axes | None = None, *, flows: Sequence[str] | None = None) -> Axes:
     """Jain's index over the goodputs of the flows of a group (a `[[flow]]` with a `count`) in each run: the mean of the runs, a bar for
     each variant and group. With `flows`, or where no group has several flows, the index is that of these flows, or of all transfers, together.
+    Flows that had no time have no goodput and are left out.
     """
     ax = _axes(ax)
     table = result.flows
@@ -201,14 +201,15 @@ def fairness(result: Result, ax: Axes | None = None, *, flows: Sequence[str] | N
 def _competing(table: Table, run: int, flows: Sequence[str] | None) -> list[tuple[str, Any]]:
     """Goodputs of flows that compete with each other, under the name of the group if there are several groups."""
     here = table["run"] == run
-    goodputs, groups = np.nan_to_num(table["goodput_bps"][here]), table["group"][here]
+    goodputs, groups = table["goodput_bps"][here], table["group"][here]
+    has_one = np.isfinite(goodputs)
     if flows is not None:
-        return [("", goodputs[np.isin(groups, flows) | np.isin(table["name"][here], flows)])]
+        return [("", goodputs[has_one & (np.isin(groups, flows) | np.isin(table["name"][here], flows))])]
     several = [group for group in dict.fromkeys(groups) if (groups == group).sum() > 1]
     if not several:
         # Pings and UDP are counted at their receiver, and transfers are not.
-        return [("", goodputs[table["received_packets"][here] == 0])]
-    return [(group if len(several) > 1 else "", goodputs[groups == group]) for group in several]
+        return [("", goodputs[has_one & (table["received_packets"][here] == 0)])]
+    return [(group if len(several) > 1 else "", goodputs[has_one & (groups == group)]) for group in several]
 
 
 def _known_flows(table: Table, flows: Sequence[str] | None) -> None:
@@ -354,6 +355,14 @@ def _finish(ax: Axes, xlabel: str, ylabel: str) -> Axes:
     if ax.get_legend_handles_labels()[0]:
         ax.legend()
     return ax
+
+
+def _finite(name: str, values: Sequence[float]) -> Any:
+    """The finite numbers among the `values` of a series."""
+    numbers = np.asarray(values, dtype=float)
+    numbers = numbers[np.isfinite(numbers)]
+    _require(len(numbers), f"samples[{name!r}] has no finite value: expected a value or more")
+    return numbers
 
 
 def _require(condition: object, text: str) -> None:

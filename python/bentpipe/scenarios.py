@@ -164,9 +164,9 @@ def choose_variants(experiment: Experiment, wanted: Iterable[str] | None) -> lis
     return [number for number, name in enumerate(names) if name in wanted]
 
 
-def choose_seeds(experiment: Experiment, wanted: int | Iterable[int] | None) -> list[int]:
-    """The seeds: so many from the scenario's first on, those of `wanted`, or those that the scenario asks for."""
-    first, last = experiment.seeds or (1, 1)
+def choose_seeds(experiment: Experiment, variant: int, wanted: int | Iterable[int] | None) -> list[int]:
+    """The seeds of a variant: so many from its first on, those of `wanted`, or those that it asks for."""
+    first, last = experiment.seeds[variant]
     if wanted is None:
         seeds = list(range(first, last + 1))
     elif (count := whole(wanted)) is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from bentpipe import _bentpipe
 from bentpipe._bentpipe import InputError, LimitError, Table
 from bentpipe.congestion import Controls, makers
-from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, whole
+from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, kept, whole
 
 Progress = bool | Callable[[int, int], Any]
 """Whether a bar shows how far runs are, or what is called with the number of runs that have ended, and of all."""
@@ -103,7 +103,7 @@ def simulate(
 ) -> Result:
     """Runs each variant of `scenario` with each seed, `jobs` at a time (by default one for each processor).
 
-    `seeds` is a count from the scenario's first seed on, or the seeds; by default those of the scenario. The same seed gives the
+    `seeds` is a count from each variant's first seed on, or the seeds; by default those of each variant. The same seed gives the
     same results. Without `record` no samples are kept, whatever the scenario records. `progress` is True, for a bar (of tqdm, if it
     is installed), or is called with the number of runs that have ended and of all.
 
@@ -114,9 +114,8 @@ def simulate(
     runs stopped at a limit of the scenario: its `result` has all runs, those marked by `stopped`.
     """
     experiment = Scenario.of(scenario).check()
-    chosen = choose_variants(experiment, variants)
-    each = choose_seeds(experiment, seeds)
-    runs = [(variant, seed) for variant in chosen for seed in each]
+    chosen, seeds = choose_variants(experiment, variants), kept(seeds)
+    runs = [(variant, seed) for variant in chosen for seed in choose_seeds(experiment, variant, seeds)]
     jobs_at_once = choose_jobs(jobs)
     if controls is not None and jobs is not None and jobs_at_once != 1:
         raise InputError(f"jobs = {jobs}: with controls in Python runs are made one after the other: allowed 1, or none")

@@ -62,10 +62,9 @@ class Sweep:
         for number, point in enumerate(self._scenarios):
             experiment = point.check()
             keys = _bentpipe.sweep_keys(experiment)
-            chosen = choose_variants(experiment, variants)
-            each = choose_seeds(experiment, seeds)
             self._variants = experiment.variants
-            self._runs += [_Run(number, variant, seed, keys[variant]) for variant in chosen for seed in each]
+            for variant in choose_variants(experiment, variants):
+                self._runs += [_Run(number, variant, seed, keys[variant]) for seed in choose_seeds(experiment, variant, seeds)]
         self._is_of_this_build = True
 
     def _open(self, out: str | None, shards: Mapping[str, bytes]) -> None:

@@ -48,10 +48,10 @@ impl Experiment {
         self.scenarios.iter().filter_map(|scenario| scenario.variant.clone()).collect()
     }
 
-    /// The first and the last seed that it asks for.
+    /// The first and the last seed that each variant asks for, or the scenario itself if it has none.
     #[getter]
-    fn seeds(&self) -> Option<(u64, u64)> {
-        self.scenarios.first().map(|scenario| (*scenario.seeds.start(), *scenario.seeds.end()))
+    fn seeds(&self) -> Vec<(u64, u64)> {
+        self.scenarios.iter().map(|scenario| (*scenario.seeds.start(), *scenario.seeds.end())).collect()
     }
 }
 

@@ -62,6 +62,19 @@ def test_band_cdf_box_and_fairness(result, ax):
     assert [bar.get_height() for bar in ax.patches] == [pytest.approx(1.0)] * 2
 
 
+def test_what_is_no_number_is_left_out_and_nothing_else_is_refused(ax):
+    bp.plots.cdf({"a": [3, None, 1, float("nan")]}, ax)
+    (line,) = ax.get_lines()
+    assert line.get_xdata().tolist() == [1, 3] and line.get_ydata().tolist() == [0.5, 1]
+    ax.clear()
+    bp.plots.box({"a": [1, 2, float("nan")]}, ax)
+    assert any(np.all(line.get_ydata() == 1.5) for line in ax.get_lines()), "the median"
+    for plot in (bp.plots.box, bp.plots.cdf):
+        for values in ([], [None, float("nan")]):
+            with pytest.raises(bp.QuantityError, match="samples\\['a'\\] has no finite value"):
+                plot({"a": values}, ax)
+
+
 FAIR = """
 version = 1
 nodes = ["a", "b"]
@@ -105,6 +118,16 @@ def test_fairness_is_that_of_flows_that_compete(ax):
     assert [bar.get_height() for bar in ax.patches] == [jain(goodputs[[0, 2]])]
     with pytest.raises(bp.QuantityError, match="there is no flow and no group 'files'; there are file, file-1, file-2, probe"):
         bp.plots.fairness(result, ax, flows=["files"])
+
+
+def test_flows_that_had_no_time_are_none_of_those_that_are_unequal(ax):
+    text = FAIR.replace("count = 2\n", 'count = 4\nstart = { every = "6s" }\n')
+    result = bp.simulate(bp.Scenario.from_toml(text), seeds=1)
+    goodputs = result.flows["goodput_bps"][:4]
+    assert np.isfinite(goodputs).tolist() == [True, True, False, False]
+    bp.plots.fairness(result, ax)
+    two = goodputs[:2]
+    assert [bar.get_height() for bar in ax.patches] == [pytest.approx(two.sum() ** 2 / (2 * (two**2).sum()))]
 
 
 def test_dama_shows_what_a_terminal_asked_for_was_given_and_used(scenarios, ax):

@@ -15,7 +15,7 @@ import pyarrow
 import pytest
 
 import bentpipe as bp
-from made import ticks_of_another_thread
+from made import TEXT, ticks_of_another_thread
 
 
 def _same(table):
@@ -31,6 +31,29 @@ def test_results_are_those_of_the_command(scenarios, command):
     for flow, wanted in zip(flows, expected):
         for key in ("variant", "seed", "name", "bytes", "start_s", "end_s", "goodput_bps", "retransmissions", "rtos"):
             assert flow[key] == wanted[key], key
+
+
+VARIANTS = """
+[seeds]
+count = 2
+[variants.few]
+[variants.others]
+"seeds.first" = 5
+"seeds.count" = 3
+"""
+
+
+@pytest.mark.parametrize("seeds, expected", [(None, [1, 2, 5, 6, 7]), (1, [1, 5]), ([8, 9], [8, 9, 8, 9])])
+def test_each_variant_has_its_own_seeds(seeds, expected):
+    scenario = bp.Scenario.from_toml(TEXT + VARIANTS)
+    assert bp.simulate(scenario, seeds=seeds).runs["seed"].tolist() == expected
+    assert len(bp.sweep(scenario, {"link.sat.loss": [1e-3]}, seeds=seeds)) == len(expected)
+
+
+def test_seeds_that_can_be_gone_through_once_are_for_every_variant():
+    scenario = bp.Scenario.from_toml(TEXT + VARIANTS)
+    assert bp.simulate(scenario, seeds=iter([8, 9])).runs["seed"].tolist() == [8, 9, 8, 9]
+    assert bp.simulate(scenario, seeds=1, variants="others").runs["seed"].tolist() == [5]
 
 
 def test_any_number_of_jobs_gives_the_same(scenario):

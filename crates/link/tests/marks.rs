@@ -283,6 +283,38 @@ fn dual_pi2_drops_low_latency_traffic_that_answers_to_nothing() {
     assert!(waiting < 500, "{waiting} packets wait");
 }
 
+/// The probability of a long `rtt_max` takes minutes to fall.
+#[test]
+fn dual_pi2_lets_packets_pass_where_nothing_waits_whatever_its_probability() {
+    for ecn in [Ecn::NotCapable, Ecn::Ect1] {
+        let law = DualPi2 { rtt_max: Duration::from_millis(600), ..DualPi2::default() };
+        let mut link = link(Discipline::DualPi2(law));
+        let overloaded = offer(&mut link, [0, 20_000], 1_500, 1, ecn);
+        assert!(tally(&overloaded, is_drop) > 1_000, "{ecn:?}");
+        drain(&mut link);
+        let idle = offer(&mut link, [60_000, 120_000], 10, 1, ecn);
+        assert_eq!((tally(&idle, is_drop), tally(&idle, is_marked)), (0, 0), "{ecn:?}");
+    }
+}
+
+/// Each packet takes longer than the target, so that the probability rises to 1.
+#[test]
+fn dual_pi2_carries_a_narrow_link_full() {
+    let config = LinkConfig::new(Rate::from_bps(64_000), Duration::from_millis(10));
+    let discipline = Discipline::DualPi2(DualPi2::default());
+    let mut link = Link::new(LinkConfig { discipline, queue: QueueLimit::Unlimited, ..config }).expect("valid");
+    // Ten per cent more than the link carries, for a minute: a packet takes 187.5 ms.
+    let step = Duration::from_micros(170_000);
+    let mut outcomes = Vec::new();
+    for number in 0..350 {
+        let at = Instant::ZERO + step * number;
+        outcomes.extend(std::iter::from_fn(|| link.poll(at)));
+        link.enqueue(at, Marked { number, flow: 1, ecn: Ecn::NotCapable });
+    }
+    let departures = tally(&outcomes, |outcome| matches!(outcome, Outcome::Departure { .. }));
+    assert!(departures >= 310 && tally(&outcomes, is_drop) > 10, "{departures} leave");
+}
+
 #[test]
 fn what_makes_no_discipline_is_refused_by_name() {
     let config = LinkConfig::new(Rate::from_bps(12_000_000), Duration::from_millis(10));

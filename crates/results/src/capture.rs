@@ -10,7 +10,7 @@ use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
-use sim::{Body, FlowConfig, GatewayConfig, NodeId, PacketRecord, Part, Simulation, Traffic, Transport};
+use sim::{Body, FlowConfig, GatewayConfig, NodeId, PacketRecord, Part, Simulation, Traffic, Transport, Ways};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -56,9 +56,11 @@ impl<W: Write> Capture<W> {
         for (gateway, report) in gateways.iter().zip(simulation.report().gateways) {
             split.extend(report.streams.into_iter().map(|stream| (stream.flow, gateway)));
         }
+        let mut ways = Ways::default();
         let flows = simulation.flows().iter().enumerate();
         let flows = flows.map(|(number, flow)| {
-            let gateway = split.get(&flow.name).and_then(|pair| Inner::new(pair, pair.splits(network, flow)?));
+            let gateway =
+                split.get(&flow.name).and_then(|pair| Inner::new(pair, pair.splits(network, &mut ways, flow)?));
             Sockets::of_flow(number, flow, gateway)
         });
         let flows = flows.chain(gateways.iter().map(Sockets::of_gateways)).collect();

@@ -1,6 +1,6 @@
 //! Pairs of gateways that split the TCP connections whose way passes both, as data.
 
-use crate::{FlowConfig, Network, NodeId, Satpep2003, Traffic};
+use crate::{FlowConfig, Network, NodeId, Satpep2003, Traffic, Ways};
 use satpep::{CapacityMode, Class, CrossTrafficPolicy, EstimatorParts, RateConfidence};
 use std::sync::Arc;
 use units::{Bytes, Duration, Rate};
@@ -143,14 +143,14 @@ impl GatewayConfig {
     }
 
     /// Whether it splits a flow; if so, which of its nodes is the first on the flow's way.
-    pub fn splits(&self, network: &Network, flow: &FlowConfig) -> Option<usize> {
+    pub fn splits(&self, network: &Network, ways: &mut Ways, flow: &FlowConfig) -> Option<usize> {
         if !matches!(flow.traffic, Traffic::Tcp { .. })
             || [flow.from, flow.to].iter().any(|end| self.nodes.contains(end))
         {
             return None;
         }
-        let way = network.path(flow.from, flow.to)?;
-        let place = |node| way.iter().position(|direction| network.directions()[direction.index()].to == node);
+        let way = ways.find(network, flow.from, flow.to)?;
+        let place = |node| way.iter().position(|passed| *passed == node);
         let [a, b] = self.nodes.map(place);
         Some(usize::from(b? < a?))
     }

@@ -29,6 +29,7 @@ mod satpep2003;
 mod schema;
 mod text;
 mod traffic;
+mod ways;
 
 pub use distribution::{Distribution, Quantity, Random};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
@@ -41,6 +42,7 @@ pub use satpep::{CapacityMode, CrossTrafficPolicy, RateConfidence};
 pub use satpep2003::{Accept, Profile, Satpep2003};
 pub use schema::{json_schema, reference};
 pub use text::QueueSize;
+pub use ways::Ways;
 
 pub use document::Faults;
 use document::{Change, Fault, Found, Node, Origin, Schema};

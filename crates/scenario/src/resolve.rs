@@ -9,7 +9,7 @@ use crate::quic_endpoint;
 use crate::routing::{Routing, UnderWay, UpTimes};
 use crate::{
     Accept, DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Profile, Record, Satpep2003,
-    SatpepSettings, Settings, Stop, Traffic, Transport,
+    SatpepSettings, Settings, Stop, Traffic, Transport, Ways,
 };
 use ::link::LinkConfig;
 use ::link::dama::CarrierConfig;
@@ -530,10 +530,10 @@ impl<'a> Resolver<'a> {
             self.unused.clone_from(&sound.unused);
             return sound.scenario.gateways.clone();
         }
-        let mut gateways = Vec::new();
+        let (mut gateways, mut ways) = (Vec::new(), Ways::default());
         for (name, node) in self.named("gateway") {
             let Some(gateway) = self.gateway(&name, node, groups) else { continue };
-            if !flows.iter().any(|flow| gateway.splits(&self.network, flow).is_some()) {
+            if !flows.iter().any(|flow| gateway.splits(&self.network, &mut ways, flow).is_some()) {
                 self.note_idle_pair(&name, node);
             }
             gateways.push(gateway);

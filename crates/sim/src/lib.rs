@@ -34,6 +34,6 @@ pub use scenario::{
     Application, CapacityMode, CrossTrafficPolicy, Direction, DirectionId, Distribution, FlowClass, FlowConfig,
     FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Quantity, Random,
     RateConfidence, Record, Routing, SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport, UnderWay,
-    UpTimes,
+    UpTimes, Ways,
 };
 pub use simulation::{SetupError, Simulation};

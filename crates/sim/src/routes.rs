@@ -115,6 +115,14 @@ impl Routes {
         }
     }
 
+    /// The direction that packets at `node` take to a destination, up or down; `None` where they are or if there is no way.
+    pub(crate) fn next(&self, destination: u32, node: NodeId) -> Option<u32> {
+        match self.step(destination, node) {
+            Step::Over(direction) | Step::Down(direction) => Some(direction),
+            Step::Arrived | Step::Nowhere => None,
+        }
+    }
+
     /// When [`Routes::advance`] has something to do.
     pub(crate) fn next_timeout(&self) -> Instant {
         self.next_change.min(self.next_computation)

@@ -1,7 +1,7 @@
 //! Which pair of gateways splits which flows, and how the halves of a split flow are numbered.
 
 use crate::packet::{Address, Body, CLIENT, Parcel, Part, SERVER};
-use crate::{FlowConfig, GatewayConfig, GatewayError, Network, NodeId};
+use crate::{FlowConfig, GatewayConfig, GatewayError, Network, NodeId, Traffic, Ways};
 use std::collections::BTreeMap;
 
 /// Which pair splits which flows.
@@ -37,8 +37,13 @@ impl SplitFlows {
         if gateways.is_empty() {
             return Ok(split);
         }
-        for (number, flow) in flows.iter().enumerate() {
-            let found = gateways.iter().enumerate().find_map(|(at, pair)| Some((at, pair.splits(network, flow)?)));
+        let (mut ways, mut between) = (Ways::default(), BTreeMap::new());
+        for (number, flow) in flows.iter().enumerate().filter(|(_, flow)| matches!(flow.traffic, Traffic::Tcp { .. })) {
+            // TCP flows between the same nodes belong to the same pair.
+            let found = *between.entry((flow.from, flow.to)).or_insert_with(|| {
+                let mut pairs = gateways.iter().enumerate();
+                pairs.find_map(|(at, pair)| Some((at, pair.splits(network, &mut ways, flow)?)))
+            });
             if let Some((at, first)) = found {
                 split.places.insert(number as u32, (at, split.pairs[at].len()));
                 split.pairs[at].push(Split { flow: number as u32, first, client: flow.from, server: flow.to });

@@ -17,7 +17,7 @@ use crate::{
 };
 use link::{Acks, Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
-use units::{Bytes, Instant, Probability, Rate};
+use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
@@ -245,6 +245,43 @@ impl Wire {
         Some(path)
     }
 
+    /// When routes change next.
+    pub(crate) fn routes_change_at(&self) -> Instant {
+        self.routes.as_ref().map_or(Instant::FAR_FUTURE, |routes| routes.next_timeout())
+    }
+
+    /// The links that a packet sent now from `node`, where `path` starts, would take.
+    pub(crate) fn links_of(&mut self, node: NodeId, path: Path) -> Vec<DirectionId> {
+        // What changes now has changed, although its timer comes after all others.
+        self.advance_routes();
+        let start = path.0 as usize;
+        let step = self.paths[start];
+        let links: Vec<_> = match &self.routes {
+            Some(routes) if step & ROUTED != 0 => {
+                let destination = step & !(PASSES | ROUTED);
+                let next = |node| routes.next(destination, node);
+                std::iter::successors(next(node), |link| next(self.ends[*link as usize])).collect()
+            }
+            _ => {
+                let plain = |step: u32| step & !(PASSES | PINNED);
+                self.paths[start..].iter().take_while(|step| **step != END).map(|step| plain(*step)).collect()
+            }
+        };
+        links.into_iter().map(DirectionId::new).collect()
+    }
+
+    /// The first of those links.
+    pub(crate) fn first_link(&mut self, node: NodeId, path: Path) -> Option<DirectionId> {
+        self.links_of(node, path).into_iter().next()
+    }
+
+    /// The propagation delay of all of those links, as it is now.
+    pub(crate) fn delay_of(&mut self, node: NodeId, path: Path) -> Duration {
+        let links = self.links_of(node, path);
+        let delay = |link: &DirectionId| self.links[link.index()].delay(self.now);
+        links.iter().map(delay).fold(Duration::ZERO, |sum, delay| sum + delay)
+    }
+
     /// The rate that the terminal whose way to the hub is `direction` has now, as the latest plan that it received says;
     /// `None` if the direction shares no carrier.
     pub(crate) fn allocated(&self, direction: DirectionId) -> Option<Rate> {
@@ -284,6 +321,7 @@ impl Wire {
             let is_measured = self.allocators.directions[(from & !PASSES) as usize].is_some();
             if decide(from) && decide(to) && !is_measured {
                 self.paths[i - 1] |= PASSES;
+                self.fused_links.join(from & !PASSES, to & !PASSES);
             }
         }
     }
@@ -339,6 +377,12 @@ impl Wire {
         let mut counters: Vec<_> = self.links.iter().map(|link| *link.counters()).collect();
         self.fused_links.take_off(self.now, &mut counters);
         counters
+    }
+
+    /// Bytes that have entered a direction until now, as [`Wire::counters`] has them, at the cost of this direction alone.
+    pub(crate) fn offered_bytes(&self, direction: DirectionId) -> u64 {
+        let counted = self.links[direction.index()].counters().offered.bytes;
+        counted - self.fused_links.yet_to_enter(self.now, direction.index() as u32)
     }
 
     /// What waits for each direction now.

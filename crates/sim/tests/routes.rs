@@ -283,3 +283,50 @@ proptest! {
         prop_assert_eq!(used(None), used(Some(MS(100))));
     }
 }
+
+/// A run of `scenarios/constellation.toml` until `stop`, with a pair of gateways around the satellites.
+fn constellation(changes: impl Fn(&str) -> String, more: &str, stop: &str) -> Simulation {
+    let text = changes(include_str!("../../../scenarios/constellation.toml"));
+    let pair = "[[gateway]]\nname = \"pair\"\nnodes = [\"west\", \"east\"]\n";
+    let overrides = [format!("stop.time={stop}")];
+    let loaded = scenario::load(&format!("{text}{pair}{more}"), "test.toml", &overrides, &|_| Err(String::new()));
+    let mut simulation = Simulation::of(&loaded.expect("valid").scenarios[0], 1, false).expect("valid");
+    simulation.run();
+    simulation
+}
+
+#[test]
+fn gateways_leave_room_for_cross_traffic_on_the_link_that_is_the_first_now() {
+    let udp = |name: &str, start: u32, stop: u32| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"west\"\nto = \"east\"\nstart = \"{start}s\"\nstop = \"{stop}s\"\n\
+             udp = {{ rate = \"30Mbit/s\" }}\n"
+        )
+    };
+    // The first link of the shortest way is `west-1`, and from 30 s on `west-2`.
+    let flows = udp("before", 5, 25) + &udp("after", 35, 55);
+    let report = constellation(str::to_owned, &flows, "60s").report();
+    let loss = |name: &str| {
+        let flow = report.flows.iter().find(|flow| flow.name == name).expect("there");
+        1.0 - flow.received_packets as f64 / flow.data_packets as f64
+    };
+    let (before, after) = (loss("before"), loss("after"));
+    assert!(before < 0.01 && after < 0.01, "{before} {after}");
+}
+
+#[test]
+fn modems_report_the_rate_of_the_links_that_are_on_the_route_now() {
+    let narrow = |text: &str| {
+        let narrow = text.replace("rate = \"50Mbit/s\"\ndelay = \"7ms\"", "rate = \"20Mbit/s\"\ndelay = \"7ms\"");
+        assert_ne!(narrow, text);
+        narrow
+    };
+    // Without traffic the gateways learn of rates by reports alone.
+    let idle = |text: &str| narrow(text).replace("tcp = \"cubic\"", "start = \"100s\"\ntcp = \"cubic\"");
+    for (stop, rate) in [("25s", 50), ("45s", 20), ("75s", 50)] {
+        let pair = "satpep = { link_updates = true }\n";
+        for estimate in constellation(idle, pair, stop).capacity_estimates(0).expect("satpep") {
+            assert_eq!(estimate.rate, Rate::from_bps(rate * 1_000_000), "{stop}: {estimate:?}");
+        }
+    }
+}

@@ -84,3 +84,37 @@ fn pings_without_end_that_stop_are_none_that_a_run_waits_for() {
     assert_eq!(report.stopped, Stopped::Complete);
     assert!((5.0..6.0).contains(&report.end_s), "{}", report.end_s);
 }
+
+/// The buffers of senders are of no influence on what is still delivered after a stop.
+#[test]
+fn what_is_under_way_at_a_stop_comes_whole_whatever_the_buffers_hold() {
+    // Requests and responses of 2 MB take more than the two seconds until the stop.
+    let applications = ["{ request = \"100B\", response = \"2MB\" }", "{ request = \"2MB\", response = \"1kB\" }"];
+    for protocol in ["tcp", "quic"] {
+        for (application, bytes) in applications.into_iter().zip([2_000_000, 1_000]) {
+            for buffer in ["", "send_buffer = \"64KiB\"\n"] {
+                let keys = format!("{protocol} = \"small\"\nrequest_response = {application}");
+                let preset = if protocol == "tcp" { "preset" } else { "control" };
+                let table = format!("[{protocol}.small]\n{preset} = \"cubic\"\n{buffer}");
+                let flow = &run(&keys, &table).flows[0];
+                assert_eq!((flow.responses, flow.bytes), (1, bytes), "{keys} {table}");
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_to_pings_are_awaited_however_long_the_way_is() {
+    for delay in ["50ms", "6s", "6min"] {
+        let text = format!(
+            "version = 1\nnodes = [\"earth\", \"mars\"]\n[[link]]\nname = \"space\"\nbetween = [\"earth\", \"mars\"]\n\
+             rate = \"1Mbit/s\"\ndelay = \"{delay}\"\nqueue = \"100packets\"\n[[flow]]\nname = \"ping\"\nfrom = \"earth\"\n\
+             to = \"mars\"\nping = {{ interval = \"1s\", requests = 10 }}\n"
+        );
+        let scenario = load(&text, "ping.toml", &[], &|_| Err(String::new())).unwrap();
+        let mut simulation = Simulation::of(&scenario.scenarios[0], 1, false).unwrap();
+        assert_eq!(simulation.run(), Stopped::Complete);
+        let flow = &simulation.report().flows[0];
+        assert_eq!((flow.received_packets, flow.complete), (10, true), "{delay}");
+    }
+}

@@ -5,8 +5,9 @@ use crate::rows::{KEYS, joined};
 use crate::{Error, Key, RunKey};
 use results::{Table, Values, read_parquet};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The results of sweeps in a folder. A shard appears under its name when it is complete, so that what is there is whole; several
@@ -55,12 +56,7 @@ impl Store {
     pub fn put(&mut self, runs: &[RunKey], shard: &[u8]) -> Result<(), Error> {
         let name = name_of(runs);
         let path = self.folder.join(format!("shard-{name}-{}.parquet", checksum(shard)));
-        let unfinished = self.folder.join(format!(".{name}-{}.unfinished", std::process::id()));
-        write_whole(&unfinished, &path, shard).map_err(|source| {
-            // Of no use, and in the way where the disk is full.
-            let _ = fs::remove_file(&unfinished);
-            Error::File { path, source }
-        })?;
+        write_whole(&self.folder, &path, shard).map_err(|source| Error::File { path, source })?;
         self.runs.extend(runs);
         Ok(())
     }
@@ -138,12 +134,19 @@ fn verify(shard: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes `bytes` to `path` by way of `unfinished`.
-fn write_whole(unfinished: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(unfinished)?;
+/// Writes `bytes` to `path` in `folder`, by way of a file of a name that no other writer has: process numbers repeat between containers
+/// and hosts. If that fails, the file is removed.
+fn write_whole(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::Builder::new()
+        .prefix(".")
+        .suffix(".unfinished")
+        // As for any new file; the umask takes away from it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(unfinished, path)
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// The run of each row; nothing if these are not the rows of a shard.

@@ -91,6 +91,27 @@ fn two_shards_with_the_same_run_give_it_once() {
 }
 
 #[test]
+fn writers_of_the_same_runs_do_not_disturb_one_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = Key::of(&scenario(TEXT, &[]));
+    let shard = encoded(vec![rows(key, &run(&scenario(TEXT, &[]), 1))]).expect("a shard");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut store = Store::open(folder.path()).expect("no shard is damaged");
+                for _ in 0..100 {
+                    store.put(&[(key, 1)], &shard).expect("written");
+                }
+            });
+        }
+    });
+    let names: Vec<_> =
+        std::fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
+    assert!(names.len() == 1 && names[0].to_string_lossy().starts_with("shard-"), "{names:?}");
+    assert_eq!(Store::open(folder.path()).expect("no shard is damaged").len(), 1);
+}
+
+#[test]
 fn what_is_unfinished_is_not_there_and_what_is_no_shard_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(".abc-1.unfinished"), "half").expect("written");

@@ -1,6 +1,7 @@
 //! What a configuration must fulfil, and which recoveries and controls mean something together.
 
 use crate::config::{Config, SlowStartExit};
+use crate::segment::{BARE_HEADER, MAX_OPTIONS};
 use units::Ecn;
 
 /// Everything that is wrong with a configuration.
@@ -125,6 +126,8 @@ pub enum Fault {
     },
 }
 
+/// What an IP packet holds beside the headers of IP and TCP, with as many options as there is room for.
+const MAX_MSS: u32 = u16::MAX as u32 - (BARE_HEADER + MAX_OPTIONS) as u32;
 /// Recoveries that consist in how the window moves.
 const WINDOW_RULES: [&str; 2] = ["tahoe", "reno"];
 /// Controls that follow the capacity that the layer below reports.
@@ -220,7 +223,7 @@ impl Config {
                 faults.push(Fault::Range { key, range, value });
             }
         };
-        check((1..=65_495).contains(&self.mss), "mss", "from 1 to 65495 bytes", mss);
+        check((1..=MAX_MSS).contains(&self.mss), "mss", "from 1 to 65455 bytes", mss);
         let window = self.initial_window;
         check(window >= 1.0 && window.is_finite(), "initial_window", "1 segment or more", window);
         check(self.initial_ssthresh >= 2.0, "initial_ssthresh", "2 segments or more", self.initial_ssthresh);
@@ -373,7 +376,7 @@ mod tests {
             Some(Capacity::new(Allocation::new(Rate::from_bps(bps), connections), Duration::from_millis(rtt)))
         };
         let spoilt: [(Spoil, &str); 22] = [
-            (|config| config.mss = 65_496, "`mss` must be from 1 to 65495 bytes, not 65496"),
+            (|config| config.mss = 65_456, "`mss` must be from 1 to 65455 bytes, not 65456"),
             (|config| config.initial_window = 0.5, "`initial_window` must be 1 segment or more, not 0.5"),
             (|config| config.initial_ssthresh = 1.0, "`initial_ssthresh` must be 2 segments or more, not 1"),
             (|config| config.max_window = 0.0, "`max_window` must be 1 segment or more, not 0"),
@@ -415,7 +418,7 @@ mod tests {
                 |config| (config.profile, config.max_window) = (Profile::Ns2, 9.0),
                 "`max_window` must be infinite in the profile ns2, which has no such limit, not 9",
             ),
-            (|config| config.mss = 0, "`mss` must be from 1 to 65495 bytes, not 0"),
+            (|config| config.mss = 0, "`mss` must be from 1 to 65455 bytes, not 0"),
         ];
         for (spoil, expected) in spoilt {
             let mut config = pair("rack", "cubic");

@@ -33,6 +33,10 @@ impl Law {
 /// The coupling: marks of the L4S queue come with so many times the base probability, drops of the other with its square.
 const COUPLING: f64 = 2.0;
 
+/// Two packets of the usual size. While fewer bytes wait, the probability does not apply: it falls slowly on a link that has become idle
+/// (`must_drop` of Linux's `sch_dualpi2.c`).
+const SHORT: Bytes = Bytes::new(2 * 1500);
+
 /// The two queues and their controller.
 #[derive(Debug)]
 pub(crate) struct Queue<P> {
@@ -127,8 +131,9 @@ impl<P: Packet> Queue<P> {
     fn pop_low_latency(&mut self, now: Instant, discard: &mut impl FnMut(Overflow, P)) -> Option<Waiting<P>> {
         let is_alone = self.low_latency.packets() <= 1;
         let mut waiting = self.low_latency.pop()?;
-        let coupled = COUPLING * self.base;
-        if coupled >= 1.0 && is_due(&mut self.owed_drops, self.base * self.base) {
+        let base = self.applied();
+        let coupled = COUPLING * base;
+        if coupled >= 1.0 && is_due(&mut self.owed_drops, base * base) {
             // Overload: what answers to nothing is dropped as often in either queue.
             discard(Overflow::Delay, waiting.packet);
             return None;
@@ -143,16 +148,22 @@ impl<P: Packet> Queue<P> {
 
     fn pop_classic(&mut self, discard: &mut impl FnMut(Overflow, P)) -> Option<Waiting<P>> {
         let mut waiting = self.classic.pop()?;
-        if !is_due(&mut self.owed_classic, self.base * self.base) {
+        let base = self.applied();
+        if !is_due(&mut self.owed_classic, base * base) {
             return Some(waiting);
         }
-        let is_overloaded = COUPLING * self.base >= 1.0;
+        let is_overloaded = COUPLING * base >= 1.0;
         if !is_overloaded && waiting.mark() {
             self.marked += waiting.size;
             return Some(waiting);
         }
         discard(Overflow::Delay, waiting.packet);
         None
+    }
+
+    /// The base probability that applies to the packet just taken from its queue, by what waits behind it.
+    fn applied(&self) -> f64 {
+        if self.bytes() < SHORT { 0.0 } else { self.base }
     }
 
     /// Calculates the base probability as often as it was due until `now`.

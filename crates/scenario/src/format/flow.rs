@@ -133,7 +133,7 @@ pub(crate) struct Udp {
     pub(crate) off: Option<Distribution<Time>>,
 }
 
-/// Echo requests.
+/// Echo requests. The answers to the last ones are awaited for twice the longest round-trip time, and at least 10 s.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 #[derive(Default)]

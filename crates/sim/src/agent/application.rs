@@ -6,6 +6,9 @@ use crate::packet::{CLIENT, SERVER};
 use crate::{Application, Distribution, OnOff, RttReport, Transfer};
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
+/// Bytes that no simulation gets through. Sums with others stay far below the largest number.
+const ENDLESS: u64 = 1 << 60;
+
 /// An application at work: its client and its server.
 #[derive(Debug)]
 pub(crate) enum App {
@@ -158,6 +161,14 @@ impl App {
         Instant::FAR_FUTURE
     }
 
+    /// Whether something is under way of which not all is written to `port`.
+    pub(crate) fn is_writing(&self, port: u32) -> bool {
+        match self {
+            App::Bulk(_) | App::OnOff(_) => false,
+            App::Web(web) => web.left[port as usize] > 0 || port == SERVER && !web.has_responded,
+        }
+    }
+
     /// Nothing more is to be sent.
     pub(crate) fn on_stop(&mut self) -> Wish {
         match self {
@@ -185,8 +196,7 @@ impl Bulk {
             Transfer::Download { request } => (SERVER, request.as_u64()),
         };
         let size = size.map(Bytes::as_u64);
-        // A file without end is one that no simulation gets through.
-        Self { sender, size, left: size.unwrap_or(1 << 60), request, unasked: request, has_begun: false }
+        Self { sender, size, left: size.unwrap_or(ENDLESS), request, unasked: request, has_begun: false }
     }
 
     fn on_connecting(&mut self, client: &mut impl Endpoint) {
@@ -304,9 +314,9 @@ impl Web {
         if self.is_stopped || !self.has_responded {
             return;
         }
-        let at_least_one = |bytes: Bytes| bytes.as_u64().max(1);
-        let request = at_least_one(self.request.sample(&mut self.random));
-        self.response_size = at_least_one(self.response.sample(&mut self.random));
+        let counted = |bytes: Bytes| bytes.as_u64().clamp(1, ENDLESS);
+        let request = counted(self.request.sample(&mut self.random));
+        self.response_size = counted(self.response.sample(&mut self.random));
         self.requested += request;
         self.to_respond += self.response_size;
         self.asked_at = now;
@@ -341,5 +351,29 @@ impl Web {
             return Wish::GiveUp;
         }
         Wish::Wake(now + self.think.sample(&mut self.random))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// A log-normal draw of a large deviation may be the largest number.
+    #[test]
+    fn a_response_of_the_largest_size_never_ends() {
+        let constant = |bytes| Distribution::Constant(Bytes::new(bytes));
+        let think = Distribution::Constant(Duration::ZERO);
+        let mut web = Web::new(None, constant(100), constant(1_000), think, CounterRandom::new(1, 0));
+        let config = tcp::Config::new(tcp::Profile::Rfc);
+        let mut client = tcp::Connection::connect(Arc::new(config), Instant::ZERO);
+        web.ask(Instant::ZERO, &mut client);
+        web.has_responded = true;
+        let woken = Wish::Wake(Instant::ZERO);
+        assert_eq!(web.on_read(Instant::ZERO, CLIENT, 1_000, &mut client), woken);
+        (web.request, web.response) = (constant(u64::MAX), constant(u64::MAX));
+        web.ask(Instant::ZERO, &mut client);
+        assert_eq!(web.on_read(Instant::ZERO, CLIENT, 1_000_000, &mut client), Wish::Nothing);
+        assert_eq!(web.responses, 1);
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Connection<E> {
     armed: [Instant; 2],
     /// The clocks of the ends, if their events run in ns-2's order.
     ns2_clocks: Option<Box<[Ns2Clock; 2]>>,
+    /// Which ends are to finish once their applications have written what is under way.
+    is_finishing: [bool; 2],
     /// Payload that each end's application has read.
     received: [u64; 2],
     /// When the receiver read last.
@@ -97,6 +99,7 @@ impl<E: Endpoint> Connection<E> {
             app: App::new(application, mss, random),
             armed: [Instant::FAR_FUTURE; 2],
             ns2_clocks: None,
+            is_finishing: [false; 2],
             received: [0; 2],
             last: None,
             start: None,
@@ -198,7 +201,7 @@ impl<E: Endpoint> Connection<E> {
                 }
             }
             wish => {
-                self.ends[CLIENT as usize].finish();
+                self.finish(CLIENT);
                 progress = self.grant(wire, wish);
             }
         }
@@ -251,10 +254,11 @@ impl<E: Endpoint> Connection<E> {
             }
             Event::Writable => {
                 let wish = self.app.on_writable(wire.now, port, end);
+                self.finish_if_written(port);
                 return self.grant(wire, wish);
             }
             Event::Readable => return self.read(wire, port),
-            Event::PeerFinished => end.finish(),
+            Event::PeerFinished => self.finish(port),
             // What was under way at the stop comes no more.
             Event::Closed if wire.now >= self.stop => return self.end(),
             Event::Closed => {}
@@ -277,7 +281,21 @@ impl<E: Endpoint> Connection<E> {
             self.last = Some(wire.now);
         }
         let wish = self.app.on_read(wire.now, port, self.received[port as usize], end);
+        self.finish_if_written(port);
         self.grant(wire, wish)
+    }
+
+    /// Ends what an end sends, behind what is under way: all of that need not fit into its buffer yet.
+    fn finish(&mut self, port: u32) {
+        self.is_finishing[port as usize] = true;
+        self.finish_if_written(port);
+    }
+
+    #[inline]
+    fn finish_if_written(&mut self, port: u32) {
+        if self.is_finishing[port as usize] && !self.app.is_writing(port) {
+            self.ends[port as usize].finish();
+        }
     }
 
     fn grant(&mut self, wire: &mut Wire, wish: Wish) -> Progress {

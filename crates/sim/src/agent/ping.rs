@@ -8,7 +8,7 @@ use crate::wire::Wire;
 use std::collections::BTreeSet;
 use units::{Bytes, Duration, Instant};
 
-/// How long the last answer is awaited.
+/// How long the last answer is awaited at least.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// Of more requests without an answer the oldest are given up, so that lost ones do not fill memory.
@@ -84,8 +84,15 @@ impl Ping {
             self.place.wake_application(wire, Instant::FAR_FUTURE);
             return self.end();
         }
-        self.place.wake_application(wire, wire.now + LINGER);
+        let until = wire.now + self.linger(wire);
+        self.place.wake_application(wire, until);
         Progress::GoesOn
+    }
+
+    /// How long the last answer is awaited: twice the longest round trip so far, as iputils' ping does, or that of idle links.
+    fn linger(&self, wire: &mut Wire) -> Duration {
+        let idle = self.place.delay(wire, CLIENT) + self.place.delay(wire, SERVER);
+        LINGER.max(idle.max(self.rtt.longest()) * 2)
     }
 
     /// Answers a request, or counts an answer.

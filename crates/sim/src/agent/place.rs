@@ -3,7 +3,7 @@
 use crate::NodeId;
 use crate::packet::{Address, Body, Parcel};
 use crate::wire::{Path, Wire};
-use units::Instant;
+use units::{Duration, Instant};
 
 /// Where an agent's ends are, and which timers are its own: `timer` to `timer + TIMERS - 1`.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,11 @@ impl Place {
         let to = self.peers[port as usize];
         let parcel = Parcel { agent: to.agent, port: to.port, body };
         wire.send(self.nodes[port as usize], self.paths[port as usize], size, parcel);
+    }
+
+    /// The propagation delay now from the end `port` to its peer.
+    pub(crate) fn delay(&self, wire: &mut Wire, port: u32) -> Duration {
+        wire.delay_of(self.nodes[port as usize], self.paths[port as usize])
     }
 
     /// The application's timer goes off next at `at`.

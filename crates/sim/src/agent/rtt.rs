@@ -33,6 +33,11 @@ impl RttStatistics {
         self.squares += deviation * (rtt - self.mean);
     }
 
+    /// Zero if there is none yet.
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_secs_f64(self.max)
+    }
+
     /// The least time that `share` of all times do not exceed (the nearest rank).
     fn percentile(&self, share: f64) -> f64 {
         let rank = (share * self.n as f64).ceil() as u64;

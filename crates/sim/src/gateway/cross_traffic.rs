@@ -5,7 +5,7 @@ use crate::wire::Wire;
 use relay::cross_traffic::{CrossTraffic, PERIOD, Reading};
 use units::{Instant, Rate};
 
-/// Reads the counter of the first link towards the other gateway.
+/// Reads the counter of the first link towards the other gateway, whichever that is.
 #[derive(Debug)]
 pub(super) struct CrossTrafficMeter {
     link: DirectionId,
@@ -26,11 +26,19 @@ impl CrossTrafficMeter {
         self.at + PERIOD
     }
 
-    /// Takes the reading that is due, with `own` bytes sent by the session in all. Returns the rate of all cross traffic.
-    pub(super) fn update(&mut self, wire: &Wire, own: u64) -> Rate {
-        let link = wire.counters()[self.link.index()].offered.bytes;
-        self.traffic.take(Reading { at: wire.now, link, own });
+    /// Takes the reading that is due, of the link that is the first now (`None` while no way leads to the other gateway), with `own`
+    /// bytes sent by the session in all. Returns the rate of all cross traffic.
+    pub(super) fn update(&mut self, wire: &Wire, first: Option<DirectionId>, own: u64) -> Rate {
         self.at = wire.now;
+        let Some(first) = first else {
+            self.traffic.restart();
+            return self.traffic.rate();
+        };
+        if std::mem::replace(&mut self.link, first) != first {
+            self.traffic.restart();
+        }
+        let link = wire.offered_bytes(first);
+        self.traffic.take(Reading { at: wire.now, link, own });
         self.traffic.rate()
     }
 }

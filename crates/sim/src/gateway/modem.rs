@@ -1,21 +1,19 @@
-//! The reports of the modems of a gateway's links: their rates, at each change.
+//! The reports of the modems of a gateway's links: their rates, at each change of a rate or of the route.
 
-use crate::DirectionId;
+use super::half::Route;
 use crate::wire::Wire;
 use units::{Instant, Rate};
 
 /// The modems between one gateway and the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Modem {
-    links: Vec<DirectionId>,
     due: Instant,
 }
 
 impl Modem {
-    /// Those of `links`. None of them reports anything before the run begins.
-    pub(super) fn new(links: Vec<DirectionId>) -> Self {
-        let due = if links.is_empty() { Instant::FAR_FUTURE } else { Instant::ZERO };
-        Self { links, due }
+    /// None reports anything before the run begins, and none at all unless they report changes.
+    pub(super) fn new(is_reporting: bool) -> Self {
+        Self { due: if is_reporting { Instant::ZERO } else { Instant::FAR_FUTURE } }
     }
 
     /// When the next change comes.
@@ -23,16 +21,17 @@ impl Modem {
         self.due
     }
 
-    /// Takes the change that is due: the rate of the slowest link from now on. In an outage, when that is zero, nothing is
-    /// told.
-    pub(super) fn take_change(&mut self, wire: &Wire) -> Option<Rate> {
+    /// Takes the change that is due: the rate from now on of the slowest link on `route`. In an outage, when that is zero or there is
+    /// no way, nothing is told.
+    pub(super) fn take_change(&mut self, wire: &mut Wire, route: Route) -> Option<Rate> {
         if wire.now < self.due {
             return None;
         }
-        let rates = || self.links.iter().filter_map(|link| wire.rate(*link));
+        let links = wire.links_of(route.node, route.path);
+        let rates = || links.iter().filter_map(|link| wire.rate(*link));
         let slowest = rates().map(|(rate, _)| rate).min();
         let until = rates().map(|(_, until)| until).min();
-        self.due = until.unwrap_or(Instant::FAR_FUTURE);
+        self.due = until.unwrap_or(Instant::FAR_FUTURE).min(wire.routes_change_at());
         slowest.filter(|rate| *rate > Rate::ZERO)
     }
 }

@@ -97,7 +97,7 @@ impl Side {
         network: &Network,
     ) -> Self {
         let [node, other] = place.nodes;
-        let path = network.path(node, other).expect("the session's path was found");
+        let path = network.path(node, other).unwrap_or_default();
         let first = *path.first().expect("the session's path was found");
         let is_reported = transport.link_updates;
         let cross_traffic = CrossTrafficMeter::new(first, endpoint.stats().sent_ip_bytes);
@@ -110,7 +110,7 @@ impl Side {
         Self {
             engine,
             allocation: CarrierAllocation::on_path(network, node, other).filter(|_| is_reported),
-            modem: Modem::new(if is_reported { path } else { Vec::new() }),
+            modem: Modem::new(is_reported),
             cross_traffic,
             node_name: network.node_name(node).to_owned(),
             stalls: Stalls::new(transport.longest_stall, stalls),
@@ -257,10 +257,12 @@ impl Side {
     }
 
     /// Leaves cross traffic on the link the room that it takes, and looks at what is short, as often as the daemon does.
-    fn measure_cross_traffic(&mut self, wire: &Wire) {
+    fn measure_cross_traffic(&mut self, wire: &mut Wire) {
         if self.cross_traffic.due() <= wire.now {
+            let Route { node, path, .. } = self.place.satellite;
+            let first = wire.first_link(node, path);
             let sent = self.endpoint().stats().sent_ip_bytes;
-            let rate = self.cross_traffic.update(wire, sent);
+            let rate = self.cross_traffic.update(wire, first, sent);
             let now = self.now(wire);
             self.endpoint().set_cross_traffic(now, rate);
             self.engine.look_at_limits(wire.now);
@@ -268,8 +270,8 @@ impl Side {
     }
 
     /// Takes the rate that the modem reports, if any.
-    fn ask_modem(&mut self, wire: &Wire) {
-        if let Some(rate) = self.modem.take_change(wire) {
+    fn ask_modem(&mut self, wire: &mut Wire) {
+        if let Some(rate) = self.modem.take_change(wire, self.place.satellite) {
             let now = self.now(wire);
             self.endpoint().set_capacity(now, rate);
         }
