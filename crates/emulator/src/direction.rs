@@ -27,6 +27,8 @@ const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct Direction {
     path: Path<Frame>,
+    /// Paths before a restart, until what is on its way there has left.
+    former: Vec<Path<Frame>>,
     /// Senders that the log distinguishes though they share a link.
     apart: Option<Apart>,
     memory: Memory,
@@ -86,6 +88,7 @@ impl Direction {
     pub(crate) fn new(start: Instant, config: &PathModel, memory_limit: Bytes) -> Result<Self, PathError> {
         Ok(Self {
             path: Path::new(start, config)?,
+            former: Vec::new(),
             apart: None,
             memory: Memory::default(),
             memory_limit,
@@ -102,6 +105,20 @@ impl Direction {
             records: None,
             facts: Facts::new(),
         })
+    }
+
+    /// Has schedules, random numbers and counters begin again at `start`. What is on its way arrives as before, and counts nowhere.
+    ///
+    /// # Errors
+    /// If `config` makes no path.
+    pub(crate) fn restart(&mut self, start: Instant, config: &PathModel) -> Result<(), PathError> {
+        let mut path = Path::new(start, config)?;
+        if self.path.is_recording() {
+            path.record_capacity();
+        }
+        self.former.push(std::mem::replace(&mut self.path, path));
+        self.facts = Facts::new();
+        Ok(())
     }
 
     /// At `now` no more frames waited to be received.
@@ -172,11 +189,15 @@ impl Direction {
 
     /// Records the packets that are still on their way; after that the direction is at its end.
     pub(crate) fn record_in_transit(&mut self) {
-        while let Some(outcome) = self.path.drain(self.now) {
+        while let Some(outcome) = self.drain() {
             let at = outcome.at();
             let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
             self.record(&packet, LoggedOutcome::InTransit, at);
         }
+    }
+
+    fn drain(&mut self) -> Option<Outcome<Frame>> {
+        self.former.iter_mut().chain([&mut self.path]).find_map(|path| path.drain(self.now))
     }
 
     fn record(&mut self, frame: &Frame, outcome: LoggedOutcome, at: Instant) {
@@ -220,16 +241,18 @@ impl Direction {
     /// and what the queue has room for, does not depend on when they are received.
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
         self.now = self.now.max(self.received_to.map_or(now, |arrived| arrived.min(now)));
-        while let Some(outcome) = self.path.poll(self.now) {
+        while let Some((outcome, counts)) = self.next_outcome() {
             if self.records.is_some() {
                 let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
                 self.record(packet, LoggedOutcome::of(&outcome, packet.arrival.ecn), outcome.at());
             }
             match outcome {
                 Outcome::Departure { packet, at } => {
-                    self.facts.transit.saturating_record(at.since(packet.arrival.at).as_nanos() / 1000);
+                    if counts {
+                        self.facts.transit.saturating_record(at.since(packet.arrival.at).as_nanos() / 1000);
+                    }
                     self.outgoing.push(packet);
-                    self.due.push(Some(at));
+                    self.due.push(counts.then_some(at));
                     if self.outgoing.len() >= BATCH {
                         self.flush(to, pool);
                     }
@@ -242,13 +265,26 @@ impl Direction {
         self.flush(to, pool)
     }
 
+    /// What has become of the next packet, and whether that counts.
+    fn next_outcome(&mut self) -> Option<(Outcome<Frame>, bool)> {
+        if let Some(outcome) = self.former.iter_mut().find_map(|path| path.poll(self.now)) {
+            return Some((outcome, false));
+        }
+        self.former.retain(|path| path.counters().in_transit().packets > 0);
+        self.path.poll(self.now).map(|outcome| (outcome, true))
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &Path<Frame>> {
+        self.former.iter().chain([&self.path])
+    }
+
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.path.next_timeout()
+        self.paths().filter_map(Path::next_timeout).min()
     }
 
     /// When the last packet leaves of those on their way that do by `end`; `None` if none does.
     pub(crate) fn last_timeout_by(&self, end: Instant) -> Option<Instant> {
-        self.path.last_timeout_by(end)
+        self.paths().filter_map(|path| path.last_timeout_by(end)).max()
     }
 
     /// The longest packets that the sending interface takes from now on.

@@ -81,7 +81,7 @@ const LATE: Duration = Duration::from_micros(200);
 /// So does one that takes so long from then until it sends: it was held up.
 const HELD_UP: Duration = Duration::from_millis(1);
 
-/// How often the loop looks at its stop flag, and brings the monitor up to date, at least.
+/// How often the loop looks at its stop flag, whether it is to restart, and brings the monitor up to date, at least.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
 /// Opens an interface of the calling thread's network namespace for an emulator, which may then run in any namespace.
@@ -112,6 +112,8 @@ pub struct Emulator {
     /// Index 0 takes packets from port 0 to port 1, index 1 the other way.
     directions: [Direction; 2],
     paths: [PathModel; 2],
+    /// When everything begins again.
+    restart: Instant,
     log: Option<LogWriter>,
     spin: Duration,
     rest: Rest,
@@ -139,6 +141,7 @@ impl Emulator {
             ports,
             directions,
             paths: [config.up, config.down],
+            restart: Instant::FAR_FUTURE,
             log: None,
             spin: config.spin,
             rest: Rest::new(start),
@@ -147,6 +150,7 @@ impl Emulator {
             monitor: Monitor {
                 start,
                 names: names.into(),
+                restart: Arc::default(),
                 samples: Arc::default(),
                 snapshot: Arc::new(Mutex::new(snapshot)),
             },
@@ -201,7 +205,12 @@ impl Emulator {
         let (mut next_housekeeping, mut next_change, mut is_readable) = (start, start, [true; 2]);
         let (mut now, mut looks_again) = (start, false);
         loop {
+            if now >= self.restart {
+                self.restart()?;
+                next_housekeeping = now;
+            }
             if now >= next_housekeeping {
+                self.restart = self.monitor.take_restart().unwrap_or(self.restart);
                 (next_housekeeping, next_change) = (now + HOUSEKEEPING, self.next_change(now));
                 let ports = self.inspect_ports();
                 self.publish(has_priority, now.since(start), clock::thread_cpu_time() - cpu_start);
@@ -228,8 +237,18 @@ impl Emulator {
             }
             depart(now, &mut self.directions, &self.ports, &mut self.pool);
             self.write_log();
-            (now, is_readable) = self.wait(next_housekeeping.min(next_change))?;
+            (now, is_readable) = self.wait(next_housekeeping.min(next_change).min(self.restart))?;
         }
+    }
+
+    /// Has both directions begin again at the time that was asked for.
+    fn restart(&mut self) -> Result<(), Error> {
+        let start = std::mem::replace(&mut self.restart, Instant::FAR_FUTURE);
+        for ((direction, path), name) in self.directions.iter_mut().zip(&self.paths).zip(["up", "down"]) {
+            direction.restart(start, path).map_err(|error| Error::Config { direction: name, error })?;
+        }
+        self.monitor.take_samples();
+        Ok(())
     }
 
     /// Receives one batch from port `index`; what is still waiting then has its turn in the next round.
@@ -369,6 +388,7 @@ fn depart(now: Instant, directions: &mut [Direction; 2], ports: &[PacketSocket; 
 pub struct Monitor {
     start: Instant,
     names: Arc<[String; 2]>,
+    restart: Arc<Mutex<Option<Instant>>>,
     samples: Arc<Mutex<[Vec<Sample>; 2]>>,
     snapshot: Arc<Mutex<Snapshot>>,
 }
@@ -411,6 +431,20 @@ impl Monitor {
     /// What the terminals of the carriers up and down were given in superframes that are over, since it was last asked.
     pub fn take_samples(&self) -> [Vec<Sample>; 2] {
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How long before it happens a restart is to be asked for.
+    pub const RESTART_NOTICE: Duration = Duration::from_millis(150);
+
+    /// Has the links begin again at `at`, which is at least [`Monitor::RESTART_NOTICE`] ahead: from then on schedules, random numbers,
+    /// counters and samples are as if the emulator had been made at that time. What is then on its way arrives as it would have, and
+    /// counts nowhere. A log of arrivals goes on: its replay does not know of restarts.
+    pub fn restart(&self, at: Instant) {
+        *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
+    fn take_restart(&self) -> Option<Instant> {
+        self.restart.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// When the emulator was made: the samples' times count from the same clock.

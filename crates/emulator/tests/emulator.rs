@@ -4,7 +4,9 @@
 
 mod hosts;
 
-use emulator::{ArrivalLog, Config, LoggedOutcome, PathModel, Record, Report, SharedCarrier, Terminal, TerminalReport};
+use emulator::{
+    ArrivalLog, Config, LoggedOutcome, Monitor, PathModel, Record, Report, SharedCarrier, Terminal, TerminalReport,
+};
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
@@ -164,6 +166,44 @@ fn each_packet_meets_the_fate_that_the_link_has_for_it() {
         up.offered.packets + up.duplicated.packets,
         up.delivered.packets + up.dropped.loss.packets + up.in_transit_packets
     );
+}
+
+#[test]
+fn a_link_that_is_restarted_begins_with_its_first_packet_and_rate() {
+    let fast = Rate::from_bps(6_000_000);
+    let config = LinkConfig {
+        loss: LossModel::DropList(vec![0]),
+        rate_steps: Some(Steps::parse("1s 3Mbit/s").expect("valid")),
+        ..LinkConfig::new(fast, Duration::from_millis(400))
+    };
+    let Some(hosts) = Hosts::start(Config::new(config, delay(0)), false) else { return };
+    let receiver = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 7))).expect("a namespace").expect("bind");
+    receiver.set_read_timeout(Some(StdDuration::from_secs(20))).expect("timeout");
+    let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
+    let send = |number: u8| {
+        sender.send_to(&[number], (RIGHT_IPV4, 7)).expect("send");
+    };
+    let receive = || {
+        let mut number = [0];
+        receiver.recv_from(&mut number).expect("it arrives");
+        number[0]
+    };
+    let until_rate = |wanted| {
+        let deadline = StdInstant::now() + StdDuration::from_secs(20);
+        while hosts.monitor.rates()[0] != Some(wanted) {
+            assert!(StdInstant::now() < deadline, "{:?} instead of {wanted}", hosts.monitor.rates());
+            std::thread::sleep(StdDuration::from_millis(10));
+        }
+    };
+    until_rate(Rate::from_bps(3_000_000));
+    (1..=2).for_each(send);
+    hosts.monitor.restart(kernel::clock::now() + Monitor::RESTART_NOTICE);
+    until_rate(fast);
+    assert_eq!(receive(), 2, "it was on its way");
+    (3..=5).for_each(send);
+    assert_eq!([receive(), receive()], [4, 5]);
+    let up = hosts.finish().up;
+    assert_eq!((up.offered.packets, up.dropped.loss.packets, up.delivered.packets), (3, 1, 2), "{up:?}");
 }
 
 /// The numbers of the packets that a link delivers, copies included.

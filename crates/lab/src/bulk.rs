@@ -1,8 +1,9 @@
 //! Sessions without an end: they send as long as they may, as iperf's do.
 
-use crate::flows::{FIRST_PORT, Flow, Plan, WindowSample, join, spawn, watch};
+use crate::flows::{FIRST_PORT, Flow, Plan, WindowSample, join, spawn, together, watch};
 use crate::transfer::{SocketOptions, Trace, accept, connect, listen};
 use crate::{Direction, Error};
+use emulator::Monitor;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -19,11 +20,11 @@ const CHUNK: usize = 64 * 1024;
 pub const WRITE_AHEAD: u32 = 512 * 1024;
 
 /// Runs one session for each plan, whatever size its workload has, and cuts all off when `time` has passed since the start of
-/// the experiment. What counts has arrived by then.
+/// the experiment. What counts has arrived by then. The links of `satellite` begin again as the experiment starts.
 ///
 /// # Errors
 /// If a session cannot be opened or breaks, or is to go down.
-pub fn run(plans: &[Plan<'_>], time: Duration) -> Result<Vec<Flow>, Error> {
+pub fn run(plans: &[Plan<'_>], time: Duration, satellite: Option<&Monitor>) -> Result<Vec<Flow>, Error> {
     let mut listeners = Vec::new();
     for (port, plan) in (FIRST_PORT..).zip(plans) {
         if plan.workload.direction == Direction::Down {
@@ -33,7 +34,7 @@ pub fn run(plans: &[Plan<'_>], time: Duration) -> Result<Vec<Flow>, Error> {
         let address = SocketAddr::new(plan.ends.server.host_address(plan.workload.family), port);
         listeners.push((plan.ends.server.host.run(|| listen(address, &options))??, address, options));
     }
-    let together = Instant::now() + std::time::Duration::from_millis(20 + plans.len() as u64);
+    let together = together(plans.len(), satellite);
     let end = together + time.into();
     thread::scope(|scope| {
         let mut sessions = Vec::new();

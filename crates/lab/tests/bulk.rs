@@ -32,7 +32,7 @@ fn start_slowly_without_end() -> Result<(), String> {
     let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
     let windows = Some(Duration::from_millis(20));
     let plan = Plan { ends, workload: &workload, start: Duration::ZERO, windows };
-    let flows = bulk::run(&[plan], Duration::from_secs(3)).unwrap();
+    let flows = bulk::run(&[plan], Duration::from_secs(3), None).unwrap();
     let samples = &flows[0].windows;
     let largest = samples.iter().map(|sample| sample.info.cwnd).max().unwrap();
     // The kernel would buffer at least two such windows.

@@ -79,7 +79,7 @@ fn flows(case: &HubCase, topology: &Topology, workload: &Workload, wait: Duratio
         Plan { ends: Ends { client, server: &topology.hub }, workload, start: wait + later, windows: None }
     };
     let plans: Vec<_> = topology.terminals.iter().enumerate().map(plan).collect();
-    let flows = run_plans_until(&plans, Some(Stop { at: wait + PHASE * 3, when_complete: false }))?;
+    let flows = run_plans_until(&plans, Some(Stop { at: wait + PHASE * 3, when_complete: false }), None)?;
     match flows.iter().position(|flow| !flow.is_cut_off) {
         Some(terminal) => Err(Error::failed(format!("{}: the flow of terminal {terminal} ended early", case.name))),
         None => Ok(flows),
