@@ -65,6 +65,8 @@ pub(crate) struct Facts {
     send_failed: Tally,
     receive_overrun: u64,
     unsupported: u64,
+    no_terminal: u64,
+    link_local: u64,
     exempt_frames: u64,
     /// In nanoseconds.
     lateness: Histogram<u64>,
@@ -154,7 +156,8 @@ impl Direction {
     fn enqueue(&mut self, now: Instant, mut frame: Frame, pool: &mut Pool) {
         self.now = self.now.max(now);
         let Some(link) = self.path.link_of(&frame.bytes) else {
-            self.facts.unsupported += 1;
+            let Facts { link_local, no_terminal, .. } = &mut self.facts;
+            *(if headers::is_from_link_local(&frame.bytes) { link_local } else { no_terminal }) += 1;
             pool.give(frame.bytes);
             return;
         };
@@ -384,6 +387,8 @@ impl Facts {
             send_failed: Tally::default(),
             receive_overrun: 0,
             unsupported: 0,
+            no_terminal: 0,
+            link_local: 0,
             exempt_frames: 0,
             lateness: Histogram::new_with_max(LATENESS_MAX_NANOS, 2).expect("a maximum above two, and two digits"),
             transit: Histogram::new_with_max(TRANSIT_MAX_MICROS, 3).expect("a maximum above two, and three digits"),
@@ -407,6 +412,8 @@ impl Facts {
                 send_failed: self.send_failed,
                 receive_overrun: self.receive_overrun,
                 unsupported: self.unsupported,
+                no_terminal: self.no_terminal,
+                link_local: self.link_local,
             },
             marked: self.link.marked,
             reordered: self.link.reordered,

@@ -15,6 +15,7 @@ pub(super) struct DropWarnings {
 struct Given {
     oversize: bool,
     unsupported: bool,
+    no_terminal: bool,
     memory_limit: bool,
     receive_overrun: bool,
     send_failed: bool,
@@ -51,7 +52,14 @@ impl DropWarnings {
                     interface = from,
                     "packets that the emulator cannot carry are dropped, and counted as unsupported: TCP in a tunnel whose segments \
                      the host left to be cut later, and before Linux 6.2 UDP datagrams (QUIC) that leave in one batch (`ip link set \
-                     INTERFACE gso_max_segs 1` has the host cut them), frames too long or too short, and on a carrier packets of no terminal"
+                     INTERFACE gso_max_segs 1` has the host cut them), and frames too long or too short"
+                );
+            }
+            if dropped.no_terminal > 0 && !std::mem::replace(&mut given.no_terminal, true) {
+                tracing::warn!(
+                    interface = from,
+                    "packets whose address is in no terminal's networks are dropped, and counted as no_terminal: add it to `networks` of \
+                     its terminal in the link file"
                 );
             }
             if dropped.memory_limit.packets > 0 && !std::mem::replace(&mut given.memory_limit, true) {
