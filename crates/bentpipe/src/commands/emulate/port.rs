@@ -86,7 +86,9 @@ impl Port {
                 self.interface
             )));
         }
-        Ok(Opened { socket, claim: self.claim()? })
+        let claim = self.claim()?;
+        self.warn_of_hosts_ipv6();
+        Ok(Opened { socket, claim })
     }
 
     /// The host itself would answer for an address of the interface, and send from there past the emulated link, as a bridge would that
@@ -116,10 +118,34 @@ impl Port {
             None => Ok(()),
             Some(address) => Err(Failure::usage(format!(
                 "--between: {0} has the address {address}, so that this host would answer beside the hosts behind it; expected an \
-                 interface without addresses (ip addr flush dev {0})",
-                self.interface
+                 interface without addresses ({1})",
+                self.interface,
+                // Flushed, it would come back with the next advertisement of a router.
+                if address.is_ipv6() {
+                    self.turning_ipv6_off()
+                } else {
+                    format!("ip addr flush dev {}", self.interface)
+                }
             ))),
         }
+    }
+
+    /// A router that advertises itself across the link gives the host addresses and a default route there, by Linux's defaults.
+    fn warn_of_hosts_ipv6(&self) {
+        let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.interface);
+        if std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "0") {
+            tracing::warn!(
+                interface = self.interface,
+                "this host has IPv6 at this interface: it answers beside the hosts behind it, and routers that advertise themselves give it \
+                 addresses and routes there; turn it off ({})",
+                self.turning_ipv6_off()
+            );
+        }
+    }
+
+    /// The command that does it.
+    fn turning_ipv6_off(&self) -> String {
+        format!("sysctl -w net/ipv6/conf/{}/disable_ipv6=1", self.interface)
     }
 
     /// Two emulators of one interface would both forward each packet.
