@@ -231,6 +231,16 @@ fn an_interface_with_an_address_or_another_emulator_is_refused() {
     assert!(!String::from_utf8(output.stderr).unwrap().contains("IPv6"));
 }
 
+#[test]
+fn the_two_ends_of_one_pair_are_refused() {
+    let Some(space) = namespace() else { return };
+    IpBatch::new(&space).add("link add one type veth peer name two").run().unwrap();
+    let output = space.command(BENTPIPE).args(["emulate", "--between", "one", "two"]).output().unwrap();
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.contains("the two ends of one pair"), "{line}");
+}
+
 /// Waits until something has crossed that is sent now: the emulator has taken what was sent before it.
 fn cross_last(near: &UdpSocket, far: &UdpSocket) {
     let before = far.read_timeout().unwrap();
