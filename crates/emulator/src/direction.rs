@@ -46,6 +46,7 @@ pub(crate) struct Direction {
     /// The latest time that the link has seen.
     now: Instant,
     emptied: Emptied,
+    exempt: Exempt,
     /// When the last frame arrived that was received, while others may wait: those have not arrived before.
     received_to: Option<Instant>,
     /// How many packets came.
@@ -53,6 +54,29 @@ pub(crate) struct Direction {
     /// The outcome of packets since the log took it; `None` without a log.
     records: Option<Vec<Record>>,
     facts: Facts,
+}
+
+/// Address resolution that has crossed at once of late.
+#[derive(Debug, Clone, Copy)]
+struct Exempt {
+    since: Instant,
+    frames: u32,
+}
+
+impl Exempt {
+    const INTERVAL: Duration = Duration::from_millis(100);
+    /// More than this in an interval goes by the link: frames that come back, as where both interfaces lead to one network, would go round
+    /// as fast as a processor sends them.
+    const MAX: u32 = 1000;
+
+    /// Whether a frame that arrives at `now` may cross at once.
+    fn admits(&mut self, now: Instant) -> bool {
+        if now.since(self.since) >= Self::INTERVAL {
+            *self = Self { since: now, frames: 0 };
+        }
+        self.frames = self.frames.saturating_add(1);
+        self.frames <= Self::MAX
+    }
 }
 
 /// What is counted outside the link.
@@ -102,6 +126,7 @@ impl Direction {
             start,
             now: start,
             emptied: Emptied(start),
+            exempt: Exempt { since: start, frames: 0 },
             received_to: None,
             arrivals: 0,
             records: None,
@@ -138,7 +163,7 @@ impl Direction {
         };
         let arrival = self.emptied.arrival(now, waited);
         self.received_to = Some(arrival);
-        let is_exempt = headers::is_address_resolution(frame, layer);
+        let is_exempt = headers::is_address_resolution(frame, layer) && self.exempt.admits(arrival);
         let cut = segment(offload, frame, layer, pool, |pool, frame| {
             if is_exempt {
                 self.facts.exempt_frames += 1;
@@ -443,6 +468,27 @@ mod tests {
             "the clock was set forward by an hour"
         );
         assert_eq!(emptied.arrival(at(150), Duration::ZERO), at(150), "it was set back");
+    }
+
+    #[test]
+    fn address_resolution_that_goes_round_goes_by_the_link() {
+        let link = LinkConfig {
+            queue: QueueLimit::Unlimited,
+            ..LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_secs(1))
+        };
+        let mut direction = Direction::new(Instant::ZERO, &link.into(), Bytes::new(10_000_000)).expect("a link");
+        let mut arp = [0; 42];
+        arp[12..14].copy_from_slice(&[8, 6]);
+        let mut pool = Pool::default();
+        let mut accept = |direction: &mut Direction, millis| {
+            let received = Received { offload: &OffloadHeader::default(), frame: &arp, waited: Duration::ZERO };
+            direction.accept(Instant::ZERO + Duration::from_millis(millis), Some(received), &mut pool);
+        };
+        (0..1_500).for_each(|number| accept(&mut direction, number / 100));
+        let counts = |direction: &Direction| (direction.facts().exempt_frames, direction.facts().link.offered.packets);
+        assert_eq!(counts(&direction), (1_000, 500));
+        accept(&mut direction, 200);
+        assert_eq!(counts(&direction), (1_001, 500), "some time later they may cross again");
     }
 
     /// Their headers state no length, so that the queue counts them as nothing.
