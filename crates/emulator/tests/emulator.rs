@@ -591,7 +591,7 @@ fn terminals_share_a_carrier_by_what_they_have_and_ask_for() {
     let (queue_full, delivered) = (report.up.dropped.queue_full.packets, report.up.delivered.packets);
     assert!((700..1300).contains(&queue_full), "{report:?}");
     assert!((1100..1600).contains(&delivered), "{report:?}");
-    assert!(report.up.dropped.unsupported >= 25, "packets of no terminal are dropped: {report:?}");
+    assert!(report.up.dropped.no_terminal >= 25, "packets of no terminal are dropped: {report:?}");
     let [up, down] = &samples;
     assert!(
         down.is_empty() && up.iter().any(|sample| sample.terminal == 0) && up.iter().any(|sample| sample.terminal == 1)
@@ -625,7 +625,7 @@ fn the_log_of_a_carrier_says_whose_each_packet_is_and_replayed_gives_it_the_same
     let [up, down] = &log.packets;
     let count = |of: &dyn Fn(&Record) -> bool| up.iter().filter(|packet| of(packet)).count() as u64;
     assert_eq!(count(&|packet| packet.terminal.is_none()), 0, "what is nobody's is not taken");
-    assert!(report.up.dropped.unsupported >= 8, "{report:?}");
+    assert!(report.up.dropped.no_terminal >= 8, "{report:?}");
     for (outcome, reported) in [
         (LoggedOutcome::Delivered, report.up.delivered.packets),
         (LoggedOutcome::QueueFull, report.up.dropped.queue_full.packets),
