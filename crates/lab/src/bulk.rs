@@ -57,7 +57,8 @@ pub fn run(plans: &[Plan<'_>], time: Duration, satellite: Option<&Monitor>) -> R
                     end,
                     bytes,
                     verified: true,
-                    is_cut_off: false,
+                    // Before it could begin.
+                    is_cut_off: bytes == Bytes::ZERO,
                     trace: trace.counted_from(sent.start),
                     retransmitted_segments: sent.retransmitted_segments,
                     windows: sent.windows,
