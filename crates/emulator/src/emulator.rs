@@ -81,6 +81,9 @@ const LATE: Duration = Duration::from_micros(200);
 /// So does one that takes so long from then until it sends: it was held up.
 const HELD_UP: Duration = Duration::from_millis(1);
 
+/// How often the monitor follows changes of rates, at most.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(1);
+
 /// How often the loop looks at its stop flag, whether it is to restart, and brings the monitor up to date, at least.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
@@ -353,10 +356,12 @@ impl Emulator {
         Ok(())
     }
 
-    /// When a rate changes next.
+    /// When a rate changes next, or somewhat later: modems look every few milliseconds, and to follow each change of a rate that changes
+    /// all the time would take a whole processor.
     fn next_change(&self, now: Instant) -> Instant {
         let changes = self.directions.iter().filter_map(|direction| Some(direction.rate(now)?.1));
-        changes.filter(|change| *change > now).min().unwrap_or(Instant::FAR_FUTURE)
+        let next = changes.filter(|change| *change > now).min().unwrap_or(Instant::FAR_FUTURE);
+        next.max(now + CHANGE_INTERVAL)
     }
 
     fn publish(&mut self, has_priority: bool, wall: Duration, cpu: Duration) {

@@ -169,6 +169,17 @@ fn each_packet_meets_the_fate_that_the_link_has_for_it() {
 }
 
 #[test]
+fn a_rate_that_changes_all_the_time_leaves_the_processor_to_others() {
+    let rate_steps =
+        Some(Steps { repeat: Some(Duration::from_micros(2)), ..Steps::parse("1us 3Mbit/s").expect("valid") });
+    let config = LinkConfig { rate_steps, ..LinkConfig::new(Rate::from_bps(6_000_000), Duration::from_millis(1)) };
+    let Some(hosts) = Hosts::start(Config::new(config, delay(0)), false) else { return };
+    std::thread::sleep(StdDuration::from_secs(1));
+    let report = hosts.finish();
+    assert!(report.cpu_s < report.wall_s / 4.0, "{} s of {} s", report.cpu_s, report.wall_s);
+}
+
+#[test]
 fn a_link_that_is_restarted_begins_with_its_first_packet_and_rate() {
     let fast = Rate::from_bps(6_000_000);
     let config = LinkConfig {
