@@ -80,7 +80,7 @@ fn upload(pair: &Pair, starts: &[Duration], end: Duration) -> Vec<Flow> {
     };
     let ends = Ends { client: pair.client(), server: pair.server() };
     let plan = |start: &Duration| Plan { ends, workload: &workload, start: (*start).into(), windows: None };
-    bulk::run(&starts.iter().map(plan).collect::<Vec<_>>(), end.into()).unwrap()
+    bulk::run(&starts.iter().map(plan).collect::<Vec<_>>(), end.into(), None).unwrap()
 }
 
 /// Bytes in a second that `flow` has brought between two times.

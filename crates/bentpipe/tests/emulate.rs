@@ -210,6 +210,11 @@ fn an_interface_with_an_address_or_another_emulator_is_refused() {
     let with_address = refused();
     assert!(with_address.contains("port2 has the address 198.18.9.1"), "{with_address}");
     IpBatch::new(&middle).add("addr flush dev port2").run().unwrap();
+    set_sysctls(&middle, &[("ipv6/conf/port2/disable_ipv6", "0")]).unwrap();
+    IpBatch::new(&middle).add("addr add 2001:db8::1/64 dev port2").run().unwrap();
+    let with_address = refused();
+    assert!(with_address.contains("sysctl -w net/ipv6/conf/port2/disable_ipv6=1"), "{with_address}");
+    IpBatch::new(&middle).add("addr flush dev port2").run().unwrap();
     // Not every kernel has bridges.
     if IpBatch::new(&middle).add("link add br0 type bridge").add("link set port2 master br0").run().is_ok() {
         let of_a_bridge = refused();
@@ -218,6 +223,22 @@ fn an_interface_with_an_address_or_another_emulator_is_refused() {
     }
     let output = command("100ms").output().unwrap();
     assert!(output.status.success(), "{output:?}");
+    let log = String::from_utf8(output.stderr).unwrap();
+    let warnings: Vec<_> = log.lines().filter(|line| line.contains("this host has IPv6 at this interface")).collect();
+    assert!(warnings.len() == 1 && warnings[0].contains("port2"), "{log}");
+    set_sysctls(&middle, &[("ipv6/conf/port2/disable_ipv6", "1")]).unwrap();
+    let output = command("100ms").output().unwrap();
+    assert!(!String::from_utf8(output.stderr).unwrap().contains("IPv6"));
+}
+
+#[test]
+fn the_two_ends_of_one_pair_are_refused() {
+    let Some(space) = namespace() else { return };
+    IpBatch::new(&space).add("link add one type veth peer name two").run().unwrap();
+    let output = space.command(BENTPIPE).args(["emulate", "--between", "one", "two"]).output().unwrap();
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.contains("the two ends of one pair"), "{line}");
 }
 
 /// Waits until something has crossed that is sent now: the emulator has taken what was sent before it.

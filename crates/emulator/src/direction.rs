@@ -27,6 +27,8 @@ const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct Direction {
     path: Path<Frame>,
+    /// Paths before a restart, until what is on its way there has left.
+    former: Vec<Path<Frame>>,
     /// Senders that the log distinguishes though they share a link.
     apart: Option<Apart>,
     memory: Memory,
@@ -44,6 +46,7 @@ pub(crate) struct Direction {
     /// The latest time that the link has seen.
     now: Instant,
     emptied: Emptied,
+    exempt: Exempt,
     /// When the last frame arrived that was received, while others may wait: those have not arrived before.
     received_to: Option<Instant>,
     /// How many packets came.
@@ -51,6 +54,29 @@ pub(crate) struct Direction {
     /// The outcome of packets since the log took it; `None` without a log.
     records: Option<Vec<Record>>,
     facts: Facts,
+}
+
+/// Address resolution that has crossed at once of late.
+#[derive(Debug, Clone, Copy)]
+struct Exempt {
+    since: Instant,
+    frames: u32,
+}
+
+impl Exempt {
+    const INTERVAL: Duration = Duration::from_millis(100);
+    /// More than this in an interval goes by the link: frames that come back, as where both interfaces lead to one network, would go round
+    /// as fast as a processor sends them.
+    const MAX: u32 = 1000;
+
+    /// Whether a frame that arrives at `now` may cross at once.
+    fn admits(&mut self, now: Instant) -> bool {
+        if now.since(self.since) >= Self::INTERVAL {
+            *self = Self { since: now, frames: 0 };
+        }
+        self.frames = self.frames.saturating_add(1);
+        self.frames <= Self::MAX
+    }
 }
 
 /// What is counted outside the link.
@@ -63,6 +89,8 @@ pub(crate) struct Facts {
     send_failed: Tally,
     receive_overrun: u64,
     unsupported: u64,
+    no_terminal: u64,
+    link_local: u64,
     exempt_frames: u64,
     /// In nanoseconds.
     lateness: Histogram<u64>,
@@ -86,6 +114,7 @@ impl Direction {
     pub(crate) fn new(start: Instant, config: &PathModel, memory_limit: Bytes) -> Result<Self, PathError> {
         Ok(Self {
             path: Path::new(start, config)?,
+            former: Vec::new(),
             apart: None,
             memory: Memory::default(),
             memory_limit,
@@ -97,6 +126,7 @@ impl Direction {
             start,
             now: start,
             emptied: Emptied(start),
+            exempt: Exempt { since: start, frames: 0 },
             received_to: None,
             arrivals: 0,
             records: None,
@@ -104,10 +134,29 @@ impl Direction {
         })
     }
 
+    /// Has schedules, random numbers and counters begin again at `start`. What is on its way arrives as before, and counts nowhere.
+    ///
+    /// # Errors
+    /// If `config` makes no path.
+    pub(crate) fn restart(&mut self, start: Instant, config: &PathModel) -> Result<(), PathError> {
+        let mut path = Path::new(start, config)?;
+        if self.path.is_recording() {
+            path.record_capacity();
+        }
+        self.former.push(std::mem::replace(&mut self.path, path));
+        self.facts = Facts::new();
+        Ok(())
+    }
+
     /// At `now` no more frames waited to be received.
     pub(crate) fn on_emptied(&mut self, now: Instant) {
         self.emptied = Emptied(now);
         self.received_to = None;
+    }
+
+    /// What arrived until then has been received.
+    pub(crate) fn received_until(&self) -> Instant {
+        self.received_to.unwrap_or(self.emptied.0)
     }
 
     /// Takes one frame, received at `now`, which the batch could not hold if it is `None`.
@@ -119,7 +168,7 @@ impl Direction {
         };
         let arrival = self.emptied.arrival(now, waited);
         self.received_to = Some(arrival);
-        let is_exempt = headers::is_address_resolution(frame, layer);
+        let is_exempt = headers::is_address_resolution(frame, layer) && self.exempt.admits(arrival);
         let cut = segment(offload, frame, layer, pool, |pool, frame| {
             if is_exempt {
                 self.facts.exempt_frames += 1;
@@ -137,7 +186,8 @@ impl Direction {
     fn enqueue(&mut self, now: Instant, mut frame: Frame, pool: &mut Pool) {
         self.now = self.now.max(now);
         let Some(link) = self.path.link_of(&frame.bytes) else {
-            self.facts.unsupported += 1;
+            let Facts { link_local, no_terminal, .. } = &mut self.facts;
+            *(if headers::is_from_link_local(&frame.bytes) { link_local } else { no_terminal }) += 1;
             pool.give(frame.bytes);
             return;
         };
@@ -172,11 +222,15 @@ impl Direction {
 
     /// Records the packets that are still on their way; after that the direction is at its end.
     pub(crate) fn record_in_transit(&mut self) {
-        while let Some(outcome) = self.path.drain(self.now) {
+        while let Some(outcome) = self.drain() {
             let at = outcome.at();
             let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
             self.record(&packet, LoggedOutcome::InTransit, at);
         }
+    }
+
+    fn drain(&mut self) -> Option<Outcome<Frame>> {
+        self.former.iter_mut().chain([&mut self.path]).find_map(|path| path.drain(self.now))
     }
 
     fn record(&mut self, frame: &Frame, outcome: LoggedOutcome, at: Instant) {
@@ -220,16 +274,18 @@ impl Direction {
     /// and what the queue has room for, does not depend on when they are received.
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
         self.now = self.now.max(self.received_to.map_or(now, |arrived| arrived.min(now)));
-        while let Some(outcome) = self.path.poll(self.now) {
+        while let Some((outcome, counts)) = self.next_outcome() {
             if self.records.is_some() {
                 let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
                 self.record(packet, LoggedOutcome::of(&outcome, packet.arrival.ecn), outcome.at());
             }
             match outcome {
                 Outcome::Departure { packet, at } => {
-                    self.facts.transit.saturating_record(at.since(packet.arrival.at).as_nanos() / 1000);
+                    if counts {
+                        self.facts.transit.saturating_record(at.since(packet.arrival.at).as_nanos() / 1000);
+                    }
                     self.outgoing.push(packet);
-                    self.due.push(Some(at));
+                    self.due.push(counts.then_some(at));
                     if self.outgoing.len() >= BATCH {
                         self.flush(to, pool);
                     }
@@ -242,13 +298,26 @@ impl Direction {
         self.flush(to, pool)
     }
 
+    /// What has become of the next packet, and whether that counts.
+    fn next_outcome(&mut self) -> Option<(Outcome<Frame>, bool)> {
+        if let Some(outcome) = self.former.iter_mut().find_map(|path| path.poll(self.now)) {
+            return Some((outcome, false));
+        }
+        self.former.retain(|path| path.counters().in_transit().packets > 0);
+        self.path.poll(self.now).map(|outcome| (outcome, true))
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &Path<Frame>> {
+        self.former.iter().chain([&self.path])
+    }
+
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.path.next_timeout()
+        self.paths().filter_map(Path::next_timeout).min()
     }
 
     /// When the last packet leaves of those on their way that do by `end`; `None` if none does.
     pub(crate) fn last_timeout_by(&self, end: Instant) -> Option<Instant> {
-        self.path.last_timeout_by(end)
+        self.paths().filter_map(|path| path.last_timeout_by(end)).max()
     }
 
     /// The longest packets that the sending interface takes from now on.
@@ -348,6 +417,8 @@ impl Facts {
             send_failed: Tally::default(),
             receive_overrun: 0,
             unsupported: 0,
+            no_terminal: 0,
+            link_local: 0,
             exempt_frames: 0,
             lateness: Histogram::new_with_max(LATENESS_MAX_NANOS, 2).expect("a maximum above two, and two digits"),
             transit: Histogram::new_with_max(TRANSIT_MAX_MICROS, 3).expect("a maximum above two, and three digits"),
@@ -371,6 +442,8 @@ impl Facts {
                 send_failed: self.send_failed,
                 receive_overrun: self.receive_overrun,
                 unsupported: self.unsupported,
+                no_terminal: self.no_terminal,
+                link_local: self.link_local,
             },
             marked: self.link.marked,
             reordered: self.link.reordered,
@@ -400,6 +473,27 @@ mod tests {
             "the clock was set forward by an hour"
         );
         assert_eq!(emptied.arrival(at(150), Duration::ZERO), at(150), "it was set back");
+    }
+
+    #[test]
+    fn address_resolution_that_goes_round_goes_by_the_link() {
+        let link = LinkConfig {
+            queue: QueueLimit::Unlimited,
+            ..LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_secs(1))
+        };
+        let mut direction = Direction::new(Instant::ZERO, &link.into(), Bytes::new(10_000_000)).expect("a link");
+        let mut arp = [0; 42];
+        arp[12..14].copy_from_slice(&[8, 6]);
+        let mut pool = Pool::default();
+        let mut accept = |direction: &mut Direction, millis| {
+            let received = Received { offload: &OffloadHeader::default(), frame: &arp, waited: Duration::ZERO };
+            direction.accept(Instant::ZERO + Duration::from_millis(millis), Some(received), &mut pool);
+        };
+        (0..1_500).for_each(|number| accept(&mut direction, number / 100));
+        let counts = |direction: &Direction| (direction.facts().exempt_frames, direction.facts().link.offered.packets);
+        assert_eq!(counts(&direction), (1_000, 500));
+        accept(&mut direction, 200);
+        assert_eq!(counts(&direction), (1_001, 500), "some time later they may cross again");
     }
 
     /// Their headers state no length, so that the queue counts them as nothing.

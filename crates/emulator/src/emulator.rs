@@ -81,7 +81,10 @@ const LATE: Duration = Duration::from_micros(200);
 /// So does one that takes so long from then until it sends: it was held up.
 const HELD_UP: Duration = Duration::from_millis(1);
 
-/// How often the loop looks at its stop flag, and brings the monitor up to date, at least.
+/// How often the monitor follows changes of rates, at most.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(1);
+
+/// How often the loop looks at its stop flag, whether it is to restart, and brings the monitor up to date, at least.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
 /// Opens an interface of the calling thread's network namespace for an emulator, which may then run in any namespace.
@@ -112,6 +115,8 @@ pub struct Emulator {
     /// Index 0 takes packets from port 0 to port 1, index 1 the other way.
     directions: [Direction; 2],
     paths: [PathModel; 2],
+    /// When everything begins again.
+    restart: Instant,
     log: Option<LogWriter>,
     spin: Duration,
     rest: Rest,
@@ -139,6 +144,7 @@ impl Emulator {
             ports,
             directions,
             paths: [config.up, config.down],
+            restart: Instant::FAR_FUTURE,
             log: None,
             spin: config.spin,
             rest: Rest::new(start),
@@ -147,6 +153,7 @@ impl Emulator {
             monitor: Monitor {
                 start,
                 names: names.into(),
+                restart: Arc::default(),
                 samples: Arc::default(),
                 snapshot: Arc::new(Mutex::new(snapshot)),
             },
@@ -201,7 +208,12 @@ impl Emulator {
         let (mut next_housekeeping, mut next_change, mut is_readable) = (start, start, [true; 2]);
         let (mut now, mut looks_again) = (start, false);
         loop {
+            if now >= self.restart {
+                self.restart()?;
+                next_housekeeping = now;
+            }
             if now >= next_housekeeping {
+                self.restart = self.monitor.take_restart().unwrap_or(self.restart);
                 (next_housekeeping, next_change) = (now + HOUSEKEEPING, self.next_change(now));
                 let ports = self.inspect_ports();
                 self.publish(has_priority, now.since(start), clock::thread_cpu_time() - cpu_start);
@@ -214,10 +226,11 @@ impl Emulator {
                 next_change = self.next_change(now);
                 self.monitor.lock().follow(&self.directions);
             }
-            for (index, is_readable) in is_readable.into_iter().enumerate() {
-                if is_readable {
-                    self.receive(index);
-                }
+            for index in (0..2).filter(|index| !is_readable[*index]) {
+                self.directions[index].on_emptied(now);
+            }
+            for index in (0..2).filter(|index| is_readable[*index]) {
+                self.receive(index);
             }
             let looked = std::mem::replace(&mut now, clock::now());
             // Of frames that came while the process was held up, the links have to know before time gets on.
@@ -228,8 +241,18 @@ impl Emulator {
             }
             depart(now, &mut self.directions, &self.ports, &mut self.pool);
             self.write_log();
-            (now, is_readable) = self.wait(next_housekeeping.min(next_change))?;
+            (now, is_readable) = self.wait(next_housekeeping.min(next_change).min(self.restart))?;
         }
+    }
+
+    /// Has both directions begin again at the time that was asked for.
+    fn restart(&mut self) -> Result<(), Error> {
+        let start = std::mem::replace(&mut self.restart, Instant::FAR_FUTURE);
+        for ((direction, path), name) in self.directions.iter_mut().zip(&self.paths).zip(["up", "down"]) {
+            direction.restart(start, path).map_err(|error| Error::Config { direction: name, error })?;
+        }
+        self.monitor.take_samples();
+        Ok(())
     }
 
     /// Receives one batch from port `index`; what is still waiting then has its turn in the next round.
@@ -253,9 +276,9 @@ impl Emulator {
             let is_long =
                 received.as_ref().is_some_and(|received| received.offload.gso_type != OffloadHeader::GSO_NONE);
             directions[index].accept(now, received, pool);
-            // Cutting a batch of super-packets takes milliseconds: what becomes due meanwhile does not wait for it.
+            // Cutting a batch of super-packets takes milliseconds: what is due does not wait for it.
             if is_long {
-                depart(clock::now(), directions, ports, pool);
+                depart_known(directions, ports, pool);
             }
         }
         if is_empty_after {
@@ -333,10 +356,12 @@ impl Emulator {
         Ok(())
     }
 
-    /// When a rate changes next.
+    /// When a rate changes next, or somewhat later: modems look every few milliseconds, and to follow each change of a rate that changes
+    /// all the time would take a whole processor.
     fn next_change(&self, now: Instant) -> Instant {
         let changes = self.directions.iter().filter_map(|direction| Some(direction.rate(now)?.1));
-        changes.filter(|change| *change > now).min().unwrap_or(Instant::FAR_FUTURE)
+        let next = changes.filter(|change| *change > now).min().unwrap_or(Instant::FAR_FUTURE);
+        next.max(now + CHANGE_INTERVAL)
     }
 
     fn publish(&mut self, has_priority: bool, wall: Duration, cpu: Duration) {
@@ -364,11 +389,19 @@ fn depart(now: Instant, directions: &mut [Direction; 2], ports: &[PacketSocket; 
     }
 }
 
+/// Sends what is due in both directions before frames arrived that may not have been received.
+fn depart_known(directions: &mut [Direction; 2], ports: &[PacketSocket; 2], pool: &mut Pool) {
+    for (direction, to) in directions.iter_mut().zip(ports.iter().rev()) {
+        direction.depart(direction.received_until(), to, pool);
+    }
+}
+
 /// A view of a running emulator, at most 50 ms old. Clones show the same emulator.
 #[derive(Clone)]
 pub struct Monitor {
     start: Instant,
     names: Arc<[String; 2]>,
+    restart: Arc<Mutex<Option<Instant>>>,
     samples: Arc<Mutex<[Vec<Sample>; 2]>>,
     snapshot: Arc<Mutex<Snapshot>>,
 }
@@ -411,6 +444,20 @@ impl Monitor {
     /// What the terminals of the carriers up and down were given in superframes that are over, since it was last asked.
     pub fn take_samples(&self) -> [Vec<Sample>; 2] {
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How long before it happens a restart is to be asked for.
+    pub const RESTART_NOTICE: Duration = Duration::from_millis(150);
+
+    /// Has the links begin again at `at`, which is at least [`Monitor::RESTART_NOTICE`] ahead: from then on schedules, random numbers,
+    /// counters and samples are as if the emulator had been made at that time. What is then on its way arrives as it would have, and
+    /// counts nowhere. A log of arrivals goes on: its replay does not know of restarts.
+    pub fn restart(&self, at: Instant) {
+        *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
+    fn take_restart(&self) -> Option<Instant> {
+        self.restart.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// When the emulator was made: the samples' times count from the same clock.
@@ -456,5 +503,39 @@ impl Snapshot {
         let now = clock::now();
         let rates = directions.each_ref().map(|direction| direction.rate(now).map(|(rate, _)| rate));
         (rates, directions.each_ref().map(|direction| direction.delays(now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::packet::Received;
+    use kernel::testing::namespace;
+    use link::LinkConfig;
+
+    /// The second port is read after a batch of the first was cut.
+    #[test]
+    fn frames_that_wait_at_the_other_port_keep_their_times() {
+        let Some(space) = namespace() else { return };
+        let ports = space.run(|| ["lo", "lo"].map(|port| open(port).expect("a port"))).expect("a namespace");
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let model = LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_secs(1)).into();
+        let mut directions =
+            [(); 2].map(|()| Direction::new(Instant::ZERO, &model, Bytes::new(1_000_000)).expect("a link"));
+        let mut bytes = [0; 64];
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        let (mut pool, offload) = (Pool::default(), OffloadHeader::default());
+        let accept = |direction: &mut Direction, pool: &mut Pool, waited| {
+            let waited = Duration::from_millis(waited);
+            direction.accept(at(150), Some(Received { offload: &offload, frame: &bytes, waited }), pool);
+        };
+        directions[1].keep_records(None);
+        directions.iter_mut().for_each(|direction| direction.on_emptied(at(100)));
+        accept(&mut directions[0], &mut pool, 10);
+        depart_known(&mut directions, &ports, &mut pool);
+        accept(&mut directions[1], &mut pool, 40);
+        directions[1].record_in_transit();
+        let records = directions[1].records().expect("they are kept");
+        assert_eq!(records[0].arrived, Duration::from_millis(110));
     }
 }

@@ -89,6 +89,14 @@ pub(crate) fn source(frame: &[u8]) -> Option<IpAddr> {
     address(frame, 12, 8)
 }
 
+/// Whether an IP packet comes from an address that holds on its link only, or from none yet.
+pub(crate) fn is_from_link_local(frame: &[u8]) -> bool {
+    source(frame).is_some_and(|source| match source {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_unspecified(),
+    })
+}
+
 /// The address that an IP packet goes to.
 pub(crate) fn destination(frame: &[u8]) -> Option<IpAddr> {
     address(frame, 16, 24)
@@ -232,6 +240,29 @@ mod tests {
         }
         assert!(!exempt(&frame(IPV4, &icmp)));
         assert!(!exempt(&frame(IPV6, &[])));
+    }
+
+    #[test]
+    fn addresses_of_the_link_are_told_from_those_of_networks() {
+        let from = |source: IpAddr| {
+            let mut packet = [0; IPV6_HEADER];
+            match source {
+                IpAddr::V4(v4) => packet[12..16].copy_from_slice(&v4.octets()),
+                IpAddr::V6(v6) => packet[8..24].copy_from_slice(&v6.octets()),
+            }
+            is_from_link_local(&frame(if source.is_ipv4() { IPV4 } else { IPV6 }, &packet))
+        };
+        for (source, expected) in [
+            ("::", true),
+            ("fe80::1", true),
+            ("2001:db8::1", false),
+            ("0.0.0.0", true),
+            ("169.254.1.1", true),
+            ("198.18.1.1", false),
+        ] {
+            assert_eq!(from(source.parse().expect("an address")), expected, "{source}");
+        }
+        assert!(!is_from_link_local(&frame(ARP, &[0; 28])));
     }
 
     #[test]

@@ -114,6 +114,11 @@ impl<P: Packet> Path<P> {
         }
     }
 
+    /// Whether [`Path::record_capacity`] was called, which has no effect without a carrier.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.carrier.as_ref().is_some_and(Carrier::is_recording)
+    }
+
     /// Moves the samples of superframes that are over to `all`, which is bounded: what does not fit is forgotten.
     pub(crate) fn take_samples(&mut self, all: &mut Vec<Sample>) {
         if let Some(carrier) = &mut self.carrier {

@@ -22,7 +22,7 @@ pub struct Report {
 }
 
 /// The outcome of the packets of one direction. Sizes are those of IP packets.
-/// `offered + duplicated = delivered + dropped (but for receive_overrun and unsupported) + in_transit`.
+/// `offered + duplicated = delivered + dropped (but for receive_overrun, unsupported, no_terminal and link_local) + in_transit`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DirectionReport {
     /// The interface from which it takes packets.
@@ -85,9 +85,12 @@ pub struct Dropped {
     pub send_failed: Tally,
     /// Frames that came faster than they could be received: the emulator was too slow. Never offered to the link.
     pub receive_overrun: u64,
-    /// Super-packets of a kind that cannot be cut, frames too long or too short, and packets of no terminal of a carrier.
-    /// Never offered to the link.
+    /// Super-packets of a kind that cannot be cut, and frames too long or too short. Never offered to the link.
     pub unsupported: u64,
+    /// Where terminals are distinguished, packets of addresses in no terminal's networks. Never offered to the link.
+    pub no_terminal: u64,
+    /// The same, from link-local addresses or none yet, as reports of multicast listeners. Never offered to the link.
+    pub link_local: u64,
 }
 
 /// Percentiles of actual departure less the model's, in microseconds.

@@ -4,7 +4,9 @@
 
 mod hosts;
 
-use emulator::{ArrivalLog, Config, LoggedOutcome, PathModel, Record, Report, SharedCarrier, Terminal, TerminalReport};
+use emulator::{
+    ArrivalLog, Config, LoggedOutcome, Monitor, PathModel, Record, Report, SharedCarrier, Terminal, TerminalReport,
+};
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
@@ -164,6 +166,55 @@ fn each_packet_meets_the_fate_that_the_link_has_for_it() {
         up.offered.packets + up.duplicated.packets,
         up.delivered.packets + up.dropped.loss.packets + up.in_transit_packets
     );
+}
+
+#[test]
+fn a_rate_that_changes_all_the_time_leaves_the_processor_to_others() {
+    let rate_steps =
+        Some(Steps { repeat: Some(Duration::from_micros(2)), ..Steps::parse("1us 3Mbit/s").expect("valid") });
+    let config = LinkConfig { rate_steps, ..LinkConfig::new(Rate::from_bps(6_000_000), Duration::from_millis(1)) };
+    let Some(hosts) = Hosts::start(Config::new(config, delay(0)), false) else { return };
+    std::thread::sleep(StdDuration::from_secs(1));
+    let report = hosts.finish();
+    assert!(report.cpu_s < report.wall_s / 4.0, "{} s of {} s", report.cpu_s, report.wall_s);
+}
+
+#[test]
+fn a_link_that_is_restarted_begins_with_its_first_packet_and_rate() {
+    let fast = Rate::from_bps(6_000_000);
+    let config = LinkConfig {
+        loss: LossModel::DropList(vec![0]),
+        rate_steps: Some(Steps::parse("1s 3Mbit/s").expect("valid")),
+        ..LinkConfig::new(fast, Duration::from_millis(400))
+    };
+    let Some(hosts) = Hosts::start(Config::new(config, delay(0)), false) else { return };
+    let receiver = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 7))).expect("a namespace").expect("bind");
+    receiver.set_read_timeout(Some(StdDuration::from_secs(20))).expect("timeout");
+    let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
+    let send = |number: u8| {
+        sender.send_to(&[number], (RIGHT_IPV4, 7)).expect("send");
+    };
+    let receive = || {
+        let mut number = [0];
+        receiver.recv_from(&mut number).expect("it arrives");
+        number[0]
+    };
+    let until_rate = |wanted| {
+        let deadline = StdInstant::now() + StdDuration::from_secs(20);
+        while hosts.monitor.rates()[0] != Some(wanted) {
+            assert!(StdInstant::now() < deadline, "{:?} instead of {wanted}", hosts.monitor.rates());
+            std::thread::sleep(StdDuration::from_millis(10));
+        }
+    };
+    until_rate(Rate::from_bps(3_000_000));
+    (1..=2).for_each(send);
+    hosts.monitor.restart(kernel::clock::now() + Monitor::RESTART_NOTICE);
+    until_rate(fast);
+    assert_eq!(receive(), 2, "it was on its way");
+    (3..=5).for_each(send);
+    assert_eq!([receive(), receive()], [4, 5]);
+    let up = hosts.finish().up;
+    assert_eq!((up.offered.packets, up.dropped.loss.packets, up.delivered.packets), (3, 1, 2), "{up:?}");
 }
 
 /// The numbers of the packets that a link delivers, copies included.
@@ -551,7 +602,7 @@ fn terminals_share_a_carrier_by_what_they_have_and_ask_for() {
     let (queue_full, delivered) = (report.up.dropped.queue_full.packets, report.up.delivered.packets);
     assert!((700..1300).contains(&queue_full), "{report:?}");
     assert!((1100..1600).contains(&delivered), "{report:?}");
-    assert!(report.up.dropped.unsupported >= 25, "packets of no terminal are dropped: {report:?}");
+    assert!(report.up.dropped.no_terminal >= 25, "packets of no terminal are dropped: {report:?}");
     let [up, down] = &samples;
     assert!(
         down.is_empty() && up.iter().any(|sample| sample.terminal == 0) && up.iter().any(|sample| sample.terminal == 1)
@@ -585,7 +636,7 @@ fn the_log_of_a_carrier_says_whose_each_packet_is_and_replayed_gives_it_the_same
     let [up, down] = &log.packets;
     let count = |of: &dyn Fn(&Record) -> bool| up.iter().filter(|packet| of(packet)).count() as u64;
     assert_eq!(count(&|packet| packet.terminal.is_none()), 0, "what is nobody's is not taken");
-    assert!(report.up.dropped.unsupported >= 8, "{report:?}");
+    assert!(report.up.dropped.no_terminal >= 8, "{report:?}");
     for (outcome, reported) in [
         (LoggedOutcome::Delivered, report.up.delivered.packets),
         (LoggedOutcome::QueueFull, report.up.dropped.queue_full.packets),

@@ -103,6 +103,11 @@ impl Journal {
     /// If there is no such file, it is of another namespace or an earlier start of this machine, or a change cannot be undone;
     /// then the file stays. [`Error::OnlyLeft`] without `force` if an undo has left these changes before.
     pub fn undo(file: &Path, force: bool) -> Result<Undone, Error> {
+        if let Ok(false) = file.try_exists() {
+            return Err(Error::NotApplied(file.to_owned()));
+        }
+        // A process that applies settings now makes all its changes, or none, before they are undone.
+        let _lock = lock(file)?;
         let mut journal = Self::read(file)?;
         if !journal.is_applied && !force {
             return Err(Error::OnlyLeft(file.to_owned()));
@@ -210,18 +215,20 @@ struct Applying<'a> {
     tried: usize,
     made: Vec<Change>,
     left_out: Vec<String>,
+    /// Another process must not replace the journal, which alone has what was there before, nor undo it in between.
+    _lock: File,
 }
 
 impl<'a> Applying<'a> {
     /// Records what is there, and changes nothing.
     fn begin(changes: Vec<Change>, file: &'a Path) -> Result<Self, Error> {
-        // Another process that applies settings now must not replace the journal, which alone has what was there before.
-        let _lock = lock(file)?;
+        fs::create_dir_all(folder(file)).map_err(|source| Error::Record { file: file.to_owned(), source })?;
+        let lock = lock(file)?;
         Journal::check_not_applied(file)?;
         changes.iter().try_for_each(Change::check)?;
         let journal = Journal::new(changes)?;
         journal.write(file)?;
-        Ok(Self { journal, file, tried: 0, made: Vec::new(), left_out: Vec::new() })
+        Ok(Self { journal, file, tried: 0, made: Vec::new(), left_out: Vec::new(), _lock: lock })
     }
 
     /// Makes the next change; returns whether there was one.
@@ -276,15 +283,11 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Between attempts to lock.
 const STEP: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Waits until no other process looks for a journal `file` and then writes it; while this is held, none does. What is locked is the
+/// Waits until no other process applies or undoes the settings of a journal `file`; while this is held, none does. What is locked is the
 /// folder, so that no file is left over. Any user who may read the folder may lock it: no process is waited for longer than [`PATIENCE`].
 #[allow(clippy::disallowed_methods, reason = "it waits for another process")]
 fn lock(file: &Path) -> Result<File, Error> {
-    let open = || {
-        fs::create_dir_all(folder(file))?;
-        File::open(folder(file))
-    };
-    let folder = open().map_err(|source| Error::Record { file: file.to_owned(), source })?;
+    let folder = File::open(folder(file)).map_err(|source| Error::Record { file: file.to_owned(), source })?;
     for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
         match retry_on_intr(|| flock(&folder, FlockOperation::NonBlockingLockExclusive)) {
             Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(STEP),
@@ -386,6 +389,22 @@ mod tests {
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "round {round}");
             fs::remove_file(&file).unwrap();
         }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a thread stands for a process")]
+    fn settings_are_undone_when_all_of_them_are_applied() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("journal.json");
+        let applying = Applying::begin(Vec::new(), &file).unwrap();
+        std::thread::scope(|scope| {
+            let undo = scope.spawn(|| Journal::undo(&file, false));
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(!undo.is_finished() && file.exists(), "it waits");
+            applying.finish().unwrap();
+            undo.join().unwrap().unwrap();
+        });
+        assert!(!file.exists());
     }
 
     #[test]

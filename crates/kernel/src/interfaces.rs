@@ -46,6 +46,8 @@ pub struct Interface {
     pub is_loopback: bool,
     /// The number of the bridge, or of what else, that it belongs to.
     pub master: Option<u32>,
+    /// The number of the interface of this network namespace that it is linked to: its other end if it is one of a pair, or the one below it.
+    pub link: Option<u32>,
     /// Bytes that have left it, link-layer headers included.
     pub sent_bytes: u64,
     /// Packets that have left it.
@@ -226,9 +228,11 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
         is_port: false,
         is_loopback: flags & libc::IFF_LOOPBACK != 0,
         master: None,
+        link: None,
         sent_bytes: 0,
         sent_packets: 0,
     };
+    let mut is_linked_elsewhere = false;
     for (kind, value) in netlink::attributes(payload, LINK_HEADER) {
         match kind {
             libc::IFLA_IFNAME => {
@@ -244,6 +248,8 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
                 }
             }
             libc::IFLA_MASTER => interface.master = Some(netlink::i32_at(&value, 0)? as u32),
+            libc::IFLA_LINK => interface.link = Some(netlink::i32_at(&value, 0)? as u32),
+            libc::IFLA_LINK_NETNSID => is_linked_elsewhere = true,
             libc::IFLA_MTU => interface.mtu = netlink::i32_at(&value, 0)? as u32,
             libc::IFLA_STATS64 => {
                 interface.sent_packets = netlink::u64_at(&value, SENT_PACKETS_AT)?;
@@ -252,6 +258,7 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
             _ => {}
         }
     }
+    interface.link = interface.link.filter(|_| !is_linked_elsewhere);
     Some(interface)
 }
 

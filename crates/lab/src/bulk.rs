@@ -1,8 +1,10 @@
 //! Sessions without an end: they send as long as they may, as iperf's do.
 
-use crate::flows::{FIRST_PORT, Flow, Plan, WindowSample, join, spawn, watch};
+use crate::cutoff::Cutoff;
+use crate::flows::{FIRST_PORT, Flow, Plan, WindowSample, join, spawn, together, watch};
 use crate::transfer::{SocketOptions, Trace, accept, connect, listen};
 use crate::{Direction, Error};
+use emulator::Monitor;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -19,11 +21,11 @@ const CHUNK: usize = 64 * 1024;
 pub const WRITE_AHEAD: u32 = 512 * 1024;
 
 /// Runs one session for each plan, whatever size its workload has, and cuts all off when `time` has passed since the start of
-/// the experiment. What counts has arrived by then.
+/// the experiment. What counts has arrived by then. The links of `satellite` begin again as the experiment starts.
 ///
 /// # Errors
 /// If a session cannot be opened or breaks, or is to go down.
-pub fn run(plans: &[Plan<'_>], time: Duration) -> Result<Vec<Flow>, Error> {
+pub fn run(plans: &[Plan<'_>], time: Duration, satellite: Option<&Monitor>) -> Result<Vec<Flow>, Error> {
     let mut listeners = Vec::new();
     for (port, plan) in (FIRST_PORT..).zip(plans) {
         if plan.workload.direction == Direction::Down {
@@ -33,15 +35,16 @@ pub fn run(plans: &[Plan<'_>], time: Duration) -> Result<Vec<Flow>, Error> {
         let address = SocketAddr::new(plan.ends.server.host_address(plan.workload.family), port);
         listeners.push((plan.ends.server.host.run(|| listen(address, &options))??, address, options));
     }
-    let together = Instant::now() + std::time::Duration::from_millis(20 + plans.len() as u64);
+    let together = together(plans.len(), satellite);
     let end = together + time.into();
+    let cutoff = &Cutoff::new(Some(end));
     thread::scope(|scope| {
         let mut sessions = Vec::new();
         for ((listener, address, options), plan) in listeners.into_iter().zip(plans) {
             let (plan, server_options) = (*plan, options.clone());
-            let server = spawn(scope, move || receive(&listener, &server_options, end))?;
+            let server = spawn(scope, move || receive(&listener, &server_options, end, cutoff))?;
             let start = together + plan.start.into();
-            let client = spawn(scope, move || send(address, start, plan, &options, end))?;
+            let client = spawn(scope, move || send(address, start, plan, options, end, cutoff))?;
             sessions.push((client, server));
         }
         let ended: Vec<_> = sessions.into_iter().map(|(client, server)| (join(client), join(server))).collect();
@@ -54,7 +57,8 @@ pub fn run(plans: &[Plan<'_>], time: Duration) -> Result<Vec<Flow>, Error> {
                     end,
                     bytes,
                     verified: true,
-                    is_cut_off: false,
+                    // Before it could begin.
+                    is_cut_off: bytes == Bytes::ZERO,
                     trace: trace.counted_from(sent.start),
                     retransmitted_segments: sent.retransmitted_segments,
                     windows: sent.windows,
@@ -75,13 +79,19 @@ fn send(
     server: SocketAddr,
     start: Instant,
     plan: Plan<'_>,
-    options: &SocketOptions,
+    mut options: SocketOptions,
     end: Instant,
+    cutoff: &Cutoff,
 ) -> Result<Sent, Error> {
-    let (stream, start) = plan.ends.client.host.run(|| {
+    let connected = plan.ends.client.host.run(|| {
         thread::sleep(start.saturating_duration_since(Instant::now()));
-        connect(server, options)
-    })??;
+        options.timeout = cutoff.bound(options.timeout).into();
+        connect(server, &options)
+    })?;
+    let (stream, start) = match connected {
+        Err(_) if cutoff.is_past() => return Ok(Sent { start, retransmitted_segments: 0, windows: Vec::new() }),
+        connected => connected?,
+    };
     kernel::tcp::set_unsent_limit(&socket2::SockRef::from(&stream), WRITE_AHEAD).map_err(Error::failed)?;
     let windows = match plan.windows {
         None => {
@@ -119,9 +129,18 @@ fn write_until(mut stream: &TcpStream, end: Instant) -> Result<(), Error> {
     Ok(())
 }
 
-fn receive(listener: &TcpListener, options: &SocketOptions, end: Instant) -> Result<(Bytes, Trace), Error> {
-    socket2::SockRef::from(listener).set_read_timeout(left_until(end)).map_err(Error::failed)?;
-    let (mut stream, _, start) = accept(listener, options)?;
+fn receive(
+    listener: &TcpListener,
+    options: &SocketOptions,
+    end: Instant,
+    cutoff: &Cutoff,
+) -> Result<(Bytes, Trace), Error> {
+    socket2::SockRef::from(listener).set_read_timeout(Some(cutoff.bound(Duration::MAX))).map_err(Error::failed)?;
+    let (mut stream, _, start) = match accept(listener, options) {
+        // Its handshake takes longer than what is left.
+        Err(_) if cutoff.is_past() => return Ok((Bytes::ZERO, Trace::new(end))),
+        accepted => accepted?,
+    };
     let (mut bytes, mut trace, mut chunk) = (Bytes::ZERO, Trace::new(start), vec![0; CHUNK]);
     while let Some(left) = left_until(end) {
         stream.set_read_timeout(Some(left)).map_err(Error::failed)?;

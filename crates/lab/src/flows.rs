@@ -6,6 +6,7 @@ use crate::transfer::{
     listen, receive, request, send,
 };
 use crate::{Error, Family, Site};
+use emulator::Monitor;
 use kernel::tcp::TcpInfo;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -168,14 +169,28 @@ pub struct Stop {
 /// # Errors
 /// If a flow fails (one whose data does not verify has not failed).
 pub fn run_plans(plans: &[Plan<'_>]) -> Result<Vec<Flow>, Error> {
-    run_plans_until(plans, None)
+    run_plans_until(plans, None, None)
 }
 
-/// As [`run_plans`], but not beyond `stop`.
+/// When an experiment of so many flows starts: by then every thread waits, however slow the machine is at starting them. The links of
+/// `satellite` begin again at that time, as they do in the simulator.
+pub(crate) fn together(flows: usize, satellite: Option<&Monitor>) -> Instant {
+    let starting = std::time::Duration::from_millis(20 + flows as u64);
+    let Some(satellite) = satellite else { return Instant::now() + starting };
+    let notice = starting.max(Monitor::RESTART_NOTICE.into());
+    satellite.restart(kernel::clock::now() + notice.into());
+    Instant::now() + notice
+}
+
+/// As [`run_plans`], but not beyond `stop`. The links of `satellite` begin again as the experiment starts.
 ///
 /// # Errors
 /// If a flow fails before (one whose data does not verify has not failed).
-pub fn run_plans_until(plans: &[Plan<'_>], stop: Option<Stop>) -> Result<Vec<Flow>, Error> {
+pub fn run_plans_until(
+    plans: &[Plan<'_>],
+    stop: Option<Stop>,
+    satellite: Option<&Monitor>,
+) -> Result<Vec<Flow>, Error> {
     let mut listeners = Vec::new();
     for (port, Plan { ends, workload, .. }) in (FIRST_PORT..).zip(plans) {
         let options = workload.socket_options();
@@ -183,8 +198,7 @@ pub fn run_plans_until(plans: &[Plan<'_>], stop: Option<Stop>) -> Result<Vec<Flo
         let listener = ends.server.host.run(|| listen(address, &options))??;
         listeners.push((listener, address, options));
     }
-    // By then every thread waits, however slow the machine is at starting them.
-    let together = Instant::now() + std::time::Duration::from_millis(20 + plans.len() as u64);
+    let together = together(plans.len(), satellite);
     let cutoff = &Cutoff::new(stop.map(|stop| together + stop.at.into()));
     let flows = thread::scope(|scope| {
         let (done, ended) = mpsc::channel();

@@ -48,7 +48,7 @@ fn send(topology: &Topology, held: &LoadedControl, sessions: u32, time: Duration
     let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
     let windows = Some(Duration::from_millis(20));
     let plan = Plan { ends, workload: &workload, start: Duration::ZERO, windows };
-    bulk::run(&vec![plan; sessions as usize], time).expect("the sessions run")
+    bulk::run(&vec![plan; sessions as usize], time, None).expect("the sessions run")
 }
 
 /// What sessions carry, once there is a steady state, over what equation 1 allows them; and Jain's index.

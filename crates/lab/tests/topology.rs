@@ -104,7 +104,7 @@ fn flows_are_cut_off_at_the_end_of_the_experiment() {
         let late = at.saturating_sub(Duration::from_millis(500));
         let plans = [plan(&small, Duration::ZERO), plan(&large, Duration::ZERO), plan(&large, late)];
         let stop = Stop { at, when_complete: true };
-        let flows = run_plans_until(&plans, Some(stop)).expect("they end, or are cut off");
+        let flows = run_plans_until(&plans, Some(stop), None).expect("they end, or are cut off");
         let outcomes: Vec<_> = flows.iter().map(|flow| (flow.verified, flow.is_cut_off)).collect();
         assert_eq!(outcomes, [(true, false), (false, true), (false, true)]);
         assert!(flows[1].bytes > Bytes::ZERO && flows[1].bytes < Bytes::new(10_000_000 / 8), "{}", flows[1].bytes);
@@ -121,7 +121,7 @@ fn an_experiment_may_go_on_when_its_flows_have_ended() {
     let plan = Plan { ends, workload: &workload, start: Duration::ZERO, windows: None };
     let begun = std::time::Instant::now();
     let stop = Stop { at: Duration::from_secs(2), when_complete: false };
-    let flows = run_plans_until(&[plan], Some(stop)).expect("it ends");
+    let flows = run_plans_until(&[plan], Some(stop), None).expect("it ends");
     assert!(flows[0].verified && !flows[0].is_cut_off);
     assert!(begun.elapsed() >= stop.at.into());
 }

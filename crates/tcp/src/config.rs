@@ -1,5 +1,6 @@
 //! How one end of a connection behaves, as data.
 
+use crate::control;
 use crate::kinds::{self, ControlKind, Ns2Agent, RecoveryKind};
 use crate::profile::{Profile, Rules};
 use crate::rtt::RttRules;
@@ -325,6 +326,11 @@ impl Config {
             receive_buffer: ReceiveBuffer::plain(Bytes::new(20 * 1460)),
             ..Self::rfc()
         }
+    }
+
+    /// Segments by which one acknowledgement may open the window in slow start: [`Config::slow_start_limit`], or what its `None` stands for.
+    pub fn slow_start_limit_in_force(&self) -> f64 {
+        control::slow_start_limit(self)
     }
 
     /// What its profile makes it do.

@@ -34,7 +34,7 @@ Examples:
   bentpipe predict --rate 6Mbit/s --rtt 550ms   # time and throughput over a link, by formula
   bentpipe simulate scenarios/geo-bulk.toml     # TCP variants over a satellite, in virtual time
   bentpipe tune --rate 6Mbit/s --rtt 550ms      # TCP settings for a link, and their gain
-  bentpipe emulate --between veth0 veth1        # a geostationary link between two interfaces
+  bentpipe emulate --between link0 link1        # a geostationary link between two interfaces
   bentpipe receive --listen 127.0.0.1:7000      # receive in one terminal,
   bentpipe send --to 127.0.0.1:7000 --size 1GB  # send in another
 

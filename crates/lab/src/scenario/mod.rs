@@ -120,13 +120,13 @@ impl RealScenario {
         let gateways = self.pair.as_ref().map(|pair| pair.start(&topology)).transpose()?;
         // The emulator reads the one, flows the other.
         let clocks = (kernel::clock::now(), std::time::Instant::now());
-        let monitor = topology.satellite_monitor().filter(|_| self.wants_capacity);
-        let (ended, mut samples) = self.run_flows(&plans, monitor.as_ref())?;
+        let monitor = topology.satellite_monitor().ok_or_else(no_link)?;
+        let (ended, mut samples) = self.run_flows(&plans, &monitor)?;
         drop(gateways);
-        let report = topology.stop()?.ok_or_else(|| Error::failed("there was no emulated link"))?;
+        let report = topology.stop()?.ok_or_else(no_link)?;
         let start = ended.iter().map(|flow| flow.start).min().ok_or_else(|| Error::failed("there was no flow"))?;
         let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
-        samples.extend(monitor.iter().flat_map(take_samples));
+        samples.extend(take_samples(&monitor));
         let start_on_clock = clocks.0 + start.duration_since(clocks.1).into();
         Ok(MeasuredRun {
             variant,
@@ -143,18 +143,17 @@ impl RealScenario {
 }
 
 impl RealScenario {
-    /// Runs the flows, and collects the superframes that `monitor` sees meanwhile.
-    fn run_flows(&self, plans: &[Plan<'_>], monitor: Option<&Monitor>) -> Result<(Vec<Flow>, Vec<Sample>), Error> {
+    /// Runs the flows over links that begin again with them, and collects the superframes that `monitor` sees meanwhile.
+    fn run_flows(&self, plans: &[Plan<'_>], monitor: &Monitor) -> Result<(Vec<Flow>, Vec<Sample>), Error> {
         std::thread::scope(|scope| {
             let (done, ended) = mpsc::channel();
-            let collect = move |monitor| flows::spawn(scope, move || Ok(collect_samples(monitor, &ended)));
-            let collector = monitor.map(collect).transpose()?;
+            let collector = flows::spawn(scope, move || Ok(collect_samples(monitor, &ended)))?;
             let flows = match self.stop {
-                Some(stop) if self.is_endless => bulk::run(plans, stop.at),
-                stop => flows::run_plans_until(plans, stop),
+                Some(stop) if self.is_endless => bulk::run(plans, stop.at, Some(monitor)),
+                stop => flows::run_plans_until(plans, stop, Some(monitor)),
             };
             drop(done);
-            let samples = collector.map(flows::join).transpose()?.unwrap_or_default();
+            let samples = flows::join(collector)?;
             Ok((flows?, samples))
         })
     }
@@ -167,6 +166,10 @@ impl RealScenario {
         let window = receiving.and_then(|route| route.window);
         RouteSettings { window, ..sending.or(receiving).unwrap_or_default() }
     }
+}
+
+fn no_link() -> Error {
+    Error::failed("there was no emulated link")
 }
 
 /// Takes superframes from the emulator, which keeps a limited number, until the other end of `ended` is gone.

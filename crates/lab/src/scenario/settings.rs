@@ -96,7 +96,7 @@ fn window(config: &Config) -> Vec<(&'static str, String)> {
     vec![
         ("initial_ssthresh", segments(config.initial_ssthresh)),
         ("max_window", segments(config.max_window)),
-        ("slow_start_limit", config.slow_start_limit.map(segments).unwrap_or_default()),
+        ("slow_start_limit", segments(config.slow_start_limit_in_force())),
         ("pacing", config.pacing.to_string()),
         ("limited_transmit", config.limited_transmit.to_string()),
         ("proportional_rate_reduction", config.proportional_rate_reduction.to_string()),

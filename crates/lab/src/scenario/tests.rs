@@ -97,6 +97,13 @@ fn what_the_kernel_does_by_itself_is_accepted() {
     for setting in ["tcp.host.pacing=false", "tcp.host.delayed_ack.every=2", "tcp.host.min_rto=200ms"] {
         real(setting).unwrap();
     }
+    for (control, limit) in [("reno", 2), ("cubic", 8)] {
+        let tcp = format!(
+            "tcp.host={{ profile = \"rfc\", recovery = \"sack\", control = \"{control}\", slow_start_limit = {limit} }}"
+        );
+        real(&tcp).unwrap();
+        assert_refused(&tcp.replace(&format!("= {limit}"), "= 3"), "flow `file`: slow_start_limit = 3segments");
+    }
 }
 
 /// The kernel doubles the option (`sock_setsockopt` of Linux 6.18), so that half of the scenario's buffer is set.

@@ -156,6 +156,11 @@ impl Carrier {
         self.is_recording = true;
     }
 
+    /// Whether [`Carrier::record`] was called.
+    pub fn is_recording(&self) -> bool {
+        self.is_recording
+    }
+
     /// The samples since they were last taken, in the order of the superframes' ends.
     pub fn take_samples(&mut self) -> Vec<Sample> {
         std::mem::take(&mut self.samples)

@@ -146,6 +146,11 @@ impl Epoch {
     }
 }
 
+/// What ends the slow start of this control unless the configuration says otherwise.
+pub(super) fn slow_start_exit(config: &Config) -> SlowStartExit {
+    Rules::of(config.rules().reading).exit
+}
+
 impl Cubic {
     pub(crate) fn new(config: &Config) -> Self {
         let rules = Rules::of(config.rules().reading);

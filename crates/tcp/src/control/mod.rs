@@ -31,7 +31,7 @@ mod westwood;
 mod westwood_plus;
 
 pub use crate::kinds::{CONTROLS, ControlKind};
-pub(crate) use registry::{start, under_resume};
+pub(crate) use registry::{slow_start_limit, start, under_resume};
 
 use crate::config::Allocation;
 use std::fmt::Debug;

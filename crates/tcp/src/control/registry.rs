@@ -1,11 +1,12 @@
 //! From the name of a congestion control to what implements it.
 
+use super::slow_start::Exit;
 use super::westwood_plus;
 use super::{
     Control, assigned, bbr1, bbr3, careful_resume, cross_layer, cubic, dctcp, hybla, ledbat, prague, reno, tibet,
     vegas, westwood,
 };
-use crate::config::Config;
+use crate::config::{Config, SlowStartExit};
 use crate::kinds::{ControlId, ControlKind};
 
 impl ControlKind {
@@ -42,4 +43,13 @@ pub(crate) fn under_resume(control: Box<dyn Control>, config: &Config) -> Box<dy
         Some(saved) => Box::new(careful_resume::CarefulResume::new(control, saved, config)),
         None => control,
     }
+}
+
+/// Segments by which one acknowledgement may open the window in slow start, by what ends the slow start of the control.
+pub(crate) fn slow_start_limit(config: &Config) -> f64 {
+    let exit = match config.control.id {
+        ControlId::Cubic => cubic::slow_start_exit(config),
+        _ => SlowStartExit::None,
+    };
+    Exit::new(config.tuning.slow_start_exit.unwrap_or(exit)).slow_start_limit(config)
 }

@@ -35,7 +35,7 @@ impl Growth {
         let exit = Exit::new(config.tuning.slow_start_exit.unwrap_or(exit));
         let rules = &config.rules().growth;
         Self {
-            slow_start_limit: config.slow_start_limit.unwrap_or(exit.slow_start_limit(rules.slow_start_limit)),
+            slow_start_limit: exit.slow_start_limit(config),
             counts_acks: config.growth_counts_acks,
             rules,
             credit: 0.0,

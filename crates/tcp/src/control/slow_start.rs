@@ -1,7 +1,7 @@
 //! When slow start ends before a loss ends it: HyStart as in Linux, and HyStart++ (RFC 9406).
 
 use super::{Ack, Window};
-use crate::config::SlowStartExit;
+use crate::config::{Config, SlowStartExit};
 use units::{Duration, Instant};
 
 /// Samples that a round needs before its delay is judged; both algorithms take eight.
@@ -49,9 +49,11 @@ impl Exit {
         }
     }
 
-    /// Segments by which an acknowledgement may open the window in slow start, where the algorithm says so.
-    pub(crate) fn slow_start_limit(&self, otherwise: f64) -> f64 {
-        if let Self::HyStartPlusPlus(_) = self { otherwise.max(8.0) } else { otherwise }
+    /// Segments by which an acknowledgement may open the window in slow start.
+    pub(crate) fn slow_start_limit(&self, config: &Config) -> f64 {
+        let of_profile = config.rules().growth.slow_start_limit;
+        let default = if let Self::HyStartPlusPlus(_) = self { of_profile.max(8.0) } else { of_profile };
+        config.slow_start_limit.unwrap_or(default)
     }
 
     /// A loss: HyStart++ is for the first slow start only.

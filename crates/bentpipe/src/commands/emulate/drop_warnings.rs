@@ -1,4 +1,4 @@
-//! Warnings of packets that the emulator drops though the link would not: an experiment without them measures something else.
+//! Warnings of packets that the emulator drops though the link would not, or that go round: such an experiment measures something else.
 
 use emulator::{DirectionReport, Monitor, Report};
 use units::{Duration, Instant};
@@ -15,13 +15,19 @@ pub(super) struct DropWarnings {
 struct Given {
     oversize: bool,
     unsupported: bool,
+    no_terminal: bool,
     memory_limit: bool,
     receive_overrun: bool,
     send_failed: bool,
+    comes_back: bool,
+    /// How many frames of address resolution there were when it looked last.
+    exempt_frames: u64,
 }
 
 impl DropWarnings {
     const INTERVAL: Duration = Duration::from_secs(1);
+    /// More frames of address resolution than hosts send in that time.
+    const MANY_EXEMPT: u64 = 3_000;
 
     pub(super) fn new(monitor: Monitor) -> Self {
         Self { monitor, next: Instant::ZERO, given: [Given::default(); 2] }
@@ -51,7 +57,23 @@ impl DropWarnings {
                     interface = from,
                     "packets that the emulator cannot carry are dropped, and counted as unsupported: TCP in a tunnel whose segments \
                      the host left to be cut later, and before Linux 6.2 UDP datagrams (QUIC) that leave in one batch (`ip link set \
-                     INTERFACE gso_max_segs 1` has the host cut them), frames too long or too short, and on a carrier packets of no terminal"
+                     INTERFACE gso_max_segs 1` has the host cut them), and frames too long or too short"
+                );
+            }
+            if dropped.no_terminal > 0 && !std::mem::replace(&mut given.no_terminal, true) {
+                tracing::warn!(
+                    interface = from,
+                    "packets whose address is in no terminal's networks are dropped, and counted as no_terminal: add it to `networks` of \
+                     its terminal in the link file"
+                );
+            }
+            let exempt = direction.exempt_frames.saturating_sub(given.exempt_frames);
+            given.exempt_frames = direction.exempt_frames;
+            if exempt > Self::MANY_EXEMPT && !std::mem::replace(&mut given.comes_back, true) {
+                tracing::warn!(
+                    interface = from,
+                    "thousands of frames of address resolution come in each second: do both interfaces lead to one network, so that \
+                     what leaves by the one comes back by the other?"
                 );
             }
             if dropped.memory_limit.packets > 0 && !std::mem::replace(&mut given.memory_limit, true) {

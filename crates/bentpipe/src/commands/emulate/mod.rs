@@ -41,13 +41,13 @@ much later than in the model packets left.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe emulate --between veth0 veth1                         # 6 Mbit/s in both directions, 550 ms round trip
-  bentpipe emulate --between veth0 veth1 --preset dvb-rcs --loss-down 1e-3
+  bentpipe emulate --between link0 link1                         # 6 Mbit/s in both directions, 550 ms round trip
+  bentpipe emulate --between link0 link1 --preset dvb-rcs --loss-down 1e-3
   bentpipe emulate --between terminal:eth0 hub:eth0 --rate-up 2Mbit/s --rate-down 20Mbit/s --rtt 600ms
-  bentpipe emulate --between veth0 veth1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
-  bentpipe emulate --between veth0 veth1 --loss-down 1e-2 --burst-down 8 --discipline fq-codel
-  bentpipe emulate --between veth0 veth1 --link rain.toml --arrival-log arrivals.csv
-  bentpipe emulate --between veth0 veth1 --link rain.toml --dlep mgmt0     # report each rate to routers at mgmt0, by DLEP
+  bentpipe emulate --between link0 link1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
+  bentpipe emulate --between link0 link1 --loss-down 1e-2 --burst-down 8 --discipline fq-codel
+  bentpipe emulate --between link0 link1 --link rain.toml --arrival-log arrivals.csv
+  bentpipe emulate --between link0 link1 --link rain.toml --dlep mgmt0     # report each rate to routers at mgmt0, by DLEP
 
 A link file is TOML: [up] and [down], or [both], with every key of link models (docs/links.md):
   [both]
@@ -184,6 +184,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         let (first, second) = (&first.interface, &second.interface);
         return Err(Failure::usage(format!(
             "--between {first} {second}: a link has two ends, and these are one interface"
+        )));
+    }
+    if first.is_wired_to(second) {
+        let (first, second) = (&first.interface, &second.interface);
+        return Err(Failure::usage(format!(
+            "--between {first} {second}: these are the two ends of one pair, which is a wire already, so that packets would go round for \
+             ever; give one end each of two pairs, whose other ends are the hosts'"
         )));
     }
     let links = args.links()?;

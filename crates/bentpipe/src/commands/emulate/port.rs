@@ -46,6 +46,23 @@ impl Port {
         self == other || self.identity().is_some_and(|own| other.identity() == Some(own))
     }
 
+    /// Whether both are the two ends of one pair: what is sent by the one comes in by the other.
+    pub(super) fn is_wired_to(&self, other: &Self) -> bool {
+        let linked = |port: &Self, to: &Self| Some((to.identity()?.1, port.link()?));
+        let is_linked = |port: &Self, to: &Self| linked(port, to).is_some_and(|(index, link)| index == link);
+        let namespace = |port: &Self| Some(port.identity()?.0);
+        namespace(self) == namespace(other) && is_linked(self, other) && is_linked(other, self)
+    }
+
+    /// The number of the interface of its namespace that it is linked to.
+    fn link(&self) -> Option<u32> {
+        let here = || Interfaces::new().ok()?.get(&self.interface).ok()??.link;
+        match &self.namespace {
+            None => here(),
+            Some(name) => Namespace::named(name).ok()?.run(here).ok()?,
+        }
+    }
+
     /// The number of its namespace and its own; `None` if there is no such interface.
     fn identity(&self) -> Option<(u64, u32)> {
         let here = || {
@@ -86,7 +103,9 @@ impl Port {
                 self.interface
             )));
         }
-        Ok(Opened { socket, claim: self.claim()? })
+        let claim = self.claim()?;
+        self.warn_of_hosts_ipv6();
+        Ok(Opened { socket, claim })
     }
 
     /// The host itself would answer for an address of the interface, and send from there past the emulated link, as a bridge would that
@@ -116,10 +135,34 @@ impl Port {
             None => Ok(()),
             Some(address) => Err(Failure::usage(format!(
                 "--between: {0} has the address {address}, so that this host would answer beside the hosts behind it; expected an \
-                 interface without addresses (ip addr flush dev {0})",
-                self.interface
+                 interface without addresses ({1})",
+                self.interface,
+                // Flushed, it would come back with the next advertisement of a router.
+                if address.is_ipv6() {
+                    self.turning_ipv6_off()
+                } else {
+                    format!("ip addr flush dev {}", self.interface)
+                }
             ))),
         }
+    }
+
+    /// A router that advertises itself across the link gives the host addresses and a default route there, by Linux's defaults.
+    fn warn_of_hosts_ipv6(&self) {
+        let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.interface);
+        if std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "0") {
+            tracing::warn!(
+                interface = self.interface,
+                "this host has IPv6 at this interface: it answers beside the hosts behind it, and routers that advertise themselves give it \
+                 addresses and routes there; turn it off ({})",
+                self.turning_ipv6_off()
+            );
+        }
+    }
+
+    /// The command that does it.
+    fn turning_ipv6_off(&self) -> String {
+        format!("sysctl -w net/ipv6/conf/{}/disable_ipv6=1", self.interface)
     }
 
     /// Two emulators of one interface would both forward each packet.
@@ -157,12 +200,26 @@ mod tests {
         let [one, two, alias] = ["one", "two", "alias"].map(|name| name.parse::<Port>().expect("a port"));
         let inside = || {
             assert!(one.is_same(&alias) && !one.is_same(&two));
+            assert!(one.is_wired_to(&two) && !one.is_wired_to(&one));
             let _opened = one.open().expect("a port");
             let refused = alias.open().expect_err("it is in use").to_string();
             assert!(refused.contains("another bentpipe emulate has alias already"), "{refused}");
             assert!(two.open().is_ok());
         };
         namespace.run(inside).expect("inside");
+    }
+
+    #[test]
+    fn an_interface_above_another_is_no_end_of_a_pair_with_it() {
+        let Some(namespace) = namespace() else { return };
+        let mut batch = IpBatch::new(&namespace);
+        batch.add("link add one type veth peer name two").add("link add above link one type macvlan");
+        if let Err(error) = batch.run() {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        let [one, above] = ["one", "above"].map(|name| name.parse::<Port>().expect("a port"));
+        namespace.run(|| assert!(!one.is_wired_to(&above) && !above.is_wired_to(&one))).expect("inside");
     }
 
     #[test]

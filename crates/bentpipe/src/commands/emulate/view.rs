@@ -108,7 +108,7 @@ fn terminals(terminals: &[TerminalReport]) -> Listing {
 /// A row of the report: what it counts, and a direction's count.
 type Count = (&'static str, fn(&DirectionReport) -> u64);
 
-const COUNTS: [Count; 12] = [
+const COUNTS: [Count; 13] = [
     ("offered", |direction| direction.offered.packets),
     ("delivered", |direction| direction.delivered.packets),
     ("lost on the link", |direction| direction.dropped.loss.packets),
@@ -120,6 +120,7 @@ const COUNTS: [Count; 12] = [
     ("held back", |direction| direction.reordered.packets),
     ("in transit at the end", |direction| direction.in_transit_packets),
     ("longer than the MTU", |direction| direction.dropped.oversize.packets),
+    ("of no terminal", |direction| direction.dropped.no_terminal + direction.dropped.link_local),
     ("not carried by the emulator", |direction| {
         let dropped = &direction.dropped;
         let packets = dropped.memory_limit.packets + dropped.send_failed.packets;

@@ -36,12 +36,14 @@ pub(in super::super) fn run(setup: &Setup, case: &HubCase, seed: u64) -> Result<
     )?;
     let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
     let gateways = GatewayOptions { configured_rates: Some([Some(back), prior(case)]), ..setup.gateways.clone() };
-    let _gateways = Gateways::start(&setup.program, &topology, [back, RATE], RTT, &gateways)?;
+    let running = Gateways::start(&setup.program, &topology, [back, RATE], RTT, &gateways)?;
     let monitor = topology.satellite_monitor().ok_or_else(|| Error::failed("there is no satellite"))?;
     let before = monitor.report().down.offered.bytes;
     let workload = Workload { direction: Direction::Down, size: SIZE, seed, ..setup.experiment()?.workload };
     let flows = flows(case, &topology, &workload, until_begin(case, &monitor)?)?;
-    let link = monitor.report().down;
+    drop(running);
+    // A monitor's view is older than the last packets.
+    let link = topology.stop()?.ok_or_else(|| Error::failed("there is no satellite"))?.down;
     let received: u64 = flows.iter().map(|flow| flow.bytes.as_u64()).sum();
     let empty = case.carrier_rtt() / 2 + RATE.time_to_send(FULL_PACKET);
     Ok(Figures {
@@ -69,8 +71,7 @@ fn prior(case: &HubCase) -> Option<Rate> {
 
 /// How long it is until data are to flow.
 fn until_begin(case: &HubCase, monitor: &Monitor) -> Result<Duration, Error> {
-    let now = Duration::from_secs_f64(monitor.report().wall_s);
-    match begin(case).saturating_sub(now) {
+    match begin(case).saturating_sub(kernel::clock::now().since(monitor.start())) {
         Duration::ZERO => {
             Err(Error::failed(format!("{}: the gateways came up too late: use a quieter machine", case.name)))
         }
@@ -85,7 +86,7 @@ fn flows(case: &HubCase, topology: &Topology, workload: &Workload, wait: Duratio
         Plan { ends: Ends { client, server: &topology.hub }, workload, start: wait + later, windows: None }
     };
     let plans: Vec<_> = topology.terminals.iter().enumerate().map(plan).collect();
-    let flows = run_plans_until(&plans, Some(Stop { at: wait + PHASE * 3, when_complete: false }))?;
+    let flows = run_plans_until(&plans, Some(Stop { at: wait + PHASE * 3, when_complete: false }), None)?;
     match flows.iter().position(|flow| !flow.is_cut_off) {
         Some(terminal) => Err(Error::failed(format!("{}: the flow of terminal {terminal} ended early", case.name))),
         None => Ok(flows),
