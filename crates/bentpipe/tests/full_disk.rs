@@ -118,6 +118,21 @@ fn pictures_that_cannot_be_written_cost_no_tables() {
 }
 
 #[test]
+fn packets_that_cannot_be_written_cost_no_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let packets = ["--set", "record.packets=[\"client\"]", "--variants", "cubic", "--json"];
+    let quiet = ["--set", "record.interval=\"10s\"", "--set", "record.queue_interval=\"10s\""];
+    let (code, printed, said) = simulate_within(64, folder.path(), &[&packets[..], &quiet].concat());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("packets-cubic-1-client.pcapng: packet capture: File too large"), "{said}");
+    let document: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(document["runs"].as_array().unwrap().len(), 2);
+    let names = names(folder.path());
+    assert!(names.iter().any(|name| name == "flows.csv"), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with(".pcapng") || name.ends_with(".part")), "{names:?}");
+}
+
+#[test]
 fn a_log_that_cannot_be_written_ends_nothing() {
     // It logs each row.
     let rows = ["bench", "limit", "--simulate-only", "--seeds", "1", "--json"];

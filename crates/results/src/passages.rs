@@ -68,6 +68,7 @@ mod tests {
             flow_samples: simulation.take_flow_samples(),
             queue_samples: simulation.take_queue_samples(),
             capacity_samples: simulation.take_capacity_samples(),
+            not_captured: None,
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Run {
     pub queue_samples: Vec<QueueSample>,
     /// Samples of carriers, in the order in which superframes end.
     pub capacity_samples: Vec<CapacitySample>,
+    /// Why its packets are not in capture files, if they were to be.
+    pub not_captured: Option<String>,
 }
 
 impl Run {

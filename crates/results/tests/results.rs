@@ -89,6 +89,7 @@ fn run(text: &str, seed: u64) -> (Run, Vec<u8>) {
         flow_samples: simulation.take_flow_samples(),
         queue_samples: simulation.take_queue_samples(),
         capacity_samples: simulation.take_capacity_samples(),
+        not_captured: None,
     };
     (run, capture.into_inner())
 }

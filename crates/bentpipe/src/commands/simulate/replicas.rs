@@ -178,7 +178,7 @@ pub fn remove_if_there(path: &Path) -> Result<(), Failure> {
 /// Makes all runs on `jobs` threads; `watch` sees each run, with its samples, when it has ended.
 ///
 /// # Errors
-/// If a packet capture cannot be written, or a run fails.
+/// If a run fails.
 pub fn run(
     replicas: &[Replica],
     jobs: usize,
@@ -198,6 +198,10 @@ pub fn run(
     let mut drawn = BTreeSet::new();
     let mut unwritten = None;
     let finish = |mut run: Run| -> Result<(), Failure> {
+        if let Some(problem) = run.not_captured.take() {
+            tracing::error!("{problem}");
+            unwritten.get_or_insert(Failure::failed(problem));
+        }
         if let Some(taken) = traces.as_mut().map(|traces| traces.take(&run, drawn.insert(run.label.variant.clone())))
             && let Err(failure) = taken
         {
