@@ -1,7 +1,7 @@
 //! `bentpipe simulate` end to end.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs and waits on the real clock")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -219,6 +219,25 @@ fn a_runaway_stops_at_its_limit_and_says_which() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["runs"][0]["stopped"], "event_limit");
     assert_eq!(document["runs"][0]["events"], 100);
+}
+
+#[test]
+fn means_are_without_the_runs_at_their_limit_and_say_so() {
+    let folder = folder(SCENARIO);
+    let all = json(&simulate(folder.path(), &["test.toml", "--variants", "sack", "--seeds", "2", "--json"]));
+    let events = [0, 1].map(|run| all["runs"][run]["events"].as_u64().unwrap());
+    let (one, at_limit) = if events[0] < events[1] { (0, 1) } else { (1, 0) };
+    let limit = format!("stop.max_events={}", events[at_limit] - 1);
+    let limited = ["test.toml", "--variants", "sack", "--seeds", "2", "--set", &limit];
+    let output = simulate(folder.path(), &[&limited[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (summary, run) = (&document["summary"][0], &document["runs"][one]);
+    assert_eq!((&summary["runs"], &summary["limited"]), (&json!(2), &json!(1)));
+    let retransmissions: u64 = (0..2).map(|flow| run["flows"][flow]["retransmissions"].as_u64().unwrap()).sum();
+    assert_eq!(summary["flows"][0]["retransmissions"]["mean"].as_f64(), Some(retransmissions as f64));
+    let text = String::from_utf8(simulate(folder.path(), &limited).stdout).unwrap();
+    assert!(text.contains("Figures are without the runs that stopped at a limit."), "{text}");
 }
 
 #[test]
