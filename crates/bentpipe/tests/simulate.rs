@@ -160,7 +160,7 @@ fn faults_are_listed_with_their_places_and_end_with_2() {
 }
 
 #[test]
-fn a_scenario_may_be_a_pipe_and_what_it_names_has_a_limit() {
+fn a_scenario_and_a_trace_may_be_pipes_and_have_limits() {
     let folder = folder(SCENARIO);
     let of_stdin = ["/dev/stdin", "--sweep", "link.sat.loss=0.01,0.02", "--check", "--json"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -170,6 +170,14 @@ fn a_scenario_may_be_a_pipe_and_what_it_names_has_a_limit() {
     assert_eq!(json(&child.wait_with_output().unwrap())["runs"], 4);
 
     let trace = |file: &Path| format!("link.sat.rate_steps={{ file = {file:?} }}");
+    // Both directions of a link, all variants and all points have it.
+    let of_stdin = ["test.toml", "--sweep", "link.sat.loss=0.01,0.02", "--check", "--json", "--set"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("simulate").args(of_stdin).arg(trace(Path::new("/dev/stdin"))).current_dir(folder.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"1s 1Mbit/s\n2s 2Mbit/s\n").unwrap();
+    assert_eq!(json(&child.wait_with_output().unwrap())["runs"], 4);
+
     for (args, message) in [
         (&["/dev/zero"][..], "/dev/zero: it is larger than 16MB"),
         (&["test.toml", "--check", "--set", &trace(Path::new("/dev/zero"))], "larger than 256MB"),
