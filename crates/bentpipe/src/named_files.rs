@@ -2,6 +2,8 @@
 
 use crate::output::Failure;
 use kernel::text_file::{self, RECORDED, WRITTEN};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -13,10 +15,13 @@ pub fn read(file: &Path) -> Result<String, Failure> {
     text_file::read(file, WRITTEN).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }
 
-/// Reads the traces that `file` names.
+/// Reads the traces that `file` names, each once: a trace may be a pipe, and belongs to both directions of a link, to all variants
+/// and to all points of a sweep.
 pub fn beside(file: &Path) -> impl Fn(&str) -> Result<String, String> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    move |name| text_file::read(&folder.join(name), RECORDED).map_err(|error| error.to_string())
+    let read = move |name: &str| text_file::read(&folder.join(name), RECORDED).map_err(|error| error.to_string());
+    let known = RefCell::new(BTreeMap::new());
+    move |name| known.borrow_mut().entry(name.to_owned()).or_insert_with(|| read(name)).clone()
 }
 
 /// Makes the directory `path`, which `option` names, if it is not there.

@@ -1,7 +1,8 @@
 //! A stdout or stderr that cannot be written is an exit code, not a panic.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn full() -> Stdio {
@@ -80,17 +81,55 @@ fn a_report_that_finds_a_full_disk_is_printed_all_the_same() {
     assert_eq!((code, printed.as_str()), (Some(2), ""), "{said}");
 }
 
-/// Files that may not grow stand for a disk that is full.
+/// `simulate` of geo-bulk.toml with two seeds into `out`, where files may not grow beyond `kilobytes`, as if the disk were full.
+/// Its exit code, and what it prints on stdout and stderr.
+fn simulate_within(kilobytes: u32, out: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/geo-bulk.toml");
+    let limited = format!("trap '' XFSZ; ulimit -f {kilobytes}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("bash");
+    command.args(["-c", &limited, env!("CARGO_BIN_EXE_bentpipe"), "simulate", scenario, "--seeds", "2", "--out"]);
+    let output = command.arg(out).args(more).output().unwrap();
+    let [printed, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code(), printed, said)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
 #[test]
 fn results_of_simulations_that_find_a_full_disk_are_printed_all_the_same() {
-    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/geo-bulk.toml");
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new("bash");
-    command.args(["-c", "trap '' XFSZ; ulimit -f 6; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_bentpipe")]);
-    let output = command.args(["simulate", scenario, "--seeds", "2", "--out"]).arg(folder.path()).output().unwrap();
-    let [printed, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let (code, printed, said) = simulate_within(6, folder.path(), &[]);
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("File too large") && printed.contains("cubic"), "{printed}{said}");
+}
+
+#[test]
+fn pictures_that_cannot_be_written_cost_no_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, printed, said) = simulate_within(12, folder.path(), &["--set", "flow.file.bulk.size=100kB"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(".svg: File too large") && printed.contains("cubic"), "{printed}{said}");
+    let flows = fs::read_to_string(folder.path().join("flows.csv")).unwrap();
+    assert_eq!(flows.lines().count(), 1 + 2 * 5, "{flows}");
+    let names = names(folder.path());
+    assert!(!names.iter().any(|name| name.ends_with(".svg") || name.ends_with(".part")), "{names:?}");
+}
+
+#[test]
+fn packets_that_cannot_be_written_cost_no_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let packets = ["--set", "record.packets=[\"client\"]", "--variants", "cubic", "--json"];
+    let quiet = ["--set", "record.interval=\"10s\"", "--set", "record.queue_interval=\"10s\""];
+    let (code, printed, said) = simulate_within(64, folder.path(), &[&packets[..], &quiet].concat());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("packets-cubic-1-client.pcapng: packet capture: File too large"), "{said}");
+    let document: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(document["runs"].as_array().unwrap().len(), 2);
+    let names = names(folder.path());
+    assert!(names.iter().any(|name| name == "flows.csv"), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with(".pcapng") || name.ends_with(".part")), "{names:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `bentpipe simulate` end to end.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs and waits on the real clock")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -160,7 +160,7 @@ fn faults_are_listed_with_their_places_and_end_with_2() {
 }
 
 #[test]
-fn a_scenario_may_be_a_pipe_and_what_it_names_has_a_limit() {
+fn a_scenario_and_a_trace_may_be_pipes_and_have_limits() {
     let folder = folder(SCENARIO);
     let of_stdin = ["/dev/stdin", "--sweep", "link.sat.loss=0.01,0.02", "--check", "--json"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -170,6 +170,14 @@ fn a_scenario_may_be_a_pipe_and_what_it_names_has_a_limit() {
     assert_eq!(json(&child.wait_with_output().unwrap())["runs"], 4);
 
     let trace = |file: &Path| format!("link.sat.rate_steps={{ file = {file:?} }}");
+    // Both directions of a link, all variants and all points have it.
+    let of_stdin = ["test.toml", "--sweep", "link.sat.loss=0.01,0.02", "--check", "--json", "--set"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("simulate").args(of_stdin).arg(trace(Path::new("/dev/stdin"))).current_dir(folder.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"1s 1Mbit/s\n2s 2Mbit/s\n").unwrap();
+    assert_eq!(json(&child.wait_with_output().unwrap())["runs"], 4);
+
     for (args, message) in [
         (&["/dev/zero"][..], "/dev/zero: it is larger than 16MB"),
         (&["test.toml", "--check", "--set", &trace(Path::new("/dev/zero"))], "larger than 256MB"),
@@ -219,6 +227,25 @@ fn a_runaway_stops_at_its_limit_and_says_which() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["runs"][0]["stopped"], "event_limit");
     assert_eq!(document["runs"][0]["events"], 100);
+}
+
+#[test]
+fn means_are_without_the_runs_at_their_limit_and_say_so() {
+    let folder = folder(SCENARIO);
+    let all = json(&simulate(folder.path(), &["test.toml", "--variants", "sack", "--seeds", "2", "--json"]));
+    let events = [0, 1].map(|run| all["runs"][run]["events"].as_u64().unwrap());
+    let (one, at_limit) = if events[0] < events[1] { (0, 1) } else { (1, 0) };
+    let limit = format!("stop.max_events={}", events[at_limit] - 1);
+    let limited = ["test.toml", "--variants", "sack", "--seeds", "2", "--set", &limit];
+    let output = simulate(folder.path(), &[&limited[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (summary, run) = (&document["summary"][0], &document["runs"][one]);
+    assert_eq!((&summary["runs"], &summary["limited"]), (&json!(2), &json!(1)));
+    let retransmissions: u64 = (0..2).map(|flow| run["flows"][flow]["retransmissions"].as_u64().unwrap()).sum();
+    assert_eq!(summary["flows"][0]["retransmissions"]["mean"].as_f64(), Some(retransmissions as f64));
+    let text = String::from_utf8(simulate(folder.path(), &limited).stdout).unwrap();
+    assert!(text.contains("Figures are without the runs that stopped at a limit."), "{text}");
 }
 
 #[test]

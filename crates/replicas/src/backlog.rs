@@ -103,7 +103,8 @@ fn memory(run: &Run) -> usize {
     let of_carriers = report.carriers.iter().map(of_carrier);
     let of_gateways = report.gateways.iter().map(of_gateways);
     let of_items: usize = of_flows.chain(of_links).chain(of_carriers).chain(of_gateways).sum();
-    size_of_val(run) + samples + of_lists + of_items
+    let of_problem = run.not_captured.as_ref().map_or(0, String::capacity);
+    size_of_val(run) + samples + of_lists + of_items + of_problem
 }
 
 /// What the report of a carrier holds.

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads clocks and starts threads")]
 
 mod backlog;
+mod captures;
 mod error;
 mod interrupt;
 mod jobs;
@@ -72,7 +73,7 @@ impl Pool {
     /// finished are missing. `title` stands before the progress bar.
     ///
     /// # Errors
-    /// If the simulator refuses a scenario, results cannot be written, or `finish` fails.
+    /// If the simulator refuses a scenario, or `finish` fails.
     pub fn run<E: From<Error>>(
         &self,
         title: &str,

@@ -1,12 +1,10 @@
 //! One run, from its scenario to what it found.
 
+use crate::captures::Captures;
 use crate::{Error, Recording, Replica};
-use results::{Capture, Label, Run};
-use scenario::{FlowError, Scenario};
-use sim::{NodeId, Simulation};
-use std::fs::{self, File};
-use std::io::BufWriter;
-use std::path::PathBuf;
+use results::{Label, Run};
+use scenario::FlowError;
+use sim::Simulation;
 use std::sync::Arc;
 
 /// Events between two questions whether the run goes on: less than a tenth of a second, where each sends a gateway's datagrams,
@@ -17,7 +15,7 @@ const EVENTS_AT_ONCE: u64 = 1 << 13;
 /// share of the run's time has passed (zero if it has no end), and ends the run by `false`: then there is no result.
 ///
 /// # Errors
-/// If the simulator refuses the scenario, `prepare` fails, or packets cannot be written.
+/// If the simulator refuses the scenario, or `prepare` fails.
 pub fn single(
     replica: &Replica,
     recording: &Recording,
@@ -28,7 +26,7 @@ pub fn single(
     let label = label(replica);
     let mut simulation = set_up(replica, *recording != Recording::Nothing)?;
     prepare(&mut simulation).map_err(|error| refused(&label, &error))?;
-    let mut captures = captures(recording, &label, &simulation, scenario)?;
+    let mut captures = Captures::begin(recording, &label, &simulation, scenario);
     let mut run = Run {
         label,
         report: simulation.report(),
@@ -37,6 +35,7 @@ pub fn single(
         flow_samples: Vec::new(),
         queue_samples: Vec::new(),
         capacity_samples: Vec::new(),
+        not_captured: None,
     };
     let end = scenario.settings.stop.at.map_or(f64::INFINITY, |end| end.as_secs_f64());
     loop {
@@ -44,27 +43,22 @@ pub fn single(
         run.flow_samples.append(&mut simulation.take_flow_samples());
         run.queue_samples.append(&mut simulation.take_queue_samples());
         run.capacity_samples.append(&mut simulation.take_capacity_samples());
-        append(&mut captures, &mut simulation)?;
+        captures.append(&mut simulation);
         let is_wanted = goes_on(simulation.now().as_secs_f64() / end);
         if stopped.is_some() {
             break;
         }
         if !is_wanted {
-            // What it has written so far is no result.
-            captures.into_iter().for_each(|(_, path)| drop(fs::remove_file(path)));
             return Ok(None);
         }
     }
     run.report = simulation.report();
     // A conversation ends with the FINs of both sides, which may come after the last byte.
     while !captures.is_empty() && simulation.close_for(EVENTS_AT_ONCE) && goes_on(1.0) {
-        append(&mut captures, &mut simulation)?;
+        captures.append(&mut simulation);
     }
-    append(&mut captures, &mut simulation)?;
-    for (capture, path) in captures {
-        let file = capture.into_inner().into_inner();
-        file.map_err(|error| Error::failed(format!("{}: {}", path.display(), error.error())))?;
-    }
+    captures.append(&mut simulation);
+    run.not_captured = captures.finish();
     Ok(Some(run))
 }
 
@@ -87,33 +81,3 @@ fn label(replica: &Replica) -> Label {
 fn refused(label: &Label, error: &dyn std::fmt::Display) -> Error {
     Error::Scenario(format!("run {}: {error}", label.file_stem()))
 }
-
-/// A file for each node whose packets are recorded: one conversation seen from two places looks like retransmissions.
-fn captures(
-    recording: &Recording,
-    label: &Label,
-    simulation: &Simulation,
-    scenario: &Scenario,
-) -> Result<Vec<CaptureFile>, Error> {
-    let Recording::Packets(directory) = recording else { return Ok(Vec::new()) };
-    let begin = |node: &NodeId| {
-        let name = simulation.network().node_name(*node);
-        let path = directory.join(format!("packets-{}-{name}.pcapng", label.file_stem()));
-        let file = File::create(&path).map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
-        let capture = Capture::new(BufWriter::new(file), simulation, &scenario.gateways, &[*node]);
-        Ok((capture.map_err(Error::failed)?, path))
-    };
-    scenario.settings.record.packets_at.iter().map(begin).collect()
-}
-
-/// Writes the packets recorded since the last call.
-fn append(captures: &mut [CaptureFile], simulation: &mut Simulation) -> Result<(), Error> {
-    let packets = simulation.take_packets();
-    for (capture, _) in captures {
-        packets.iter().try_for_each(|packet| capture.append(packet)).map_err(Error::failed)?;
-    }
-    Ok(())
-}
-
-/// A capture and where it is written.
-type CaptureFile = (Capture<BufWriter<File>>, PathBuf);

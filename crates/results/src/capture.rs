@@ -6,10 +6,10 @@ use crate::error::Error;
 use etherparse::{
     IcmpEchoHeader, Icmpv4Header, Icmpv4Type, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
 };
-use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::{DataLink, PcapError};
 use sim::{Body, FlowConfig, GatewayConfig, NodeId, PacketRecord, Part, Simulation, Traffic, Transport, Ways};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -91,8 +91,12 @@ impl<W: Write> Capture<W> {
     }
 }
 
-fn failed(error: pcap_file::PcapError) -> Error {
-    Error::Capture(error.to_string())
+fn failed(error: PcapError) -> Error {
+    Error::Capture(match error {
+        // It would say that bytes could not be read.
+        PcapError::IoError(source) => source.to_string(),
+        other => other.to_string(),
+    })
 }
 
 /// What a flow's packets carry that the simulator's do not.

@@ -1,6 +1,6 @@
 //! One run's results.
 
-use sim::{CapacitySample, FlowSample, Network, QueueSample, Report};
+use sim::{CapacitySample, Direction, DirectionId, FlowSample, LinkReport, Network, QueueSample, Report};
 use std::sync::Arc;
 
 /// Which run it was.
@@ -56,4 +56,27 @@ pub struct Run {
     pub queue_samples: Vec<QueueSample>,
     /// Samples of carriers, in the order in which superframes end.
     pub capacity_samples: Vec<CapacitySample>,
+    /// Why its packets are not in capture files, if they were to be.
+    pub not_captured: Option<String>,
+}
+
+impl Run {
+    /// The direction of a link that delivered the most of what it can carry, and its counters; none if nothing limits any.
+    pub fn busiest(&self) -> Option<(&Direction, &LinkReport)> {
+        let both = self.network.directions().iter().zip(&self.report.links).enumerate();
+        let used = both.filter_map(|(number, (direction, report))| {
+            let rate = typical_rate(&self.network, DirectionId::new(number as u32))?;
+            Some((report.counters.delivered.bytes as f64 / rate, direction, report))
+        });
+        used.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, direction, report)| (direction, report))
+    }
+}
+
+/// About what a direction can carry, in bit/s: on a shared carrier the most that it may, of recorded opportunities their mean.
+fn typical_rate(network: &Network, direction: DirectionId) -> Option<f64> {
+    let config = &network.directions()[direction.index()].config;
+    let drawn = config.handover.and_then(|handover| handover.rate);
+    let between = drawn.map(|[low, high]| (low.as_bps() + high.as_bps()) as f64 / 2.0);
+    let given = || config.rate.or_else(|| network.highest_rate(direction)).map(|rate| rate.as_bps() as f64);
+    between.or_else(given).filter(|rate| *rate > 0.0)
 }

@@ -35,6 +35,8 @@ pub struct Summary {
     pub variant: Option<String>,
     /// How many runs there are.
     pub runs: usize,
+    /// How many of them stopped at a limit of the scenario; the figures are without them.
+    pub limited: usize,
     /// Flows, those alike together.
     pub flows: Vec<FlowSummary>,
     /// Directions of links that carried something.
@@ -101,12 +103,18 @@ impl Summary {
             Self {
                 variant: variant.as_deref().map(str::to_owned),
                 runs: runs.len(),
+                limited: runs.len() - unlimited(&runs).count(),
                 flows: flows(&runs),
                 links: links(&runs),
             }
         };
         variants.into_iter().map(of_variant).collect()
     }
+}
+
+/// Those that ended as the scenario wants.
+fn unlimited<'r>(runs: &[&'r Run]) -> impl Iterator<Item = &'r Run> {
+    runs.iter().copied().filter(|run| run.report.stopped.limit().is_none())
 }
 
 fn flows(runs: &[&Run]) -> Vec<FlowSummary> {
@@ -121,18 +129,15 @@ fn flows(runs: &[&Run]) -> Vec<FlowSummary> {
 }
 
 fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
-    let members: Vec<Vec<&sim::FlowReport>> = runs
-        .iter()
-        .map(|run| {
-            run.report.flows.iter().zip(run.groups.iter()).filter(|pair| pair.1 == group).map(|pair| pair.0).collect()
-        })
-        .collect();
-    let per_run =
-        |value: fn(&[&sim::FlowReport]) -> Option<f64>| Statistic::of(members.iter().filter_map(|run| value(run)));
-    let count = |what: fn(&sim::FlowReport) -> bool| members.iter().flatten().filter(|flow| what(flow)).count();
+    let per_run = |value: fn(&[&sim::FlowReport]) -> Option<f64>| {
+        Statistic::of(unlimited(runs).filter_map(|run| value(&members(run, group))))
+    };
+    let count = |what: fn(&sim::FlowReport) -> bool| {
+        runs.iter().flat_map(|run| members(run, group)).filter(|flow| what(flow)).count()
+    };
     FlowSummary {
         group: group.to_owned(),
-        flows: members.first().map_or(0, Vec::len),
+        flows: runs.first().map_or(0, |run| members(run, group).len()),
         complete: count(|flow| flow.complete),
         failed: count(|flow| flow.failure.is_some()),
         goodput_bps: per_run(|flows| together(flows).goodput_bps()),
@@ -147,6 +152,11 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         retransmissions: per_run(|flows| Some(flows.iter().map(|flow| flow.retransmissions as f64).sum())),
         rtos: per_run(|flows| Some(flows.iter().map(|flow| flow.rtos as f64).sum())),
     }
+}
+
+/// The flows of a run that have this name in the scenario.
+fn members<'r>(run: &'r Run, group: &str) -> Vec<&'r sim::FlowReport> {
+    run.report.flows.iter().zip(run.groups.iter()).filter(|pair| pair.1 == group).map(|pair| pair.0).collect()
 }
 
 fn together(flows: &[&sim::FlowReport]) -> Together {
@@ -178,12 +188,12 @@ fn links(runs: &[&Run]) -> Vec<LinkSummary> {
 
 fn link(runs: &[&Run], at: usize) -> LinkSummary {
     let of = |value: fn(&link::Counters) -> u64| {
-        Statistic::of(runs.iter().filter_map(|run| {
+        Statistic::of(unlimited(runs).filter_map(|run| {
             let counters = &run.report.links[at].counters;
             (counters.offered.packets > 0).then(|| value(counters) as f64 / counters.offered.packets as f64)
         }))
     };
-    let rates = runs.iter().filter(|run| run.report.end_s > 0.0);
+    let rates = unlimited(runs).filter(|run| run.report.end_s > 0.0);
     let link = &runs[0].report.links[at];
     LinkSummary {
         name: link.name.clone(),

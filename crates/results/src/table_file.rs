@@ -1,20 +1,14 @@
 //! A table as a file that has its name only when it is whole.
 
 use crate::error::Error;
+use crate::partial_file::PartialFile;
 use crate::table::Table;
 use crate::writer::{Format, TableWriter};
-use std::fs::{File, Permissions};
-use std::io::{self, BufWriter};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use tempfile::TempPath;
+use std::path::Path;
 
-/// A file that is being written. Until [`TableFile::finish`] it has another name, and goes if it is dropped: half a table would
-/// be taken for the whole.
+/// A table that is being written to a [`PartialFile`].
 pub struct TableFile {
-    path: PathBuf,
-    partial: TempPath,
-    writer: TableWriter<BufWriter<File>>,
+    writer: TableWriter<PartialFile>,
 }
 
 impl TableFile {
@@ -23,17 +17,7 @@ impl TableFile {
     /// # Errors
     /// If the directory takes no file.
     pub fn create(path: &Path, format: Format) -> Result<Self, Error> {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let (file, partial) = tempfile::Builder::new()
-            .prefix(".bentpipe-")
-            .suffix(".part")
-            // As for any new file; the umask takes away from it.
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory)
-            .map_err(|source| failed(path, source))?
-            .into_parts();
-        let writer = TableWriter::new(BufWriter::new(file), format, path.display().to_string());
-        Ok(Self { path: path.to_owned(), partial, writer })
+        Ok(Self { writer: TableWriter::new(PartialFile::create(path)?, format, path.display().to_string()) })
     }
 
     /// Appends the rows of `table`.
@@ -49,14 +33,8 @@ impl TableFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(self) -> Result<(), Error> {
-        let written = self.writer.finish()?.into_inner();
-        written.map_err(|error| failed(&self.path, error.into_error()))?;
-        self.partial.persist(&self.path).map_err(|error| failed(&self.path, error.error))
+        self.writer.finish()?.finish()
     }
-}
-
-fn failed(path: &Path, source: io::Error) -> Error {
-    Error::File { file: path.display().to_string(), source }
 }
 
 #[cfg(test)]
@@ -64,6 +42,7 @@ mod tests {
     use super::*;
     use crate::table::{Column, Values};
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     fn table() -> Table {
         Table { columns: vec![Column { name: "time_s".into(), values: Values::Number(vec![Some(1.5), None]) }] }

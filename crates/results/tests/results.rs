@@ -89,6 +89,7 @@ fn run(text: &str, seed: u64) -> (Run, Vec<u8>) {
         flow_samples: simulation.take_flow_samples(),
         queue_samples: simulation.take_queue_samples(),
         capacity_samples: simulation.take_capacity_samples(),
+        not_captured: None,
     };
     (run, capture.into_inner())
 }
@@ -440,4 +441,19 @@ fn times_are_those_of_flows_that_completed() {
     assert_eq!(time(&run), Some(second));
     run.report.flows[1].complete = false;
     assert_eq!(time(&run), None);
+}
+
+#[test]
+fn means_are_without_runs_that_stopped_at_a_limit() {
+    let mut runs: Vec<Run> = (1..=2).map(|seed| run(LOSSY, seed).0).collect();
+    let alone = Summary::of(&runs[..1]).remove(0);
+    runs[1].report.stopped = sim::Stopped::EventLimit;
+    let both = Summary::of(&runs).remove(0);
+    assert_eq!((alone.runs, alone.limited, both.runs, both.limited), (1, 0, 2, 1));
+    assert_eq!(both.links, alone.links);
+    let (of_both, of_one) = (&both.flows[0], &alone.flows[0]);
+    assert_eq!((of_both.goodput_bps, of_both.time_s, of_both.rtos), (of_one.goodput_bps, of_one.time_s, of_one.rtos));
+    assert_eq!((of_both.flows, of_both.complete), (2, 4), "all runs count");
+    let limited = &Summary::of(&runs[1..])[0];
+    assert!(limited.flows[0].goodput_bps.is_none() && limited.links[0].delivered_bps.is_none());
 }

@@ -38,6 +38,7 @@ fn run(scenario: &scenario::Scenario, seed: u64) -> results::Run {
         flow_samples: Vec::new(),
         queue_samples: Vec::new(),
         capacity_samples: Vec::new(),
+        not_captured: None,
     }
 }
 

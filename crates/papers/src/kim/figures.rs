@@ -172,6 +172,16 @@ fn caption(context: &Context<'_>) -> String {
     format!("Means of {seeds} seeds with their 95 % confidence intervals, 60 s each{measured}. {}", context.command())
 }
 
+/// Below the chart of all queues.
+fn caption_of_queues(context: &Context<'_>) -> String {
+    let [seeds, of_others] = [seeds(context), SEEDS_OF_OTHER_QUEUES].map(|count| context.seeds(count).count());
+    let first = QUEUES[0].0;
+    format!(
+        "Smallest ratio of means of {seeds} seeds ({first}) or {of_others} (other queues), 60 s each. {}",
+        context.command()
+    )
+}
+
 /// How many runs each point has by default.
 fn seeds(context: &Context<'_>) -> u64 {
     if context.full() { 100 } else { 10 }
@@ -273,7 +283,7 @@ pub fn against_sessions(
         x: Axis::linear("sessions").within(1.0, 10.0),
         y: Axis::linear("ratio of throughputs"),
         series: grids().map(|(name, grid)| Series::new(name, Style::Joined, gain(grid))).collect(),
-        caption: caption(context),
+        caption: caption_of_queues(context),
     };
     let chart = Chart {
         title: format!("Throughput of all sessions together, bit error rate {error_rate_text}"),
@@ -381,4 +391,26 @@ fn setting() -> String {
          since the paper gives no length. Sessions start within 100 ms of one another; Linux of 2015 (selective \
          acknowledgements, no RACK), 1460 bytes a segment. The curves of hybla and split-hybla all but coincide"
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use replicas::{Interrupt, Jobs, Pool};
+
+    #[test]
+    fn captions_name_the_seeds_of_what_is_drawn() {
+        let captions = |full| {
+            let pool = Pool { jobs: Jobs::new(1), interrupt: Interrupt::default(), shows_progress: false };
+            let options = Options { pool, seeds: None, full, lab: None };
+            let context = Context::new(&options, "kim", "figure-4");
+            (caption(&context), caption_of_queues(&context))
+        };
+        let (of_all, of_queues) = captions(true);
+        assert!(of_all.starts_with("Means of 100 seeds with their 95 % confidence intervals, 60 s each. "), "{of_all}");
+        let expected = "Smallest ratio of means of 100 seeds (50 packets) or 6 (other queues), 60 s each. ";
+        assert!(of_queues.starts_with(expected), "{of_queues}");
+        assert!(captions(false).1.contains("of 10 seeds (50 packets) or 6 (other queues)"));
+    }
 }

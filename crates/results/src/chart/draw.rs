@@ -7,7 +7,7 @@ use super::legend::{self, CAPTION_SIZE, LABEL_SIZE, ROW};
 use super::palette::{self, Look, Mark};
 use super::scale::{Scale, coordinate};
 use super::spread::Quartiles;
-use super::{Chart, Series, Style, clip};
+use super::{Chart, Series, Style, clip, thin};
 use crate::error::Error;
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -214,17 +214,40 @@ fn draw_series(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize) -> R
         Style::Line | Style::Dashed | Style::Joined | Style::Steps => {
             let joined = if series.style == Style::Steps { steps(&points) } else { points.clone() };
             let width = if series.style == Style::Joined { 1.0 } else { scaled.width(number) };
-            let style = stroke(look, width);
-            for piece in clip::line(&joined, scaled.x.span(), scaled.y.span()) {
-                match legend::dash(series.style, look) {
-                    Some((dash, gap)) => plot.draw_series([DashedPathElement::new(piece, px(dash), px(gap), style)])?,
-                    None => plot.draw_series([PathElement::new(piece, style)])?,
-                };
-            }
+            draw_line(scaled, plot, &joined, stroke(look, width), legend::dash(series.style, look))?;
         }
     }
     if matches!(series.style, Style::Points | Style::Joined) {
         draw_marks(scaled, plot, look, points)?;
+    }
+    Ok(())
+}
+
+/// A line that is longer than so many widths of its plot covers it. Its dashes could not be seen, and each is an element.
+const MOST_WIDTHS_DASHED: f64 = 40.0;
+/// Points of a line closer than half a pixel, which is one of a PNG, are not told apart.
+const COLUMNS_IN_PIXEL: f64 = 2.0;
+
+/// The line through `points`, solid or with a dash and a gap in pixels.
+fn draw_line(
+    scaled: &Scaled<'_>,
+    plot: &mut Plot<'_, '_>,
+    points: &[(f64, f64)],
+    style: ShapeStyle,
+    dash: Option<(u32, u32)>,
+) -> Result<(), Failed> {
+    let (x, y) = (scaled.x.span(), scaled.y.span());
+    let (width, height) = plot.plotting_area().dim_in_pixel();
+    let (across, up) = (f64::from(width) / (x.end - x.start), f64::from(height) / (y.end - y.start));
+    let column = |at: f64| ((at - x.start) * across / f64::from(FINE) * COLUMNS_IN_PIXEL) as i64;
+    for piece in clip::line(points, x, y) {
+        let piece = thin::line(&piece, column);
+        let steps = piece.windows(2).map(|ends| (ends[1].0 - ends[0].0, ends[1].1 - ends[0].1));
+        let length: f64 = steps.map(|step| (step.0 * across).hypot(step.1 * up)).sum();
+        match dash.filter(|_| length <= MOST_WIDTHS_DASHED * f64::from(width)) {
+            Some((dash, gap)) => plot.draw_series([DashedPathElement::new(piece, px(dash), px(gap), style)])?,
+            None => plot.draw_series([PathElement::new(piece, style)])?,
+        };
     }
     Ok(())
 }

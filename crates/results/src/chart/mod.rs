@@ -7,6 +7,7 @@ mod legend;
 mod palette;
 mod scale;
 mod spread;
+mod thin;
 
 use crate::error::Error;
 
@@ -181,6 +182,20 @@ mod tests {
         let svg = gap.svg().expect("drawn");
         let curves = svg.matches(r##"stroke="#0072B2""##).count();
         assert_eq!(curves, 2 + 1, "two pieces and the legend: {svg}");
+    }
+
+    /// Each dash is an element, of which converters refuse more than a million.
+    #[test]
+    fn a_picture_of_any_number_of_points_is_small() {
+        let points = |count: u32| (0..count).map(|at| (f64::from(at), f64::from(at % 7) + 1.0)).collect::<Vec<_>>();
+        let drawn = |series: Series| {
+            let x = Axis::linear("x");
+            Chart { x, ..chart(vec![series]) }.svg().expect("drawn")
+        };
+        let dashes = |count| drawn(line(points(count)).with_colour(14)).matches("<polyline").count();
+        assert!(dashes(30) > 100, "dashes that can be seen are drawn");
+        assert!((1..1000).contains(&dashes(300_000)), "{} elements", dashes(300_000));
+        assert!(drawn(line(points(300_000))).len() < 300_000);
     }
 
     #[test]

@@ -208,21 +208,21 @@ fn name(experiment: &Experiment, file: &Path) -> String {
     experiment.name.clone().unwrap_or_else(stem)
 }
 
-/// A scenario's file, read once: it may be a pipe.
+/// A scenario's file and those that it names, which lie beside it, each read once: they may be pipes.
 struct ScenarioFile<'a> {
     file: &'a Path,
     text: String,
+    read: Box<dyn Fn(&str) -> Result<String, String> + 'a>,
 }
 
 impl<'a> ScenarioFile<'a> {
     fn read(file: &'a Path) -> Result<Self, Failure> {
-        Ok(Self { file, text: named_files::read(file)? })
+        Ok(Self { file, text: named_files::read(file)?, read: Box::new(named_files::beside(file)) })
     }
 
-    /// The scenario with `overrides`, and with the files that it names, which lie beside it.
+    /// The scenario with `overrides`.
     fn load(&self, overrides: &[String]) -> Result<Experiment, Faults> {
-        let read = named_files::beside(self.file);
-        scenario::load(&self.text, &self.file.display().to_string(), overrides, &read)
+        scenario::load(&self.text, &self.file.display().to_string(), overrides, &*self.read)
     }
 }
 

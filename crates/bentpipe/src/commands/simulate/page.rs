@@ -2,7 +2,6 @@
 
 use super::report::Document;
 use crate::output::Failure;
-use link::LinkConfig;
 use results::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -197,23 +196,16 @@ fn sums(mut steps: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The direction that was used most, of those whose rate is constant.
+/// The direction that was used most, if its rate is constant.
 fn bottleneck(run: &Run) -> Option<Bottleneck> {
-    let is_constant = |config: &LinkConfig| {
-        config.rate_steps.is_none()
-            && config.opportunities.is_none()
-            && config.dama.is_none()
-            && config.handover.is_none()
-    };
-    let used = run.network.directions().iter().zip(&run.report.links).filter_map(|(direction, report)| {
-        let (rate, counters) = (direction.config.rate?, &report.counters);
-        Some((counters.delivered.bytes as f64 / rate.as_bps() as f64, direction, counters))
-    });
-    let (_, direction, counters) = used.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let (direction, report) = run.busiest()?;
+    let (config, counters) = (&direction.config, &report.counters);
+    let is_constant = config.rate_steps.is_none() && config.handover.is_none();
     let (lost, arrived) = (counters.dropped_loss.packets as f64, counters.delivered.packets as f64);
-    is_constant(&direction.config).then(|| Bottleneck {
-        rate: direction.config.rate.unwrap_or(Rate::ZERO),
-        delay: direction.config.delay,
+    // Neither recorded opportunities nor a shared carrier have a rate.
+    config.rate.filter(|_| is_constant).map(|rate| Bottleneck {
+        rate,
+        delay: config.delay,
         loss: Probability::new(lost / (lost + arrived).max(1.0)).unwrap_or_default(),
     })
 }
@@ -250,5 +242,30 @@ mod tests {
         let differ = page(vec![variant("quick", 2.0, link), variant("slow", 4.0, other)]);
         assert_eq!((differ.headline(), differ.limit()), ("quick: 2.0 times as fast as slow".to_owned(), None));
         assert_eq!(page(vec![variant("file", 3.0, link)]).headline(), "file: 50.0 % of what the link allows");
+    }
+
+    #[test]
+    fn the_limit_is_that_of_the_link_that_was_used_most_or_none() {
+        let bottleneck_of = |links: &str| {
+            let text = format!(
+                r#"
+                version = 1
+                nodes = ["ground", "gateway", "sky"]
+                link = [
+                    {{ name = "lan", between = ["ground", "gateway"], rate = "1Gbit/s", queue = "100packets" }},
+                    {{ name = "sat", between = ["gateway", "sky"], delay = "10ms", queue = "100packets", {links} }},
+                ]
+                flow = [{{ name = "file", from = "ground", to = "sky", tcp = "cubic", bulk = {{ size = "1MB" }} }}]
+                carrier = [{{ name = "return", rate = "1Mbit/s" }}]
+                "#
+            );
+            let mut loaded = scenario::load(&text, "page.toml", &[], &|_| Err("none".into())).unwrap();
+            let replica = ::replicas::Replica { scenario: Arc::new(loaded.scenarios.remove(0)), seed: 1 };
+            let run = ::replicas::single(&replica, &::replicas::Recording::Nothing, |_| Ok(()), |_| true);
+            bottleneck(&run.unwrap().unwrap()).map(|link| link.rate)
+        };
+        assert_eq!(bottleneck_of(r#"rate = "1Mbit/s""#), Some(Rate::from_bps(1_000_000)));
+        assert_eq!(bottleneck_of("opportunities = { millis = [6, 12] }"), None);
+        assert_eq!(bottleneck_of(r#"forward = { dama = { carrier = "return", rbdc = "1Mbit/s" } }"#), None);
     }
 }

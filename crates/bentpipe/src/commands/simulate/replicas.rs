@@ -33,9 +33,8 @@ pub struct Outcome {
 pub struct Traces {
     directory: PathBuf,
     tables: Tables,
-    pictures: PictureFormat,
-    comparison: Comparison,
-    /// What was written beside the tables.
+    pictures: Pictures,
+    /// What the tables are called when they are whole.
     written: Vec<PathBuf>,
     /// No run has ended yet.
     is_empty: bool,
@@ -48,39 +47,78 @@ impl Traces {
         remove_results(directory)?;
         let tables = Tables::create(directory, format).map_err(|error| Failure::usage(format!("--out {error}")))?;
         let written = TABLES.map(|table| directory.join(format!("{table}.{}", format.extension()))).to_vec();
-        let comparison = Comparison::default();
-        Ok(Self { directory: directory.to_owned(), tables, pictures, comparison, written, is_empty: true })
+        let pictures = Pictures::new(directory, pictures);
+        Ok(Self { directory: directory.to_owned(), tables, pictures, written, is_empty: true })
     }
 
     fn take(&mut self, run: &Run, is_first: bool) -> Result<(), Failure> {
         self.tables.append(run).map_err(Failure::failed)?;
         self.is_empty = false;
-        self.comparison.take(run);
-        if !is_first {
-            return Ok(());
-        }
-        let picture = results::plot::traces(run, &run.label.title()).map_err(Failure::failed)?;
-        picture.map_or(Ok(()), |picture| self.draw(&format!("traces-{}", run.label.file_stem()), picture))
-    }
-
-    fn draw(&mut self, name: &str, picture: String) -> Result<(), Failure> {
-        let path = self.directory.join(format!("{name}.{}", self.pictures.extension()));
-        self.pictures.write(picture, &path).map_err(Failure::failed)?;
-        self.written.push(path);
+        self.pictures.take(run, is_first);
         Ok(())
     }
 
+    /// Completes the tables, and then draws.
     fn finish(mut self, output: &Output) -> Result<(), Failure> {
         if self.is_empty {
             // A table without a row has no columns either.
             return Ok(());
         }
-        for (name, picture) in self.comparison.pictures().map_err(Failure::failed)? {
-            self.draw(name, picture)?;
-        }
         self.tables.finish().map_err(Failure::failed)?;
+        self.pictures.compare();
+        self.written.append(&mut self.pictures.written);
         output.wrote(&self.written);
-        Ok(())
+        self.pictures.missing.map_or(Ok(()), Err)
+    }
+}
+
+/// The pictures beside the tables. One that cannot be drawn or written costs neither them nor other pictures.
+struct Pictures {
+    directory: PathBuf,
+    format: PictureFormat,
+    comparison: Comparison,
+    written: Vec<PathBuf>,
+    /// Why the first that is missing is.
+    missing: Option<Failure>,
+}
+
+impl Pictures {
+    fn new(directory: &Path, format: PictureFormat) -> Self {
+        let comparison = Comparison::default();
+        Self { directory: directory.to_owned(), format, comparison, written: Vec::new(), missing: None }
+    }
+
+    /// Takes a run, and draws its traces if it is the first of its variant.
+    fn take(&mut self, run: &Run, is_first: bool) {
+        self.comparison.take(run);
+        if is_first && let Some(picture) = results::plot::traces(run, &run.label.title()).transpose() {
+            self.draw(&format!("traces-{}", run.label.file_stem()), picture);
+        }
+    }
+
+    /// Draws what compares the runs.
+    fn compare(&mut self) {
+        for (name, picture) in self.comparison.pictures() {
+            self.draw(name, picture);
+        }
+    }
+
+    fn draw(&mut self, name: &str, picture: Result<String, results::Error>) {
+        let path = self.directory.join(format!("{name}.{}", self.format.extension()));
+        let converted = picture.and_then(|picture| self.format.convert(picture)).map_err(|error| error.to_string());
+        let written = converted.and_then(|bytes| fs::write(&path, bytes).map_err(|error| error.to_string()));
+        match written {
+            Ok(()) => self.written.push(path),
+            Err(problem) => self.miss(&path, &problem),
+        }
+    }
+
+    fn miss(&mut self, path: &Path, problem: &str) {
+        // Half a picture would be taken for the whole. There may be none at all.
+        let _ = fs::remove_file(path);
+        let problem = format!("{}: {problem}", path.display());
+        tracing::error!("{problem}");
+        self.missing.get_or_insert_with(|| Failure::failed(problem));
     }
 }
 
@@ -140,7 +178,7 @@ pub fn remove_if_there(path: &Path) -> Result<(), Failure> {
 /// Makes all runs on `jobs` threads; `watch` sees each run, with its samples, when it has ended.
 ///
 /// # Errors
-/// If a packet capture cannot be written, or a run fails.
+/// If a run fails.
 pub fn run(
     replicas: &[Replica],
     jobs: usize,
@@ -160,11 +198,16 @@ pub fn run(
     let mut drawn = BTreeSet::new();
     let mut unwritten = None;
     let finish = |mut run: Run| -> Result<(), Failure> {
+        if let Some(problem) = run.not_captured.take() {
+            tracing::error!("{problem}");
+            unwritten.get_or_insert(Failure::failed(problem));
+        }
         if let Some(taken) = traces.as_mut().map(|traces| traces.take(&run, drawn.insert(run.label.variant.clone())))
             && let Err(failure) = taken
         {
             tracing::error!("{failure}: no more is written");
-            (traces, unwritten) = (None, Some(failure));
+            traces = None;
+            unwritten.get_or_insert(failure);
         }
         if let Some(watch) = &mut watch {
             watch(&run);
@@ -176,7 +219,7 @@ pub fn run(
     };
     let cost = pool.run(&format!("{} runs", replicas.len()), replicas, &recording, finish)?;
     if let Some(Err(failure)) = traces.map(|traces| traces.finish(output)) {
-        unwritten = Some(failure);
+        unwritten.get_or_insert(failure);
     }
     Ok(Outcome { runs, wall: cost.wall, cpu: cost.cpu, unwritten })
 }

@@ -61,6 +61,9 @@ impl Document {
         if self.summary.iter().any(|summary| summary.runs > 1) {
             text.lines("Figures are means and standard deviations over seeds.");
         }
+        if self.summary.iter().any(|summary| summary.limited > 0) {
+            text.lines("Figures are without the runs that stopped at a limit.");
+        }
         text
     }
 
