@@ -749,6 +749,23 @@ mod tests {
     }
 
     #[test]
+    fn a_reported_rise_does_not_slow_down_what_is_under_way() {
+        let rtt = Duration::from_millis(550);
+        let belief = |mbit: u64| Prior::Configured(Rate::from_bps(mbit * 1_000_000)).belief(rtt, None);
+        let pace_after = |reports: &[u64]| {
+            let mut link = Learner::new(belief(40), rtt);
+            link.end_guess();
+            // A round trip at 40 Mbit/s is not reported yet.
+            (1..=1833u32).for_each(|k| link.on_sent(f64::from(k) * 3e-4, 1500, 1500.0 * f64::from(k), None));
+            reports.iter().for_each(|mbit| link.tell(belief(*mbit), EstimateSource::Reported));
+            link.pace(0.55) * 8e-6
+        };
+        assert!((0.98..1.0).contains(&(pace_after(&[60]) / 40.0)), "{}", pace_after(&[60]));
+        assert!((0.98..1.0).contains(&(pace_after(&[60, 90]) / 40.0)), "{}", pace_after(&[60, 90]));
+        assert!(pace_after(&[60, 5, 30]) < 5.0, "a fall counts, and the rise after it has to prove itself");
+    }
+
+    #[test]
     fn a_rate_that_a_policer_still_drops_from_is_followed_by_a_lower_one() {
         let prior = Prior::Configured(Rate::from_bps(128_000_000));
         let mut link = Learner::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
