@@ -267,7 +267,10 @@ impl Learner {
         // What is much more than was thought has to prove itself like a guess.
         let is_rise = belief.rate > Self::BELIEVED * self.rate;
         self.proven = if is_rise && !self.is_guess { self.rate } else { self.proven.min(belief.rate) };
-        self.is_guess |= is_rise;
+        if is_rise {
+            self.is_guess = true;
+            self.probing.doubt_limit();
+        }
         // What has been sent says how the link was. Of a link that has become slower, its queue is still to be drained.
         if self.told_at > 0.0 {
             self.trusts_rises = self.rate >= Self::BORNE_OUT * self.belief.rate;
@@ -424,7 +427,7 @@ impl Learner {
     }
 
     /// The train to begin now, if it is time for one.
-    fn plan_train(&self, now: f64) -> Option<Plan> {
+    pub(super) fn plan_train(&self, now: f64) -> Option<Plan> {
         let is_free = self.trains.leaving_at().is_none() && now >= self.next_train;
         let is_free = is_free && self.parts.has(EstimatorPart::Trains) && (self.is_guess || self.trains_tell());
         if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.is_silent(now) {

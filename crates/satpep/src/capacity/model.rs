@@ -49,6 +49,8 @@ pub(super) struct Path {
     pub(super) frame: f64,
     /// Poisson traffic of others.
     pub(super) cross: f64,
+    /// When the modem reports a rate, and which.
+    pub(super) reported: Option<(f64, Rate)>,
     /// A part of the estimator that is left out.
     pub(super) without: Option<EstimatorPart>,
     /// What the application writes per second.
@@ -76,6 +78,7 @@ impl Default for Path {
             outage: None,
             frame: 0.0,
             cross: 0.0,
+            reported: None,
             without: None,
             app: None,
             seed: 1,
@@ -104,6 +107,7 @@ enum Kind {
     Report(usize),
     Patience,
     Cross,
+    Modem(Rate),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -567,6 +571,9 @@ impl Model {
         if self.path.cross > 0.0 {
             self.at(0.0, Kind::Cross);
         }
+        if let Some((at, rate)) = self.path.reported {
+            self.at(at, Kind::Modem(rate));
+        }
         if let Some(app) = self.path.app {
             let end = self.pieces as f64 * DATA * 8.0 / app + 1.0;
             (0..(end / 0.02) as u32).for_each(|k| self.at(f64::from(k) * 0.02, Kind::Send(0)));
@@ -590,6 +597,10 @@ impl Model {
                 Kind::Acknowledge(_) => {}
                 Kind::Report(index) => self.report(now, index),
                 Kind::Patience => self.patience(now),
+                Kind::Modem(rate) => {
+                    let belief = Prior::Configured(rate).belief(Duration::from_secs_f64((self.path.rtt)(now)), None);
+                    self.sender.learner.tell(belief, super::estimate::EstimateSource::Reported);
+                }
                 Kind::Cross => {
                     self.enter(now, 1000.0);
                     let gap = self.exponential(8000.0 / self.path.cross);

@@ -226,6 +226,12 @@ impl Probing {
         (self.trial, self.experiment, self.round) = (None, None, None);
     }
 
+    /// The link is said to carry more: what limited it may be gone. That it was there once delays trials of yet more as before.
+    pub(super) fn doubt_limit(&mut self) {
+        (self.is_limited, self.is_exact) = (false, false);
+        (self.excesses, self.found_once, self.next_experiment) = (0, false, f64::NEG_INFINITY);
+    }
+
     /// Of what was sent before `now` losses say nothing.
     pub(super) fn ignore_losses_before(&mut self, now: f64) {
         self.counts_from = now;
@@ -603,7 +609,9 @@ impl Learner {
         let is_broken = lossiness.mean > Probing::BROKEN;
         let is_more =
             !is_broken && excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
-        if is_more && is_empty && !self.is_guess {
+        // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a reported rise there.
+        let may_be_policed = !self.is_guess || self.proven > 0.0;
+        if is_more && is_empty && may_be_policed {
             self.probing.excesses += 1;
             let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
             let may = self.parts.has(EstimatorPart::Experiments);
@@ -614,6 +622,7 @@ impl Learner {
                 self.probing.experiment =
                     Some(Experiment { rate, arrived, lossiness, is_serial, again: 0, start: None });
                 (self.probing.excesses, self.probing.round) = (0, None);
+                self.end_guess();
                 return;
             }
         } else {
@@ -746,6 +755,19 @@ mod tests {
         assert_eq!(start(&probing), 12.0);
         probing.on_sent(14.0, 70e3);
         assert_eq!(start(&probing), 12.0, "enough was sent by then");
+    }
+
+    #[test]
+    fn a_reported_rise_is_measured_though_a_policer_was_found_before() {
+        let rtt = Duration::from_millis(550);
+        let belief = |bps: u64| Prior::Configured(Rate::from_bps(bps)).belief(rtt, None);
+        let mut link = Learner::new(belief(20_000_000), rtt);
+        link.end_guess();
+        (0..3).for_each(|_| link.probing.back_off(10.0, 0.55));
+        link.tell(belief(24_000_000), EstimateSource::Reported);
+        assert!(link.probing.is_limited && link.plan_train(10.0).is_none(), "it is hardly more");
+        link.tell(belief(100_000_000), EstimateSource::Reported);
+        assert!(!link.probing.is_limited && link.plan_train(10.0).is_some());
     }
 
     #[test]
