@@ -831,6 +831,11 @@ fn initiate(
     }
 }
 
+/// What the configuration says of the capacity.
+fn prior_of(link: &Link) -> Prior {
+    link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate))
+}
+
 fn endpoint(
     settings: &Settings,
     run: Run,
@@ -847,8 +852,8 @@ fn endpoint(
     config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
     config.capacity_is_fixed = link.capacity == CapacityMode::Fixed;
-    let configured = link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate));
-    config.prior = Some(before.unwrap_or(configured));
+    config.prior = Some(prior_of(link));
+    config.remembered = before;
     config.ceiling = link.ceiling;
     config.cross_traffic = link.cross_traffic;
     config.receive_memory = link.receive_memory;

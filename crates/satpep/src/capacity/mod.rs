@@ -71,8 +71,11 @@ pub(crate) struct Capacity {
     gain: f64,
     ceiling: Option<Rate>,
     rtt: Duration,
+    /// What is configured.
     prior: Prior,
-    /// What was reported last; the prior stays what it was.
+    /// What says more than that: what an earlier run has measured, or what was reported last.
+    known: Option<Prior>,
+    /// The report that is in force.
     reported: Option<Rate>,
     learner: Learner,
     paths: Paths,
@@ -114,13 +117,14 @@ impl Capacity {
 
     pub(crate) fn new(config: &EndpointConfig, now: Instant) -> Self {
         let prior = config.prior.unwrap_or(Prior::Configured(config.capacity));
-        let belief = prior.belief(config.rtt, config.ceiling);
+        let belief = Self::belief_of(prior, config.remembered, config.rtt, config.ceiling);
         Self {
             fixed: config.capacity_is_fixed.then_some(config.capacity),
             gain: config.pacing_gain,
             ceiling: config.ceiling,
             rtt: config.rtt,
             prior,
+            known: config.remembered,
             reported: None,
             learner: Learner::new(belief, config.rtt).with(config.estimator_parts),
             paths: Paths::default(),
@@ -162,6 +166,7 @@ impl Capacity {
             // It was said before, and the link has answered since.
             return;
         }
+        self.known = Some(Prior::Configured(reported));
         self.begin_at_belief(EstimateSource::Reported);
     }
 
@@ -170,17 +175,20 @@ impl Capacity {
         if self.fixed.is_some() {
             self.fixed = Some(rate);
         }
-        (self.prior, self.reported) = (prior, None);
+        (self.prior, self.known, self.reported) = (prior, None, None);
         self.begin_at_belief(EstimateSource::Prior);
     }
 
-    /// What is believed before anything is measured. A report may be the last one of a fade: the estimate's bound is no lower than
-    /// without it.
     fn belief(&self) -> Belief {
-        let prior = self.prior.belief(self.rtt, self.ceiling);
-        let Some(reported) = self.reported else { return prior };
-        let reported = Prior::Configured(reported).belief(self.rtt, self.ceiling);
-        Belief { ceiling: reported.ceiling.max(prior.ceiling), ..reported }
+        Self::belief_of(self.prior, self.known, self.rtt, self.ceiling)
+    }
+
+    /// What is believed before anything is measured. What is known may have been measured or reported in a fade: the estimate's bound is
+    /// no lower than without it.
+    fn belief_of(configured: Prior, known: Option<Prior>, rtt: Duration, ceiling: Option<Rate>) -> Belief {
+        let configured = configured.belief(rtt, ceiling);
+        let Some(known) = known.map(|known| known.belief(rtt, ceiling)) else { return configured };
+        Belief { ceiling: known.ceiling.max(configured.ceiling), ..known }
     }
 
     fn begin_at_belief(&mut self, why: EstimateSource) {
@@ -429,6 +437,21 @@ mod tests {
         assert_eq!(bound(&capacity), 3.0 * Prior::CEILING, "a faster link than was configured");
         capacity.configure(RATE.mul_f64(2.0), Prior::Configured(RATE.mul_f64(2.0)));
         assert_eq!(bound(&capacity), 2.0 * Prior::CEILING);
+    }
+
+    #[test]
+    fn what_was_measured_in_a_fade_does_not_bound_the_next_run() {
+        let key = PrivateKey::from_random([1; 32]);
+        let (rtt, age) = (Duration::from_millis(550), Duration::from_secs(60));
+        let remembered = Some(Prior::Remembered { rate: RATE.mul_f64(0.02), rtt, age });
+        let begin = |prior| {
+            let config = EndpointConfig { remembered, prior, ..EndpointConfig::new(key.clone(), RATE, RATE, rtt) };
+            Capacity::new(&config, Instant::ZERO)
+        };
+        let configured = begin(None);
+        assert_eq!((configured.rate(), bound(&configured)), (RATE.mul_f64(0.02), Prior::CEILING));
+        let unconfigured = begin(Some(Prior::None));
+        assert_eq!((unconfigured.rate(), bound(&unconfigured)), (RATE.mul_f64(0.02), 500.0), "10 Gbit/s");
     }
 
     #[test]
