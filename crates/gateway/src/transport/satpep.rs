@@ -390,7 +390,10 @@ impl SatelliteTransport for Satpep {
     }
 
     fn follow(&mut self, now: Instant, link: &LinkState) {
-        self.rate_is_reported = link.rate_is_reported;
+        let was_reported = std::mem::replace(&mut self.rate_is_reported, link.rate_is_reported);
+        if was_reported && !link.rate_is_reported {
+            self.streams.endpoint.withdraw_capacity();
+        }
         // An estimate is better than the configured rate, with which it has begun.
         if link.rate_is_reported || self.is_fixed {
             self.streams.endpoint.set_capacity(now, link.rate);

@@ -170,6 +170,11 @@ impl Capacity {
         self.begin_at_belief(EstimateSource::Reported);
     }
 
+    /// The report that was in force is withdrawn: the estimate goes on, and the same report is news again.
+    pub(crate) fn withdraw(&mut self) {
+        self.reported = None;
+    }
+
     /// Another rate is configured: the estimate begins anew there.
     pub(crate) fn configure(&mut self, rate: Rate, prior: Prior) {
         if self.fixed.is_some() {
@@ -462,6 +467,19 @@ mod tests {
         assert!(capacity.learner.is_silent(at(5000).as_secs_f64()));
         capacity.forget(peer);
         assert!(!capacity.learner.is_silent(at(5000).as_secs_f64()));
+    }
+
+    #[test]
+    fn a_report_that_was_withdrawn_is_news_when_it_comes_again() {
+        let mut capacity = capacity();
+        capacity.tell(RATE);
+        capacity.learner.set(1e6, EstimateSource::Queue);
+        capacity.tell(RATE);
+        assert_eq!(capacity.rate(), Rate::from_bps(8_000_000), "the link has answered since");
+        capacity.withdraw();
+        assert_eq!(capacity.rate(), Rate::from_bps(8_000_000));
+        capacity.tell(RATE);
+        assert_eq!(capacity.rate(), RATE);
     }
 
     #[test]

@@ -327,6 +327,12 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
+    /// The capacity that was reported last is withdrawn, as when the modem's session ends: the estimate goes on, and starts again from the
+    /// next report even if that says the same.
+    pub fn withdraw_capacity(&mut self) {
+        self.capacity.withdraw();
+    }
+
     /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins anew there.
     pub fn configure_capacity(&mut self, now: Instant, rate: Rate, prior: Prior) {
         self.capacity.configure(rate, prior);
