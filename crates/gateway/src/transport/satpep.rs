@@ -174,16 +174,21 @@ impl Satpep {
         self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
     }
 
-    /// The estimate starts again from a changed rate, unless a link update says more.
+    /// The estimate starts again from a changed rate, unless a link update says more, or no rate is configured any more: then only its
+    /// bound changes.
     fn reconfigure_capacity(&mut self, now: Instant, link: &Link) {
         let endpoint = &mut self.streams.endpoint;
         if self.ceiling != link.ceiling {
             endpoint.set_capacity_ceiling(now, link.ceiling);
         }
-        let changed = link.rate.filter(|_| self.rate != link.rate && !self.rate_is_reported);
-        if let Some(rate) = changed {
-            endpoint.configure_capacity(now, rate, link.rate_confidence.prior(rate));
-            self.capacity.on_configured();
+        if self.rate != link.rate {
+            let prior = prior_of(link);
+            if let (Some(rate), false) = (link.rate, self.rate_is_reported) {
+                endpoint.configure_capacity(now, rate, prior);
+                self.capacity.on_configured();
+            } else {
+                endpoint.set_capacity_prior(now, prior);
+            }
         }
         (self.rate, self.ceiling) = (link.rate, link.ceiling);
         self.remembered.configure(link.rate);

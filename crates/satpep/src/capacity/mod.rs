@@ -203,9 +203,21 @@ impl Capacity {
         self.lone = Lone::new(self.learner.rate);
     }
 
+    /// Another rate is configured, or none any more, while a report or what was measured says more: the estimate has the bounds that
+    /// follow, and goes on.
+    pub(crate) fn set_prior(&mut self, prior: Prior) {
+        self.prior = prior;
+        self.bound();
+    }
+
     /// Another bound of the estimate is configured, or none but that of the prior.
     pub(crate) fn set_ceiling(&mut self, ceiling: Option<Rate>) {
         self.ceiling = ceiling;
+        self.bound();
+    }
+
+    /// What is believed has other bounds.
+    fn bound(&mut self) {
         let belief = self.belief();
         self.learner.bound(belief);
         self.paths.bound(belief);
@@ -480,6 +492,19 @@ mod tests {
         assert_eq!(capacity.rate(), Rate::from_bps(8_000_000));
         capacity.tell(RATE);
         assert_eq!(capacity.rate(), RATE);
+    }
+
+    #[test]
+    fn another_prior_bounds_the_estimate_while_a_report_counts_and_afterwards() {
+        let mut capacity = capacity();
+        capacity.tell(RATE.mul_f64(1.5));
+        capacity.set_prior(Prior::Configured(RATE.mul_f64(50.0)));
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE.mul_f64(1.5), 50.0 * Prior::CEILING));
+        capacity.withdraw();
+        capacity.tell(RATE);
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE, 50.0 * Prior::CEILING));
+        capacity.set_prior(Prior::None);
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE, 500.0), "10 Gbit/s");
     }
 
     #[test]

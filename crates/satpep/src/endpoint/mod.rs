@@ -339,7 +339,14 @@ impl<P: Payload> Endpoint<P> {
         self.set_pace(now);
     }
 
-    /// Another bound of the estimate is configured; without one it is sixteen times the prior.
+    /// Another rate is configured, or none any more, and what is reported or measured says more: `prior` bounds the estimate, which
+    /// goes on.
+    pub fn set_capacity_prior(&mut self, now: Instant, prior: Prior) {
+        self.capacity.set_prior(prior);
+        self.set_pace(now);
+    }
+
+    /// Another bound of the estimate is configured; without one it follows from the prior, what is remembered and the last report.
     pub fn set_capacity_ceiling(&mut self, now: Instant, ceiling: Option<Rate>) {
         self.capacity.set_ceiling(ceiling);
         self.set_pace(now);
