@@ -55,6 +55,8 @@ pub(super) struct Path {
     pub(super) without: Option<EstimatorPart>,
     /// What the application writes per second.
     pub(super) app: Option<f64>,
+    /// In pieces of so many bytes.
+    pub(super) pages: f64,
     pub(super) seed: u64,
 }
 
@@ -81,6 +83,7 @@ impl Default for Path {
             reported: None,
             without: None,
             app: None,
+            pages: DATA,
             seed: 1,
         }
     }
@@ -310,7 +313,8 @@ impl Model {
     }
 
     fn written(&self, now: f64) -> usize {
-        self.path.app.map_or(self.pieces, |app| ((now * app / 8.0 / DATA) as usize + 1).min(self.pieces))
+        let pages = |app: f64| (now * app / 8.0 / self.path.pages).floor() * self.path.pages;
+        self.path.app.map_or(self.pieces, |app| ((pages(app) / DATA) as usize + 1).min(self.pieces))
     }
 
     fn send(&mut self, now: f64) {

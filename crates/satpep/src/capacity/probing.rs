@@ -25,7 +25,18 @@ struct Trial {
     start: Option<Start>,
     /// Bytes of it that are sent before it is judged, or all until then.
     pulse: f64,
-    is_sent: bool,
+    /// When they had been.
+    ended: Option<f64>,
+    /// What passes may be what fits a policer's bucket, so that as much has to be sent as is to be believed.
+    has_to_be_sent: bool,
+}
+
+impl Trial {
+    /// Bytes per second that were sent from `start` on, while the trial lasted; it was judged by what was sent up to `end`.
+    fn sent(&self, start: Start, end: Start) -> f64 {
+        let (bytes, until) = self.ended.map_or((end.position - start.position, end.sent), |ended| (self.pulse, ended));
+        bytes / (until - start.sent).max(1e-3)
+    }
 }
 
 /// A lower rate for a moment.
@@ -169,8 +180,10 @@ impl Probing {
         } else if let Some(Trial { start: begins @ None, .. }) = &mut self.trial {
             *begins = Some(start);
         }
-        if let Some(Trial { start: Some(start), pulse, is_sent, .. }) = &mut self.trial {
-            *is_sent |= position > start.position + *pulse;
+        if let Some(Trial { start: Some(start), pulse, ended: ended @ None, .. }) = &mut self.trial
+            && position > start.position + *pulse
+        {
+            *ended = Some(now);
         }
     }
 
@@ -196,7 +209,7 @@ impl Probing {
     }
 
     pub(super) fn trial_rate(&self) -> Option<f64> {
-        self.trial.filter(|trial| !trial.is_sent).map(|trial| trial.rate)
+        self.trial.filter(|trial| trial.ended.is_none()).map(|trial| trial.rate)
     }
 
     pub(super) fn experiment_rate(&self) -> Option<f64> {
@@ -414,7 +427,8 @@ impl Learner {
                 && most < Self::UNKNOWN
                 && now > self.probing.suspected_until;
             let pulse = if is_sure { f64::INFINITY } else { self.trial_length(rate) };
-            let trial = Trial { rate, before: self.rate, start: None, pulse, is_sent: false };
+            let has_to_be_sent = self.probing.is_limited || (!is_sure && most < Self::UNKNOWN);
+            let trial = Trial { rate, before: self.rate, start: None, pulse, ended: None, has_to_be_sent };
             self.probing.trial = Some(trial);
             self.raised_by = found;
         } else {
@@ -506,8 +520,18 @@ impl Learner {
             self.set(rate * 0.99, EstimateSource::Losses);
             (self.probing.counts_from, self.probing.overshot_at) = (now, now);
         } else {
-            self.set(trial.rate, EstimateSource::Trial);
+            self.pass_trial(now, trial, trial.sent(start, end));
+        }
+    }
+
+    /// Nothing of a trial was lost, and `sent` bytes per second were sent during it.
+    fn pass_trial(&mut self, now: f64, trial: &Trial, sent: f64) {
+        let rate = if trial.has_to_be_sent { trial.rate.min(Self::AT_ONCE * sent) } else { trial.rate };
+        if rate > trial.before {
+            self.set(rate, EstimateSource::Trial);
             (self.probing.failed, self.probing.next_trial, self.probing.is_limited) = (0, now, false);
+        } else {
+            self.probing.next_trial = now + self.rtt.smoothed;
         }
     }
 
@@ -746,7 +770,8 @@ mod tests {
 
     #[test]
     fn a_trial_begins_with_what_is_sent_without_a_pause() {
-        let trial = Trial { rate: 7.5e6, before: 2.5e6, start: None, pulse: f64::INFINITY, is_sent: false };
+        let trial =
+            Trial { rate: 7.5e6, before: 2.5e6, start: None, pulse: f64::INFINITY, ended: None, has_to_be_sent: false };
         let mut probing = Probing { trial: Some(trial), ..Probing::default() };
         probing.on_sent(10.0, 100.0);
         // Nothing waited for two seconds.

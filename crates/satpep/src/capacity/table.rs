@@ -157,6 +157,22 @@ fn a_reported_rise_over_a_policer_that_was_found_costs_little() {
 }
 
 #[test]
+fn pages_that_pass_a_policers_bucket_do_not_raise_the_estimate() {
+    // Three times a second.
+    let path = Path {
+        app: Some(1.1e6),
+        pages: 45e3,
+        bytes: 4e6,
+        prior: configured(4e6),
+        steps: vec![(0.0, 4e6)],
+        policer: Some(64e3),
+        ..base()
+    };
+    let outcome = mean(&path);
+    assert!(outcome.rate < 1.3 * 4e6 && outcome.share > 0.98, "{outcome:?}");
+}
+
+#[test]
 fn others_that_are_not_measured_are_left_their_part() {
     for prior in [6e6, 3e6] {
         let outcome = mean(&Path { cross: 2e6, prior: configured(prior), ..base() });
