@@ -56,7 +56,9 @@ pub struct EndpointConfig {
     pub repair_overhead: f64,
     /// What is known of the capacity before it is measured. Default: `capacity`, as configured.
     pub prior: Option<Prior>,
-    /// The most that the capacity is estimated to be. Default: sixteen times the prior.
+    /// What an earlier run has measured: the estimate begins with it instead of `prior`. Default: nothing.
+    pub remembered: Option<Prior>,
+    /// The most that the capacity is estimated to be. Default: sixteen times the highest of `prior`, `remembered` and the last report.
     pub ceiling: Option<Rate>,
     /// Whether `capacity`, or what is reported instead of it, is used by force, whatever the link carries. Default false: it is where
     /// the estimate begins.
@@ -151,6 +153,7 @@ impl EndpointConfig {
             repair: true,
             repair_overhead: 0.02,
             prior: None,
+            remembered: None,
             ceiling: None,
             capacity_is_fixed: false,
             estimator_parts: EstimatorParts::ALL,

@@ -223,8 +223,9 @@ pub struct Link {
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
     pub min_rate: Option<PositiveRate>,
     /// Highest transmit rate: the estimate goes no higher, and a reported rate above it counts as this. By default the estimate goes up to
-    /// sixteen times what it begins with. Link updates of rates above ten times the highest of rate, receive_rate and max_rate are
-    /// rejected; without rate, those above ten times max_rate and above 100Gbit/s.
+    /// sixteen times the highest of rate, what was measured in an earlier run, and the last report; without rate, to 10Gbit/s at least.
+    /// Link updates of rates above ten times the highest of rate, receive_rate and max_rate are rejected; without rate, those above ten
+    /// times max_rate and above 100Gbit/s.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
     pub max_rate: Option<PositiveRate>,
     /// Expected round-trip time.

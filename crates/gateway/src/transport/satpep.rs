@@ -174,16 +174,21 @@ impl Satpep {
         self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
     }
 
-    /// The estimate starts again from a changed rate, unless a link update says more.
+    /// The estimate starts again from a changed rate, unless a link update says more, or no rate is configured any more: then only its
+    /// bound changes.
     fn reconfigure_capacity(&mut self, now: Instant, link: &Link) {
         let endpoint = &mut self.streams.endpoint;
         if self.ceiling != link.ceiling {
             endpoint.set_capacity_ceiling(now, link.ceiling);
         }
-        let changed = link.rate.filter(|_| self.rate != link.rate && !self.rate_is_reported);
-        if let Some(rate) = changed {
-            endpoint.configure_capacity(now, rate, link.rate_confidence.prior(rate));
-            self.capacity.on_configured();
+        if self.rate != link.rate {
+            let prior = prior_of(link);
+            if let (Some(rate), false) = (link.rate, self.rate_is_reported) {
+                endpoint.configure_capacity(now, rate, prior);
+                self.capacity.on_configured();
+            } else {
+                endpoint.set_capacity_prior(now, prior);
+            }
         }
         (self.rate, self.ceiling) = (link.rate, link.ceiling);
         self.remembered.configure(link.rate);
@@ -390,7 +395,10 @@ impl SatelliteTransport for Satpep {
     }
 
     fn follow(&mut self, now: Instant, link: &LinkState) {
-        self.rate_is_reported = link.rate_is_reported;
+        let was_reported = std::mem::replace(&mut self.rate_is_reported, link.rate_is_reported);
+        if was_reported && !link.rate_is_reported {
+            self.streams.endpoint.withdraw_capacity();
+        }
         // An estimate is better than the configured rate, with which it has begun.
         if link.rate_is_reported || self.is_fixed {
             self.streams.endpoint.set_capacity(now, link.rate);
@@ -831,6 +839,11 @@ fn initiate(
     }
 }
 
+/// What the configuration says of the capacity.
+fn prior_of(link: &Link) -> Prior {
+    link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate))
+}
+
 fn endpoint(
     settings: &Settings,
     run: Run,
@@ -847,8 +860,8 @@ fn endpoint(
     config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
     config.capacity_is_fixed = link.capacity == CapacityMode::Fixed;
-    let configured = link.rate.map_or(Prior::None, |rate| link.rate_confidence.prior(rate));
-    config.prior = Some(before.unwrap_or(configured));
+    config.prior = Some(prior_of(link));
+    config.remembered = before;
     config.ceiling = link.ceiling;
     config.cross_traffic = link.cross_traffic;
     config.receive_memory = link.receive_memory;

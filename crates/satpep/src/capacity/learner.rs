@@ -55,6 +55,8 @@ pub(super) struct Learner {
     /// The link bore out the last rise that was reported. After one that it did not, what was sent before goes on counting: a modem that is
     /// wrong again and again is not to fill the link's queue each time.
     trusts_rises: bool,
+    /// What was measured before a higher capacity was reported: the link carries that much whatever the report is worth. Zero of none.
+    pub(super) proven: f64,
     pub(super) noise: f64,
     /// Seconds of sending that arrive together.
     pub(super) frame: f64,
@@ -215,6 +217,7 @@ impl Learner {
             position: 0.0,
             told_at: 0.0,
             trusts_rises: true,
+            proven: 0.0,
             noise: 0.0005,
             frame: 0.0,
             is_shared: false,
@@ -263,7 +266,11 @@ impl Learner {
     pub(super) fn tell(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.
         let is_rise = belief.rate > Self::BELIEVED * self.rate;
-        self.is_guess |= is_rise;
+        self.proven = if is_rise && !self.is_guess { self.rate } else { self.proven.min(belief.rate) };
+        if is_rise {
+            self.is_guess = true;
+            self.probing.doubt_limit();
+        }
         // What has been sent says how the link was. Of a link that has become slower, its queue is still to be drained.
         if self.told_at > 0.0 {
             self.trusts_rises = self.rate >= Self::BORNE_OUT * self.belief.rate;
@@ -372,7 +379,7 @@ impl Learner {
         let pace = self.rate * self.belief.confidence;
         let unproven = self.position - self.silence.reported();
         let is_limited = unproven > most && self.parts.has(EstimatorPart::StartLimit);
-        let limit = if is_limited { self.belief.rate * Self::UNPROVEN_PACE } else { f64::MAX };
+        let limit = if is_limited { self.proven.max(self.belief.rate * Self::UNPROVEN_PACE) } else { f64::MAX };
         pace.min(limit) * 0.99
     }
 
@@ -420,7 +427,7 @@ impl Learner {
     }
 
     /// The train to begin now, if it is time for one.
-    fn plan_train(&self, now: f64) -> Option<Plan> {
+    pub(super) fn plan_train(&self, now: f64) -> Option<Plan> {
         let is_free = self.trains.leaving_at().is_none() && now >= self.next_train;
         let is_free = is_free && self.parts.has(EstimatorPart::Trains) && (self.is_guess || self.trains_tell());
         if !is_free || self.probing.forbids_trains(now, self.rtt.smoothed) || self.is_silent(now) {

@@ -71,8 +71,11 @@ pub(crate) struct Capacity {
     gain: f64,
     ceiling: Option<Rate>,
     rtt: Duration,
+    /// What is configured.
     prior: Prior,
-    /// What was reported last; the prior stays what it was.
+    /// What says more than that: what an earlier run has measured, or what was reported last.
+    known: Option<Prior>,
+    /// The report that is in force.
     reported: Option<Rate>,
     learner: Learner,
     paths: Paths,
@@ -114,13 +117,14 @@ impl Capacity {
 
     pub(crate) fn new(config: &EndpointConfig, now: Instant) -> Self {
         let prior = config.prior.unwrap_or(Prior::Configured(config.capacity));
-        let belief = prior.belief(config.rtt, config.ceiling);
+        let belief = Self::belief_of(prior, config.remembered, config.rtt, config.ceiling);
         Self {
             fixed: config.capacity_is_fixed.then_some(config.capacity),
             gain: config.pacing_gain,
             ceiling: config.ceiling,
             rtt: config.rtt,
             prior,
+            known: config.remembered,
             reported: None,
             learner: Learner::new(belief, config.rtt).with(config.estimator_parts),
             paths: Paths::default(),
@@ -162,7 +166,13 @@ impl Capacity {
             // It was said before, and the link has answered since.
             return;
         }
+        self.known = Some(Prior::Configured(reported));
         self.begin_at_belief(EstimateSource::Reported);
+    }
+
+    /// The report that was in force is withdrawn: the estimate goes on, and the same report is news again.
+    pub(crate) fn withdraw(&mut self) {
+        self.reported = None;
     }
 
     /// Another rate is configured: the estimate begins anew there.
@@ -170,17 +180,20 @@ impl Capacity {
         if self.fixed.is_some() {
             self.fixed = Some(rate);
         }
-        (self.prior, self.reported) = (prior, None);
+        (self.prior, self.known, self.reported) = (prior, None, None);
         self.begin_at_belief(EstimateSource::Prior);
     }
 
-    /// What is believed before anything is measured. A report may be the last one of a fade: the estimate's bound is no lower than
-    /// without it.
     fn belief(&self) -> Belief {
-        let prior = self.prior.belief(self.rtt, self.ceiling);
-        let Some(reported) = self.reported else { return prior };
-        let reported = Prior::Configured(reported).belief(self.rtt, self.ceiling);
-        Belief { ceiling: reported.ceiling.max(prior.ceiling), ..reported }
+        Self::belief_of(self.prior, self.known, self.rtt, self.ceiling)
+    }
+
+    /// What is believed before anything is measured. What is known may have been measured or reported in a fade: the estimate's bound is
+    /// no lower than without it.
+    fn belief_of(configured: Prior, known: Option<Prior>, rtt: Duration, ceiling: Option<Rate>) -> Belief {
+        let configured = configured.belief(rtt, ceiling);
+        let Some(known) = known.map(|known| known.belief(rtt, ceiling)) else { return configured };
+        Belief { ceiling: known.ceiling.max(configured.ceiling), ..known }
     }
 
     fn begin_at_belief(&mut self, why: EstimateSource) {
@@ -190,9 +203,21 @@ impl Capacity {
         self.lone = Lone::new(self.learner.rate);
     }
 
+    /// Another rate is configured, or none any more, while a report or what was measured says more: the estimate has the bounds that
+    /// follow, and goes on.
+    pub(crate) fn set_prior(&mut self, prior: Prior) {
+        self.prior = prior;
+        self.bound();
+    }
+
     /// Another bound of the estimate is configured, or none but that of the prior.
     pub(crate) fn set_ceiling(&mut self, ceiling: Option<Rate>) {
         self.ceiling = ceiling;
+        self.bound();
+    }
+
+    /// What is believed has other bounds.
+    fn bound(&mut self) {
         let belief = self.belief();
         self.learner.bound(belief);
         self.paths.bound(belief);
@@ -432,6 +457,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_in_a_fade_does_not_bound_the_next_run() {
+        let key = PrivateKey::from_random([1; 32]);
+        let (rtt, age) = (Duration::from_millis(550), Duration::from_secs(60));
+        let remembered = Some(Prior::Remembered { rate: RATE.mul_f64(0.02), rtt, age });
+        let begin = |prior| {
+            let config = EndpointConfig { remembered, prior, ..EndpointConfig::new(key.clone(), RATE, RATE, rtt) };
+            Capacity::new(&config, Instant::ZERO)
+        };
+        let configured = begin(None);
+        assert_eq!((configured.rate(), bound(&configured)), (RATE.mul_f64(0.02), Prior::CEILING));
+        let unconfigured = begin(Some(Prior::None));
+        assert_eq!((unconfigured.rate(), bound(&unconfigured)), (RATE.mul_f64(0.02), 500.0), "10 Gbit/s");
+    }
+
+    #[test]
     fn what_was_under_way_to_the_only_peer_holds_nothing_back_in_its_next_session() {
         let (mut capacity, peer) = (capacity(), PeerId(0));
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -439,6 +479,32 @@ mod tests {
         assert!(capacity.learner.is_silent(at(5000).as_secs_f64()));
         capacity.forget(peer);
         assert!(!capacity.learner.is_silent(at(5000).as_secs_f64()));
+    }
+
+    #[test]
+    fn a_report_that_was_withdrawn_is_news_when_it_comes_again() {
+        let mut capacity = capacity();
+        capacity.tell(RATE);
+        capacity.learner.set(1e6, EstimateSource::Queue);
+        capacity.tell(RATE);
+        assert_eq!(capacity.rate(), Rate::from_bps(8_000_000), "the link has answered since");
+        capacity.withdraw();
+        assert_eq!(capacity.rate(), Rate::from_bps(8_000_000));
+        capacity.tell(RATE);
+        assert_eq!(capacity.rate(), RATE);
+    }
+
+    #[test]
+    fn another_prior_bounds_the_estimate_while_a_report_counts_and_afterwards() {
+        let mut capacity = capacity();
+        capacity.tell(RATE.mul_f64(1.5));
+        capacity.set_prior(Prior::Configured(RATE.mul_f64(50.0)));
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE.mul_f64(1.5), 50.0 * Prior::CEILING));
+        capacity.withdraw();
+        capacity.tell(RATE);
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE, 50.0 * Prior::CEILING));
+        capacity.set_prior(Prior::None);
+        assert_eq!((capacity.rate(), bound(&capacity)), (RATE, 500.0), "10 Gbit/s");
     }
 
     #[test]

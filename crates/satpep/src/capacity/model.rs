@@ -49,10 +49,14 @@ pub(super) struct Path {
     pub(super) frame: f64,
     /// Poisson traffic of others.
     pub(super) cross: f64,
+    /// When the modem reports a rate, and which.
+    pub(super) reported: Option<(f64, Rate)>,
     /// A part of the estimator that is left out.
     pub(super) without: Option<EstimatorPart>,
     /// What the application writes per second.
     pub(super) app: Option<f64>,
+    /// In pieces of so many bytes.
+    pub(super) pages: f64,
     pub(super) seed: u64,
 }
 
@@ -76,8 +80,10 @@ impl Default for Path {
             outage: None,
             frame: 0.0,
             cross: 0.0,
+            reported: None,
             without: None,
             app: None,
+            pages: DATA,
             seed: 1,
         }
     }
@@ -104,6 +110,7 @@ enum Kind {
     Report(usize),
     Patience,
     Cross,
+    Modem(Rate),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -306,7 +313,8 @@ impl Model {
     }
 
     fn written(&self, now: f64) -> usize {
-        self.path.app.map_or(self.pieces, |app| ((now * app / 8.0 / DATA) as usize + 1).min(self.pieces))
+        let pages = |app: f64| (now * app / 8.0 / self.path.pages).floor() * self.path.pages;
+        self.path.app.map_or(self.pieces, |app| ((pages(app) / DATA) as usize + 1).min(self.pieces))
     }
 
     fn send(&mut self, now: f64) {
@@ -567,6 +575,9 @@ impl Model {
         if self.path.cross > 0.0 {
             self.at(0.0, Kind::Cross);
         }
+        if let Some((at, rate)) = self.path.reported {
+            self.at(at, Kind::Modem(rate));
+        }
         if let Some(app) = self.path.app {
             let end = self.pieces as f64 * DATA * 8.0 / app + 1.0;
             (0..(end / 0.02) as u32).for_each(|k| self.at(f64::from(k) * 0.02, Kind::Send(0)));
@@ -590,6 +601,10 @@ impl Model {
                 Kind::Acknowledge(_) => {}
                 Kind::Report(index) => self.report(now, index),
                 Kind::Patience => self.patience(now),
+                Kind::Modem(rate) => {
+                    let belief = Prior::Configured(rate).belief(Duration::from_secs_f64((self.path.rtt)(now)), None);
+                    self.sender.learner.tell(belief, super::estimate::EstimateSource::Reported);
+                }
                 Kind::Cross => {
                     self.enter(now, 1000.0);
                     let gap = self.exponential(8000.0 / self.path.cross);

@@ -25,7 +25,18 @@ struct Trial {
     start: Option<Start>,
     /// Bytes of it that are sent before it is judged, or all until then.
     pulse: f64,
-    is_sent: bool,
+    /// When they had been.
+    ended: Option<f64>,
+    /// What passes may be what fits a policer's bucket, so that as much has to be sent as is to be believed.
+    has_to_be_sent: bool,
+}
+
+impl Trial {
+    /// Bytes per second that were sent from `start` on, while the trial lasted; it was judged by what was sent up to `end`.
+    fn sent(&self, start: Start, end: Start) -> f64 {
+        let (bytes, until) = self.ended.map_or((end.position - start.position, end.sent), |ended| (self.pulse, ended));
+        bytes / (until - start.sent).max(1e-3)
+    }
 }
 
 /// A lower rate for a moment.
@@ -169,8 +180,10 @@ impl Probing {
         } else if let Some(Trial { start: begins @ None, .. }) = &mut self.trial {
             *begins = Some(start);
         }
-        if let Some(Trial { start: Some(start), pulse, is_sent, .. }) = &mut self.trial {
-            *is_sent |= position > start.position + *pulse;
+        if let Some(Trial { start: Some(start), pulse, ended: ended @ None, .. }) = &mut self.trial
+            && position > start.position + *pulse
+        {
+            *ended = Some(now);
         }
     }
 
@@ -196,7 +209,7 @@ impl Probing {
     }
 
     pub(super) fn trial_rate(&self) -> Option<f64> {
-        self.trial.filter(|trial| !trial.is_sent).map(|trial| trial.rate)
+        self.trial.filter(|trial| trial.ended.is_none()).map(|trial| trial.rate)
     }
 
     pub(super) fn experiment_rate(&self) -> Option<f64> {
@@ -224,6 +237,12 @@ impl Probing {
     /// What was being tried and counted tells nothing.
     pub(super) fn abandon(&mut self) {
         (self.trial, self.experiment, self.round) = (None, None, None);
+    }
+
+    /// The link is said to carry more: what limited it may be gone. That it was there once delays trials of yet more as before.
+    pub(super) fn doubt_limit(&mut self) {
+        (self.is_limited, self.is_exact) = (false, false);
+        (self.excesses, self.found_once, self.next_experiment) = (0, false, f64::NEG_INFINITY);
     }
 
     /// Of what was sent before `now` losses say nothing.
@@ -408,7 +427,8 @@ impl Learner {
                 && most < Self::UNKNOWN
                 && now > self.probing.suspected_until;
             let pulse = if is_sure { f64::INFINITY } else { self.trial_length(rate) };
-            let trial = Trial { rate, before: self.rate, start: None, pulse, is_sent: false };
+            let has_to_be_sent = self.probing.is_limited || (!is_sure && most < Self::UNKNOWN);
+            let trial = Trial { rate, before: self.rate, start: None, pulse, ended: None, has_to_be_sent };
             self.probing.trial = Some(trial);
             self.raised_by = found;
         } else {
@@ -500,8 +520,18 @@ impl Learner {
             self.set(rate * 0.99, EstimateSource::Losses);
             (self.probing.counts_from, self.probing.overshot_at) = (now, now);
         } else {
-            self.set(trial.rate, EstimateSource::Trial);
+            self.pass_trial(now, trial, trial.sent(start, end));
+        }
+    }
+
+    /// Nothing of a trial was lost, and `sent` bytes per second were sent during it.
+    fn pass_trial(&mut self, now: f64, trial: &Trial, sent: f64) {
+        let rate = if trial.has_to_be_sent { trial.rate.min(Self::AT_ONCE * sent) } else { trial.rate };
+        if rate > trial.before {
+            self.set(rate, EstimateSource::Trial);
             (self.probing.failed, self.probing.next_trial, self.probing.is_limited) = (0, now, false);
+        } else {
+            self.probing.next_trial = now + self.rtt.smoothed;
         }
     }
 
@@ -603,7 +633,9 @@ impl Learner {
         let is_broken = lossiness.mean > Probing::BROKEN;
         let is_more =
             !is_broken && excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
-        if is_more && is_empty && !self.is_guess {
+        // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a reported rise there.
+        let may_be_policed = !self.is_guess || self.proven > 0.0;
+        if is_more && is_empty && may_be_policed {
             self.probing.excesses += 1;
             let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
             let may = self.parts.has(EstimatorPart::Experiments);
@@ -614,6 +646,7 @@ impl Learner {
                 self.probing.experiment =
                     Some(Experiment { rate, arrived, lossiness, is_serial, again: 0, start: None });
                 (self.probing.excesses, self.probing.round) = (0, None);
+                self.end_guess();
                 return;
             }
         } else {
@@ -737,7 +770,8 @@ mod tests {
 
     #[test]
     fn a_trial_begins_with_what_is_sent_without_a_pause() {
-        let trial = Trial { rate: 7.5e6, before: 2.5e6, start: None, pulse: f64::INFINITY, is_sent: false };
+        let trial =
+            Trial { rate: 7.5e6, before: 2.5e6, start: None, pulse: f64::INFINITY, ended: None, has_to_be_sent: false };
         let mut probing = Probing { trial: Some(trial), ..Probing::default() };
         probing.on_sent(10.0, 100.0);
         // Nothing waited for two seconds.
@@ -746,6 +780,36 @@ mod tests {
         assert_eq!(start(&probing), 12.0);
         probing.on_sent(14.0, 70e3);
         assert_eq!(start(&probing), 12.0, "enough was sent by then");
+    }
+
+    #[test]
+    fn a_reported_rise_is_measured_though_a_policer_was_found_before() {
+        let rtt = Duration::from_millis(550);
+        let belief = |bps: u64| Prior::Configured(Rate::from_bps(bps)).belief(rtt, None);
+        let mut link = Learner::new(belief(20_000_000), rtt);
+        link.end_guess();
+        (0..3).for_each(|_| link.probing.back_off(10.0, 0.55));
+        link.tell(belief(24_000_000), EstimateSource::Reported);
+        assert!(link.probing.is_limited && link.plan_train(10.0).is_none(), "it is hardly more");
+        link.tell(belief(100_000_000), EstimateSource::Reported);
+        assert!(!link.probing.is_limited && link.plan_train(10.0).is_some());
+    }
+
+    #[test]
+    fn a_reported_rise_does_not_slow_down_what_is_under_way() {
+        let rtt = Duration::from_millis(550);
+        let belief = |mbit: u64| Prior::Configured(Rate::from_bps(mbit * 1_000_000)).belief(rtt, None);
+        let pace_after = |reports: &[u64]| {
+            let mut link = Learner::new(belief(40), rtt);
+            link.end_guess();
+            // A round trip at 40 Mbit/s is not reported yet.
+            (1..=1833u32).for_each(|k| link.on_sent(f64::from(k) * 3e-4, 1500, 1500.0 * f64::from(k), None));
+            reports.iter().for_each(|mbit| link.tell(belief(*mbit), EstimateSource::Reported));
+            link.pace(0.55) * 8e-6
+        };
+        assert!((0.98..1.0).contains(&(pace_after(&[60]) / 40.0)), "{}", pace_after(&[60]));
+        assert!((0.98..1.0).contains(&(pace_after(&[60, 90]) / 40.0)), "{}", pace_after(&[60, 90]));
+        assert!(pace_after(&[60, 5, 30]) < 5.0, "a fall counts, and the rise after it has to prove itself");
     }
 
     #[test]

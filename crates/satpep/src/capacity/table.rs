@@ -140,6 +140,39 @@ fn an_application_without_much_to_send_does_not_spoil_the_estimate() {
 }
 
 #[test]
+fn a_reported_rise_over_a_policer_that_was_found_costs_little() {
+    let policed = |of: f64, reported: u64, bucket: f64| Path {
+        prior: configured(of),
+        steps: vec![(0.0, of)],
+        policer: Some(bucket),
+        bytes: 3.0 * of,
+        reported: Some((8.0, Rate::from_bps(reported))),
+        ..base()
+    };
+    check(&[
+        ("4 to 20 Mbit/s", policed(4e6, 20_000_000, 30e3), 0.90, 0.15, 50.0),
+        ("20 to 40 Mbit/s", policed(20e6, 40_000_000, 64e3), 0.85, 0.15, 50.0),
+        ("20 to 200 Mbit/s", policed(20e6, 200_000_000, 30e3), 0.85, 0.15, 50.0),
+    ]);
+}
+
+#[test]
+fn pages_that_pass_a_policers_bucket_do_not_raise_the_estimate() {
+    // Three times a second.
+    let path = Path {
+        app: Some(1.1e6),
+        pages: 45e3,
+        bytes: 4e6,
+        prior: configured(4e6),
+        steps: vec![(0.0, 4e6)],
+        policer: Some(64e3),
+        ..base()
+    };
+    let outcome = mean(&path);
+    assert!(outcome.rate < 1.3 * 4e6 && outcome.share > 0.98, "{outcome:?}");
+}
+
+#[test]
 fn others_that_are_not_measured_are_left_their_part() {
     for prior in [6e6, 3e6] {
         let outcome = mean(&Path { cross: 2e6, prior: configured(prior), ..base() });

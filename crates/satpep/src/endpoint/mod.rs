@@ -327,13 +327,26 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
+    /// The capacity that was reported last is withdrawn, as when the modem's session ends: the estimate goes on, and starts again from the
+    /// next report even if that says the same.
+    pub fn withdraw_capacity(&mut self) {
+        self.capacity.withdraw();
+    }
+
     /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins anew there.
     pub fn configure_capacity(&mut self, now: Instant, rate: Rate, prior: Prior) {
         self.capacity.configure(rate, prior);
         self.set_pace(now);
     }
 
-    /// Another bound of the estimate is configured; without one it is sixteen times the prior.
+    /// Another rate is configured, or none any more, and what is reported or measured says more: `prior` bounds the estimate, which
+    /// goes on.
+    pub fn set_capacity_prior(&mut self, now: Instant, prior: Prior) {
+        self.capacity.set_prior(prior);
+        self.set_pace(now);
+    }
+
+    /// Another bound of the estimate is configured; without one it follows from the prior, what is remembered and the last report.
     pub fn set_capacity_ceiling(&mut self, now: Instant, ceiling: Option<Rate>) {
         self.capacity.set_ceiling(ceiling);
         self.set_pace(now);
