@@ -364,7 +364,8 @@ impl Capacity {
         }
         self.learner.peers = self.paths.len();
         self.learner.is_alone = self.paths.len() == 1;
-        self.learner.is_crowded = self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.has_others(self.rate());
+        self.learner.is_crowded =
+            self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.may_fill_queue(self.rate());
         let counts = self.paths.counts();
         let is_own_loss = tells_paths_apart && self.paths.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
