@@ -244,6 +244,31 @@ fn room_is_left_for_traffic_outside_the_sessions() {
     assert!(rate < 1_000_000.0 && rate > 900_000.0, "{rate} bit/s");
 }
 
+/// A call, or what answers pings, is far from the share that the policy leaves it: it fills no queue, so that one that grows is ours.
+#[test]
+fn a_trickle_of_other_traffic_does_not_hide_that_the_link_has_faded() {
+    let at = seconds(31);
+    let faded = Rate::from_bps(2_000_000);
+    let hop = Hop { change: Some((at, faded)), ..Hop::geo(0.0, 50) };
+    let mut world = World::with(hop, 1, |config| config.cross_traffic = satpep::CrossTrafficPolicy::Fair);
+    world.connect();
+    world.send(0, 0, 1 << 40);
+    let run = |world: &mut World, periods: u32| {
+        for _ in 0..periods {
+            let now = world.time.now();
+            world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(50_000));
+            world.run_for(Duration::from_millis(100));
+        }
+    };
+    while world.time.now() < Instant::ZERO + at + seconds(2) {
+        run(&mut world, 1);
+    }
+    let sent = world.forward_bytes();
+    run(&mut world, 50);
+    let share = (world.forward_bytes() - sent) as f64 * 8.0 / 5.0 / faded.as_bps() as f64;
+    assert!((0.8..1.02).contains(&share), "{share} of what the link carries");
+}
+
 #[test]
 fn each_terminal_that_begins_a_session_chooses_its_cipher() {
     let of = |terminal: usize| if terminal == 1 { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 };

@@ -28,6 +28,8 @@ impl CrossTraffic {
     const MAX_PUSH: f64 = 1.15;
     /// Below this share of the capacity others are not worth the room.
     const NOTHING: f64 = 0.002;
+    /// Others with less than this part of their share are far from filling a queue: a queue is ours.
+    const FAR_FROM_SHARE: f64 = 1.0 / 3.0;
 
     pub(crate) fn new(rtt: Duration) -> Self {
         let period = (rtt * 2).max(Duration::from_millis(500));
@@ -53,8 +55,18 @@ impl CrossTraffic {
     }
 
     /// Whether there are others to share `capacity` with.
-    pub(crate) fn has_others(&self, capacity: Rate) -> bool {
+    fn has_others(&self, capacity: Rate) -> bool {
         self.most() >= capacity.mul_f64(Self::NOTHING)
+    }
+
+    /// Whether others may be the ones that fill a queue: they have most of what room `capacity` has for them, or may soon have.
+    pub(crate) fn may_fill_queue(&self, capacity: Rate) -> bool {
+        self.has_others(capacity) && self.most() >= self.share_of(capacity).mul_f64(Self::FAR_FROM_SHARE)
+    }
+
+    /// The share of others: that of one flow.
+    fn share_of(&self, capacity: Rate) -> Rate {
+        capacity.mul_f64(1.0 / f64::from(self.flows + 1))
     }
 
     /// What is ours of `capacity`: what others leave, and our flows' share at least, others counting as one flow.
@@ -65,7 +77,7 @@ impl CrossTraffic {
         }
         let growing = self.most[0] > self.most[1].mul_f64(1.1);
         let wanted = most.mul_f64(if growing { Self::GROWING } else { Self::STEADY });
-        let theirs = capacity.mul_f64(1.0 / f64::from(self.flows + 1));
+        let theirs = self.share_of(capacity);
         let excess = self.measured.as_bps() as f64 / theirs.as_bps().max(1) as f64;
         capacity.saturating_sub(wanted.min(theirs)).mul_f64(excess.clamp(1.0, Self::MAX_PUSH))
     }
@@ -77,7 +89,7 @@ mod tests {
 
     const CAPACITY: Rate = Rate::from_bps(6_000_000);
 
-    fn after(readings: impl Iterator<Item = u64>, flows: u32) -> Rate {
+    fn after(readings: impl Iterator<Item = u64>, flows: u32) -> CrossTraffic {
         let mut cross_traffic = CrossTraffic::new(Duration::from_millis(550));
         for (k, bps) in readings.enumerate() {
             cross_traffic.on_measured(
@@ -86,22 +98,35 @@ mod tests {
                 flows,
             );
         }
-        cross_traffic.ours(CAPACITY)
+        cross_traffic
+    }
+
+    fn ours_after(readings: impl Iterator<Item = u64>, flows: u32) -> Rate {
+        after(readings, flows).ours(CAPACITY)
+    }
+
+    #[test]
+    fn a_call_beside_a_transfer_fills_no_queue() {
+        let may_fill_queue = |bps, flows| after([bps; 50].into_iter(), flows).may_fill_queue(CAPACITY);
+        assert!(!may_fill_queue(50_000, 1) && !may_fill_queue(900_000, 1));
+        assert!(may_fill_queue(1_100_000, 1) && may_fill_queue(3_000_000, 1));
+        assert!(may_fill_queue(150_000, 20), "half of what one of twenty has");
+        assert!(!may_fill_queue(1_000, 20_000));
     }
 
     #[test]
     fn what_others_do_not_use_is_ours() {
-        assert_eq!(after([0; 50].into_iter(), 3), CAPACITY);
-        let steady = after([600_000; 50].into_iter(), 1).as_bps();
+        assert_eq!(ours_after([0; 50].into_iter(), 3), CAPACITY);
+        let steady = ours_after([600_000; 50].into_iter(), 1).as_bps();
         assert!((5_300_000..5_400_000).contains(&steady), "{steady}");
     }
 
     #[test]
     fn others_that_grow_have_room_until_they_have_a_flow_s_share() {
-        let growing = after((0..20).map(|k| 100_000 + 30_000 * k), 1).as_bps();
+        let growing = ours_after((0..20).map(|k| 100_000 + 30_000 * k), 1).as_bps();
         assert!(growing < 6_000_000 - 2 * 600_000, "{growing}");
         for (others, flows, share) in [(3_000_000, 1, 0.5), (1_500_000, 3, 0.75), (3_000_000, 0, 0.5)] {
-            let ours = after([others; 30].into_iter(), flows).as_bps() as f64;
+            let ours = ours_after([others; 30].into_iter(), flows).as_bps() as f64;
             assert!((ours / 6e6 - share).abs() < 0.001, "{flows}: {ours}");
         }
     }
@@ -109,7 +134,7 @@ mod tests {
     #[test]
     fn others_that_send_more_than_their_share_are_met_half_way() {
         for (others, share) in [(3_300_000, 0.55), (4_500_000, 0.575), (9_000_000, 0.575)] {
-            let ours = after([others; 30].into_iter(), 1).as_bps() as f64;
+            let ours = ours_after([others; 30].into_iter(), 1).as_bps() as f64;
             assert!((ours / 6e6 - share).abs() < 0.001, "{others}: {ours}");
         }
     }

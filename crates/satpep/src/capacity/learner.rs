@@ -498,7 +498,7 @@ impl Learner {
     /// several.
     pub(super) fn on_sent(&mut self, now: f64, ip_bytes: usize, position: f64, rtt: Option<f64>) {
         self.position = position;
-        self.silence.on_sent(now, position, rtt);
+        self.silence.on_sent(now, ip_bytes as f64, position, rtt);
         self.probing.on_sent(now, position - ip_bytes as f64);
         if self.trains.leaving_at().is_some() {
             let pace = self.pace(now);

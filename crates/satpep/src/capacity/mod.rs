@@ -82,6 +82,8 @@ pub(crate) struct Capacity {
     lone: Lone,
     cross_traffic: CrossTraffic,
     policy: CrossTrafficPolicy,
+    /// Half of the link is left to another process of this gateway, which takes over from this one.
+    leaves_half: bool,
     /// Bytes of cross traffic so far, up to `cross_traffic_at`.
     cross_traffic_bytes: u64,
     cross_traffic_at: Instant,
@@ -131,6 +133,7 @@ impl Capacity {
             lone: Lone::new(belief.rate),
             cross_traffic: CrossTraffic::new(config.rtt),
             policy: config.cross_traffic,
+            leaves_half: false,
             cross_traffic_bytes: 0,
             cross_traffic_at: now,
             own_bytes: 0,
@@ -227,7 +230,15 @@ impl Capacity {
     pub(crate) fn on_cross_traffic(&mut self, now: Instant, rate: Rate, flows: u32) {
         self.cross_traffic_bytes = self.cross_traffic_bytes(now);
         self.cross_traffic_at = now;
+        let flows = if self.leaves_half { 1 } else { flows };
         self.cross_traffic.on_measured(now, rate, flows);
+    }
+
+    /// Cross traffic may be that of another process of this gateway, which takes over from this one: from now on it may grow until it has
+    /// half of the link, whatever the policy says. Two processes that leave one another what the other sends would keep the shares that they
+    /// began with.
+    pub(crate) fn leave_half(&mut self) {
+        self.leaves_half = true;
     }
 
     fn cross_traffic_bytes(&self, now: Instant) -> u64 {
@@ -254,10 +265,10 @@ impl Capacity {
     /// What of `capacity` is ours.
     fn free_of(&self, capacity: Rate) -> Rate {
         match self.policy {
-            CrossTrafficPolicy::Subtract => {
+            CrossTrafficPolicy::Subtract if !self.leaves_half => {
                 capacity.saturating_sub(self.cross_traffic.measured()).max(capacity.mul_f64(Self::MIN_SHARE))
             }
-            CrossTrafficPolicy::Fair => self.cross_traffic.ours(capacity),
+            _ => self.cross_traffic.ours(capacity),
         }
     }
 
@@ -389,7 +400,8 @@ impl Capacity {
         }
         self.learner.peers = self.paths.len();
         self.learner.is_alone = self.paths.len() == 1;
-        self.learner.is_crowded = self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.has_others(self.rate());
+        self.learner.is_crowded =
+            self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.may_fill_queue(self.rate());
         let counts = self.paths.counts();
         let is_own_loss = tells_paths_apart && self.paths.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
@@ -469,6 +481,23 @@ mod tests {
         assert_eq!((configured.rate(), bound(&configured)), (RATE.mul_f64(0.02), Prior::CEILING));
         let unconfigured = begin(Some(Prior::None));
         assert_eq!((unconfigured.rate(), bound(&unconfigured)), (RATE.mul_f64(0.02), 500.0), "10 Gbit/s");
+    }
+
+    #[test]
+    fn a_process_that_is_taken_over_leaves_half_of_the_link_to_the_next() {
+        let (mut old, mut new) = (capacity(), capacity());
+        let share = |one: &Capacity, now| one.pace(now).as_bps() as f64 / RATE.as_bps() as f64;
+        old.leave_half();
+        for tenth in 0..50 {
+            let now = Instant::ZERO + Duration::from_millis(100) * tenth;
+            // The old one had the link when the new one began.
+            let theirs = [&new, &old].map(|other| if tenth == 0 { Rate::ZERO } else { other.pace(now) });
+            old.on_cross_traffic(now, theirs[0], 3);
+            new.on_cross_traffic(now, theirs[1], 3);
+        }
+        let now = Instant::ZERO + Duration::from_secs(5);
+        let [old, new] = [share(&old, now), share(&new, now)];
+        assert!((0.45..0.58).contains(&old) && (0.42..0.55).contains(&new), "{old}, {new}");
     }
 
     #[test]

@@ -14,10 +14,27 @@ pub(super) struct Silence {
     gap: f64,
     /// Of one packet in a while that is not reported yet.
     unreported: VecDeque<Unreported>,
-    reported: f64,
-    sent: f64,
+    reported: Sum,
+    sent: Sum,
     /// When a gap last ended that was long enough for an outage.
     odd_at: f64,
+}
+
+/// Bytes that have entered the link.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    all: f64,
+    /// Those of packets that ask for a report: neither cross traffic nor acknowledgements.
+    asking: f64,
+}
+
+impl Sum {
+    /// The sum when `all` bytes had entered the link, between this and a later one.
+    fn towards(self, later: Self, all: f64) -> Self {
+        let between = later.all - self.all;
+        let share = if between > 0.0 { ((all - self.all) / between).clamp(0.0, 1.0) } else { 0.0 };
+        Self { all, asking: self.asking + share * (later.asking - self.asking) }
+    }
 }
 
 /// A packet that is not reported yet.
@@ -25,7 +42,7 @@ pub(super) struct Silence {
 struct Unreported {
     /// When it left, and how many bytes had entered the link with it.
     sent: f64,
-    position: f64,
+    position: Sum,
     /// The round-trip time of its peer, if that is one of several.
     rtt: Option<f64>,
 }
@@ -36,8 +53,8 @@ impl Default for Silence {
             latest: f64::NEG_INFINITY,
             gap: 0.02,
             unreported: VecDeque::new(),
-            reported: 0.0,
-            sent: 0.0,
+            reported: Sum::default(),
+            sent: Sum::default(),
             odd_at: f64::NEG_INFINITY,
         }
     }
@@ -54,7 +71,7 @@ impl Silence {
     /// Between probes, in seconds and in round trips.
     const PROBES: f64 = 0.1;
     const PROBES_ROUNDS: f64 = 0.25;
-    /// Of so few bytes the last may have been lost, and nothing is to be concluded from that.
+    /// Of so few bytes that ask for reports the last may have been lost, and nothing is to be concluded from that.
     const FEW: f64 = 24e3;
     /// A gap is forgotten in some thousand reports.
     const MEMORY: f64 = 0.998;
@@ -66,22 +83,22 @@ impl Silence {
     const MARK: f64 = 0.01;
     const MARKS: usize = 128;
 
-    /// A packet left that asks for a report; `position` bytes had entered the link with it. `rtt` is that of its peer, if that is one of
-    /// several.
-    pub(super) fn on_sent(&mut self, now: f64, position: f64, rtt: Option<f64>) {
-        self.sent = position;
+    /// A packet of `ip_bytes` left that asks for a report; `position` bytes had entered the link with it. `rtt` is that of its peer, if
+    /// that is one of several.
+    pub(super) fn on_sent(&mut self, now: f64, ip_bytes: f64, position: f64, rtt: Option<f64>) {
+        self.sent = Sum { all: position, asking: self.sent.asking + ip_bytes };
         let mark = match self.unreported.back() {
             Some(latest) => now - latest.sent >= Self::MARK && self.unreported.len() < Self::MARKS,
             None => true,
         };
-        if mark && position > self.reported {
+        if mark && position > self.reported.all {
             // What is due later than this tells nothing more: a peer with a queue of its own does not hide that reports are overdue.
             let is_due_later =
                 |earlier: &Unreported| earlier.rtt.zip(rtt).is_some_and(|(its, rtt)| earlier.sent + its > now + rtt);
             while self.unreported.back().is_some_and(is_due_later) {
                 self.unreported.pop_back();
             }
-            self.unreported.push_back(Unreported { sent: now, position, rtt });
+            self.unreported.push_back(Unreported { sent: now, position: self.sent, rtt });
         }
     }
 
@@ -98,10 +115,19 @@ impl Silence {
             self.odd_at = now;
         }
         self.latest = now;
-        self.reported = self.reported.max(position);
-        while self.unreported.front().is_some_and(|front| front.position <= self.reported) {
+        if position > self.reported.all {
+            self.on_reported(position);
+        }
+    }
+
+    /// All up to `position` is reported, or lost.
+    fn on_reported(&mut self, position: f64) {
+        while let Some(front) = self.unreported.front().filter(|front| front.position.all <= position) {
+            self.reported = front.position;
             self.unreported.pop_front();
         }
+        let next = self.unreported.front().map_or(self.sent, |front| front.position);
+        self.reported = self.reported.towards(next, position);
     }
 
     /// A cut link carries again: what was sent into the cut is not going to be reported.
@@ -111,12 +137,12 @@ impl Silence {
 
     /// How many bytes had entered the link with the newest packet that is reported.
     pub(super) fn reported(&self) -> f64 {
-        self.reported
+        self.reported.all
     }
 
     /// Since when a report could have come, if paths take `rtt` as a rule. A far peer's takes longer.
     fn due(&self, rtt: f64) -> f64 {
-        let front = self.unreported.front().filter(|_| self.sent - self.reported > Self::FEW);
+        let front = self.unreported.front().filter(|_| self.sent.asking - self.reported.asking > Self::FEW);
         front.map_or(f64::INFINITY, |front| (front.sent + front.rtt.map_or(rtt, |own| own.max(rtt))).max(self.latest))
     }
 
@@ -151,7 +177,7 @@ mod tests {
         let mut silence = Silence::default();
         for k in 0..(end / 0.002) as u32 {
             let now = f64::from(k) * 0.002;
-            silence.on_sent(now, f64::from(k + 1) * 1500.0, None);
+            silence.on_sent(now, 1500.0, f64::from(k + 1) * 1500.0, None);
             let sent = now - RTT.smoothed;
             if sent >= 0.0 && now < cut && k % 8 == 0 {
                 silence.on_report(now, sent, (sent / 0.002 + 1.0).floor() * 1500.0);
@@ -175,9 +201,9 @@ mod tests {
         let mut silence = run(3.0, 3.0);
         silence.on_report(3.6, 3.0, 1500.0 * 1500.0);
         assert!(!silence.is_quiet(100.0, &RTT), "there was nothing to report");
-        silence.on_sent(100.0, 1501.0 * 1500.0, None);
+        silence.on_sent(100.0, 1500.0, 1501.0 * 1500.0, None);
         assert!(!silence.is_quiet(101.5, &RTT), "one packet may have been lost");
-        silence.on_sent(100.0, 1530.0 * 1500.0, None);
+        silence.on_sent(100.0, 29.0 * 1500.0, 1530.0 * 1500.0, None);
         assert!(!silence.is_quiet(100.5, &RTT));
         assert!(silence.is_quiet(100.8, &RTT));
     }
@@ -185,10 +211,28 @@ mod tests {
     #[test]
     fn a_peer_with_a_queue_of_its_own_does_not_hide_that_reports_are_overdue() {
         let mut silence = Silence::default();
-        silence.on_sent(1.0, 1500.0, Some(3.0));
+        silence.on_sent(1.0, 1500.0, 1500.0, Some(3.0));
         assert!(!silence.is_quiet(1.8, &RTT));
-        silence.on_sent(1.02, 30e3, Some(0.55));
+        silence.on_sent(1.02, 28.5e3, 30e3, Some(0.55));
         assert!(silence.is_quiet(1.8, &RTT));
+    }
+
+    #[test]
+    fn a_lost_packet_is_no_outage_however_much_cross_traffic_there_is() {
+        // Cross traffic of 2 Mbit/s, and a ping a second to a terminal that is switched off.
+        let mut silence = Silence::default();
+        let ping = |silence: &mut Silence, second: u32| {
+            let now = f64::from(second);
+            silence.on_sent(now, 100.0, 250e3 * now + 100.0, None);
+        };
+        (1..=60).for_each(|second| ping(&mut silence, second));
+        assert!(!silence.is_quiet(61.0, &RTT));
+        // Others report, and it goes on: what they were sent was hardly more.
+        silence.on_report(61.0, 60.4, 250e3 * 60.4);
+        (61..=120).for_each(|second| ping(&mut silence, second));
+        assert!(!silence.is_quiet(121.0, &RTT));
+        silence.on_sent(121.0, 24e3, 250e3 * 121.0 + 24e3, None);
+        assert!(silence.is_silent(122.0, &RTT), "that is too much to be lost by chance");
     }
 
     #[test]
@@ -197,7 +241,7 @@ mod tests {
         // A packet each 2 ms; a report each 100 ms, of what was sent 50 ms before.
         for k in 0..10_000u32 {
             let now = f64::from(k) * 0.002;
-            silence.on_sent(now, f64::from(k + 1) * 1500.0, None);
+            silence.on_sent(now, 1500.0, f64::from(k + 1) * 1500.0, None);
             if k % 50 == 49 {
                 silence.on_report(now, now - 0.05, f64::from(k - 24) * 1500.0);
             }

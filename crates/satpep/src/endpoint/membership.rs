@@ -118,6 +118,7 @@ impl<P: Payload> Endpoint<P> {
     /// A peer of an older version is not notified; streams that it opens are taken.
     pub fn drain(&mut self, now: Instant) {
         self.draining = true;
+        self.capacity.leave_half();
         // Another process may have taken over: a session that begins from now on ends none with that.
         self.config.run = Run::Beside { generation: self.config.run.generation() };
         for id in self.peers.ids() {
