@@ -84,6 +84,7 @@ mod tests {
             is_port: false,
             is_loopback: false,
             master: None,
+            link: None,
             sent_bytes,
             sent_packets: 0,
         };
@@ -115,6 +116,7 @@ mod tests {
             is_port: false,
             is_loopback: false,
             master: None,
+            link: None,
             sent_bytes,
             sent_packets,
         };

@@ -457,6 +457,7 @@ mod tests {
             is_port: false,
             is_loopback: false,
             master: None,
+            link: None,
             sent_bytes: 0,
             sent_packets: 0,
         }
