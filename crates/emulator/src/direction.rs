@@ -154,11 +154,6 @@ impl Direction {
         self.received_to = None;
     }
 
-    /// What arrived until then has been received.
-    pub(crate) fn received_until(&self) -> Instant {
-        self.received_to.unwrap_or(self.emptied.0)
-    }
-
     /// Takes one frame, received at `now`, which the batch could not hold if it is `None`.
     pub(crate) fn accept(&mut self, now: Instant, received: Option<Received<'_>>, pool: &mut Pool) {
         let layered = received.and_then(|received| Some((received, headers::network_layer(received.frame)?)));

@@ -226,11 +226,10 @@ impl Emulator {
                 next_change = self.next_change(now);
                 self.monitor.lock().follow(&self.directions);
             }
-            for index in (0..2).filter(|index| !is_readable[*index]) {
-                self.directions[index].on_emptied(now);
-            }
-            for index in (0..2).filter(|index| is_readable[*index]) {
-                self.receive(index);
+            for (index, is_readable) in is_readable.into_iter().enumerate() {
+                if is_readable {
+                    self.receive(index);
+                }
             }
             let looked = std::mem::replace(&mut now, clock::now());
             // Of frames that came while the process was held up, the links have to know before time gets on.
@@ -276,9 +275,9 @@ impl Emulator {
             let is_long =
                 received.as_ref().is_some_and(|received| received.offload.gso_type != OffloadHeader::GSO_NONE);
             directions[index].accept(now, received, pool);
-            // Cutting a batch of super-packets takes milliseconds: what is due does not wait for it.
+            // Cutting a batch of super-packets takes milliseconds: what becomes due meanwhile does not wait for it.
             if is_long {
-                depart_known(directions, ports, pool);
+                depart(clock::now(), directions, ports, pool);
             }
         }
         if is_empty_after {
@@ -389,13 +388,6 @@ fn depart(now: Instant, directions: &mut [Direction; 2], ports: &[PacketSocket; 
     }
 }
 
-/// Sends what is due in both directions before frames arrived that may not have been received.
-fn depart_known(directions: &mut [Direction; 2], ports: &[PacketSocket; 2], pool: &mut Pool) {
-    for (direction, to) in directions.iter_mut().zip(ports.iter().rev()) {
-        direction.depart(direction.received_until(), to, pool);
-    }
-}
-
 /// A view of a running emulator, at most 50 ms old. Clones show the same emulator.
 #[derive(Clone)]
 pub struct Monitor {
@@ -503,39 +495,5 @@ impl Snapshot {
         let now = clock::now();
         let rates = directions.each_ref().map(|direction| direction.rate(now).map(|(rate, _)| rate));
         (rates, directions.each_ref().map(|direction| direction.delays(now)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kernel::packet::Received;
-    use kernel::testing::namespace;
-    use link::LinkConfig;
-
-    /// The second port is read after a batch of the first was cut.
-    #[test]
-    fn frames_that_wait_at_the_other_port_keep_their_times() {
-        let Some(space) = namespace() else { return };
-        let ports = space.run(|| ["lo", "lo"].map(|port| open(port).expect("a port"))).expect("a namespace");
-        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-        let model = LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_secs(1)).into();
-        let mut directions =
-            [(); 2].map(|()| Direction::new(Instant::ZERO, &model, Bytes::new(1_000_000)).expect("a link"));
-        let mut bytes = [0; 64];
-        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
-        let (mut pool, offload) = (Pool::default(), OffloadHeader::default());
-        let accept = |direction: &mut Direction, pool: &mut Pool, waited| {
-            let waited = Duration::from_millis(waited);
-            direction.accept(at(150), Some(Received { offload: &offload, frame: &bytes, waited }), pool);
-        };
-        directions[1].keep_records(None);
-        directions.iter_mut().for_each(|direction| direction.on_emptied(at(100)));
-        accept(&mut directions[0], &mut pool, 10);
-        depart_known(&mut directions, &ports, &mut pool);
-        accept(&mut directions[1], &mut pool, 40);
-        directions[1].record_in_transit();
-        let records = directions[1].records().expect("they are kept");
-        assert_eq!(records[0].arrived, Duration::from_millis(110));
     }
 }
