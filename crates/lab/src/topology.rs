@@ -64,8 +64,18 @@ pub struct Topology {
 struct RunningEmulator {
     stop: Arc<AtomicBool>,
     monitor: Monitor,
-    thread: JoinHandle<Result<Report, emulator::Error>>,
+    thread: JoinHandle<(Result<Report, emulator::Error>, Held)>,
 }
+
+impl RunningEmulator {
+    /// Has it end soon.
+    fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The namespaces of an emulator's interfaces and of the terminals' segment: interfaces exist as long as something holds theirs.
+type Held = (Namespace, Option<Namespace>);
 
 /// The addresses of terminal number `terminal`, from 0: of the network behind its gateway, and of its gateway towards the
 /// satellite.
@@ -174,9 +184,12 @@ impl Topology {
     /// # Errors
     /// If the emulation ended early, so that what was measured means nothing.
     pub fn stop(mut self) -> Result<Option<Report>, Error> {
-        let reports = std::mem::take(&mut self.emulators).into_iter().map(|emulator| {
-            emulator.stop.store(true, Ordering::Relaxed);
-            let report = emulator.thread.join().map_err(|_| Error::failed("the emulator's thread panicked"))?;
+        let emulators = std::mem::take(&mut self.emulators);
+        emulators.iter().for_each(RunningEmulator::end);
+        let ends: Vec<_> = emulators.into_iter().map(|emulator| emulator.thread.join()).collect();
+        // By now none of them can miss an interface that is wired to one that has gone.
+        let reports = ends.into_iter().map(|end| {
+            let (report, _held) = end.map_err(|_| Error::failed("the emulator's thread panicked"))?;
             Ok::<_, Error>(report?)
         });
         Ok(reports.collect::<Result<Vec<_>, _>>()?.into_iter().next())
@@ -185,9 +198,7 @@ impl Topology {
 
 impl Drop for Topology {
     fn drop(&mut self) {
-        for emulator in &self.emulators {
-            emulator.stop.store(true, Ordering::Relaxed);
-        }
+        self.emulators.iter().for_each(RunningEmulator::end);
     }
 }
 
@@ -236,9 +247,8 @@ fn start_emulator(ways: Ways, space: Namespace, segment: Option<Namespace>) -> R
     let thread = std::thread::Builder::new()
         .name("satellite".into())
         .spawn(move || {
-            // The interfaces exist as long as something holds their namespaces.
-            let _held = (space, segment);
-            emulator.run(&flag)
+            let held = (space, segment);
+            (emulator.run(&flag), held)
         })
         .map_err(Error::failed)?;
     Ok(RunningEmulator { stop, monitor, thread })

@@ -4,6 +4,7 @@
 use lab::flows::{Plan, Stop, run_plans, run_plans_until};
 use lab::transfer::Checksum;
 use lab::{Direction, Ends, Error, Family, LinkParameters, Satellite, Topology, Workload, flows};
+use link::LinkConfig;
 use units::{Bytes, Duration, Probability, Rate};
 
 const LINK: LinkParameters = LinkParameters {
@@ -40,6 +41,21 @@ fn workload(direction: Direction, family: Family) -> Workload {
         timeout: Duration::from_secs(20),
         seed: 1,
     }
+}
+
+#[test]
+fn a_terminal_may_have_a_path_of_its_own_behind_the_satellite() {
+    if topology(1, None).is_none() {
+        return;
+    }
+    let path = |delay| LinkConfig::new(LINK.rate, Duration::from_millis(delay));
+    let topology = Topology::with_own_paths(LINK.satellite(), vec![path(0), path(200)]).expect("a network");
+    let ends: Vec<_> = topology.terminals.iter().map(|client| Ends { client, server: &topology.hub }).collect();
+    let flows = flows::run(&ends, &workload(Direction::Down, Family::V4)).expect("the flows end");
+    assert!(flows.iter().all(|flow| flow.verified));
+    assert!(flows[1].time() > flows[0].time() + Duration::from_millis(200), "{:?}", flows[1].time());
+    let report = topology.stop().expect("both emulators ran to the end").expect("there is a satellite");
+    assert!(report.down.delivered.bytes > 200_000);
 }
 
 #[test]
