@@ -52,5 +52,5 @@ pub(crate) fn measure_pepsal(setup: &Setup, program: &Path) -> Result<throughput
     let pepsal = Pepsal::start(program, &topology)?;
     let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
     let plan = Plan { ends, workload: &workload, start: Duration::ZERO, windows: None };
-    throughput::measure_proxies(setup, || pepsal.cpu_time(), || bulk::run(&[plan], PEPSAL_TIME, None))
+    throughput::measure_proxies(setup.repeats, || pepsal.cpu_time(), || bulk::run(&[plan], PEPSAL_TIME, None))
 }

@@ -47,19 +47,24 @@ pub(crate) fn measure(setup: &Setup, options: &GatewayOptions, connections: usiz
     // Hashing the data would take from the gateways the processors that they are measured on.
     let workload = Workload { size, checksum: Checksum::LengthOnly, ..setup.experiment()?.workload };
     let ends = vec![Ends { client: &topology.terminals[0], server: &topology.hub }; connections];
-    measure_proxies(setup, || gateways.cpu_time(), || flows::run(&ends, &workload))
+    measure_proxies(setup.repeats, || gateways.cpu_time(), || flows::run(&ends, &workload))
 }
 
-/// What proxies, which have used so much processor time, carry when these flows run through them.
+/// What proxies, which have used so much processor time, carry when these flows run through them so often.
 pub(crate) fn measure_proxies(
-    setup: &Setup,
+    repeats: u16,
     cpu_time: impl Fn() -> Result<Duration, Error>,
     flows: impl Fn() -> Result<Vec<Flow>, Error>,
 ) -> Result<Row, Error> {
     let (mut rates, mut costs, mut carried) = (Vec::new(), Vec::new(), (0, Bytes::ZERO));
-    for _ in 0..setup.repeats {
+    for _ in 0..repeats {
         let (start, cpu) = (Instant::now(), cpu_time()?);
         let flows = flows()?;
+        if flows.iter().any(|flow| flow.is_cut_off || flow.bytes == Bytes::ZERO) {
+            return Err(Error::failed(
+                "a connection got nothing through the proxies, or not all, in the time that it had",
+            ));
+        }
         let cpu = cpu_time()? - cpu;
         let first = flows.iter().map(|flow| flow.start).min().unwrap_or(start);
         let last = flows.iter().map(|flow| flow.end).max().unwrap_or(start);
@@ -76,4 +81,30 @@ pub(crate) fn measure_proxies(
     }
     let (connections, bytes) = carried;
     Ok(Row { connections, bytes: bytes.as_u64(), throughput_bps: median(&rates) as u64, cpu_s_per_gb: median(&costs) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::transfer::Trace;
+
+    #[test]
+    fn proxies_that_carry_nothing_are_no_row() {
+        let start = Instant::now();
+        let measured = |bytes, is_cut_off| {
+            let flow = Flow {
+                start,
+                end: start + std::time::Duration::from_secs(4),
+                bytes: Bytes::new(bytes),
+                verified: true,
+                is_cut_off,
+                trace: Trace::new(start),
+                retransmitted_segments: 0,
+                windows: Vec::new(),
+            };
+            measure_proxies(1, || Ok(Duration::ZERO), || Ok(vec![flow.clone()]))
+        };
+        assert_eq!(measured(1_000, false).expect("a row").throughput_bps, 2_000);
+        assert!(measured(0, true).is_err() && measured(0, false).is_err());
+    }
 }
