@@ -44,6 +44,14 @@ pub enum Error {
         /// What the system answered.
         source: std::io::Error,
     },
+    /// No other process is kept from the journal, as another one keeps it locked or its folder cannot be opened.
+    #[error("cannot lock {}: {source}", file.display())]
+    Lock {
+        /// The journal.
+        file: PathBuf,
+        /// What the system answered, or that another process has it.
+        source: std::io::Error,
+    },
     /// A sysctl has a value that its documentation does not allow.
     #[error("{key} is `{value}`, not three numbers")]
     Unreadable {
@@ -82,7 +90,7 @@ impl Error {
         let of_kernel = |error: &kernel::Error| if error.is_missing() { Blame::Machine } else { Blame::Failure };
         match self {
             Self::Kernel(error) | Self::Incomplete { cause: error, .. } => of_kernel(error),
-            Self::Record { source, .. } => match source.kind() {
+            Self::Record { source, .. } | Self::Lock { source, .. } => match source.kind() {
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => Blame::Machine,
                 _ => Blame::Failure,
             },

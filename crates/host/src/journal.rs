@@ -6,6 +6,7 @@ use rustix::io::retry_on_intr;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The changes of one network namespace.
@@ -216,7 +217,7 @@ struct Applying<'a> {
     made: Vec<Change>,
     left_out: Vec<String>,
     /// Another process must not replace the journal, which alone has what was there before, nor undo it in between.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl<'a> Applying<'a> {
@@ -283,20 +284,52 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Between attempts to lock.
 const STEP: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Waits until no other process applies or undoes the settings of a journal `file`; while this is held, none does. What is locked is the
-/// folder, so that no file is left over. Any user who may read the folder may lock it: no process is waited for longer than [`PATIENCE`].
+/// While this is held, no other process applies or undoes the settings of a journal.
+struct Lock {
+    locked: File,
+    /// What goes with it.
+    file: Option<PathBuf>,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Still locked: one that waits finds that it is gone, and makes another.
+        self.file.iter().for_each(|file| drop(fs::remove_file(file)));
+    }
+}
+
+/// Waits until no other process applies or undoes the settings of a journal `file`.
+fn lock(file: &Path) -> Result<Lock, Error> {
+    lock_within(file, PATIENCE)
+}
+
+/// What is locked is a file that only its user may open, as any user may lock what he may read. It is gone afterwards.
 #[allow(clippy::disallowed_methods, reason = "it waits for another process")]
-fn lock(file: &Path) -> Result<File, Error> {
-    let folder = File::open(folder(file)).map_err(|source| Error::Record { file: file.to_owned(), source })?;
-    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-        match retry_on_intr(|| flock(&folder, FlockOperation::NonBlockingLockExclusive)) {
+fn lock_within(file: &Path, patience: std::time::Duration) -> Result<Lock, Error> {
+    let failed = |source| Error::Lock { file: file.to_owned(), source };
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".lock");
+    let beside = PathBuf::from(beside);
+    let open = || match File::options().write(true).create(true).truncate(false).mode(0o600).open(&beside) {
+        Ok(locked) => Ok(Lock { locked, file: None }),
+        // A full disk has no room for it: settings are undone there all the same.
+        Err(_) => File::open(folder(file)).map(|locked| Lock { locked, file: None }).map_err(failed),
+    };
+    let is_file = |lock: &Lock| lock.locked.metadata().is_ok_and(|metadata| metadata.is_file());
+    let is_gone = |lock: &Lock| lock.locked.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
+    let mut lock = open()?;
+    for _ in 0..patience.as_millis() / STEP.as_millis() {
+        match retry_on_intr(|| flock(&lock.locked, FlockOperation::NonBlockingLockExclusive)) {
             Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(STEP),
-            // Some network file systems lock no folders. Settings are applied there all the same.
-            _ => return Ok(folder),
+            Ok(()) if is_gone(&lock) => lock = open()?,
+            // Some network file systems lock nothing. Settings are applied there all the same.
+            _ => {
+                lock.file = is_file(&lock).then_some(beside);
+                return Ok(lock);
+            }
         }
     }
-    let source = io::Error::other("another process keeps its folder locked");
-    Err(Error::Record { file: file.to_owned(), source })
+    Err(failed(io::Error::other("another process that applies or undoes settings keeps it locked")))
 }
 
 fn remove(file: &Path) -> Result<(), Error> {
@@ -405,6 +438,28 @@ mod tests {
             undo.join().unwrap().unwrap();
         });
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn what_other_users_may_lock_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("journal.json");
+        Journal::apply(Vec::new(), &file).unwrap();
+        let of_anyone = [folder.path(), &file].map(|path| File::open(path).unwrap());
+        for readable in &of_anyone {
+            flock(readable, FlockOperation::NonBlockingLockExclusive).unwrap();
+        }
+        drop(lock_within(&file, STEP * 2).unwrap());
+        let held = lock(&file).unwrap();
+        let beside = folder.path().join("journal.json.lock");
+        assert_eq!(beside.metadata().unwrap().mode() & 0o777, 0o600);
+        let error = lock_within(&file, STEP * 2).err().unwrap();
+        assert_eq!(error.blame(), Blame::Failure);
+        assert!(error.to_string().contains("cannot lock") && error.to_string().contains("journal.json"), "{error}");
+        drop(held);
+        assert!(!beside.exists());
+        Journal::undo(&file, false).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
