@@ -181,8 +181,14 @@ impl Direction {
     fn enqueue(&mut self, now: Instant, mut frame: Frame, pool: &mut Pool) {
         self.now = self.now.max(now);
         let Some(link) = self.path.link_of(&frame.bytes) else {
-            let Facts { link_local, no_terminal, .. } = &mut self.facts;
-            *(if headers::is_from_link_local(&frame.bytes) { link_local } else { no_terminal }) += 1;
+            let Facts { unsupported, link_local, no_terminal, .. } = &mut self.facts;
+            *(if headers::source(&frame.bytes).is_none() {
+                unsupported
+            } else if headers::is_link_local(&frame.bytes) {
+                link_local
+            } else {
+                no_terminal
+            }) += 1;
             pool.give(frame.bytes);
             return;
         };
@@ -489,6 +495,34 @@ mod tests {
         assert_eq!(counts(&direction), (1_000, 500));
         accept(&mut direction, 200);
         assert_eq!(counts(&direction), (1_001, 500), "some time later they may cross again");
+    }
+
+    #[test]
+    fn what_no_terminal_can_have_is_not_taken_for_an_unknown_hosts() {
+        let link = LinkConfig::new(Rate::from_bps(1_000_000), Duration::ZERO);
+        let networks = vec!["198.18.1.0/24".parse().expect("a network")];
+        let terminals = vec![crate::terminal::Terminal { name: "one".into(), networks, link }];
+        let limit = Bytes::new(10_000_000);
+        let mut direction = Direction::new(Instant::ZERO, &PathModel::Apart(terminals), limit).expect("links");
+        let mut pool = Pool::default();
+        let mut accept = |protocol: u16, to: [u8; 4]| {
+            let mut bytes = [0; 60];
+            bytes[12..14].copy_from_slice(&protocol.to_be_bytes());
+            bytes[14] = 0x45;
+            bytes[26..30].copy_from_slice(&[198, 18, 9, 1]);
+            bytes[30..34].copy_from_slice(&to);
+            let received = Received { offload: &OffloadHeader::default(), frame: &bytes, waited: Duration::ZERO };
+            direction.accept(Instant::ZERO, Some(received), &mut pool);
+        };
+        for to in [[198, 18, 1, 1], [198, 18, 2, 1], [224, 0, 0, 251], [255; 4]] {
+            accept(headers::IPV4, to);
+        }
+        // LLDP, PPPoE and EAPOL.
+        for protocol in [0x88cc, 0x8864, 0x888e] {
+            accept(protocol, [0; 4]);
+        }
+        let Facts { link, unsupported, no_terminal, link_local, .. } = direction.facts();
+        assert_eq!((link.offered.packets, unsupported, no_terminal, link_local), (1, 3, 1, 2));
     }
 
     /// Their headers state no length, so that the queue counts them as nothing.

@@ -89,12 +89,17 @@ pub(crate) fn source(frame: &[u8]) -> Option<IpAddr> {
     address(frame, 12, 8)
 }
 
-/// Whether an IP packet comes from an address that holds on its link only, or from none yet.
-pub(crate) fn is_from_link_local(frame: &[u8]) -> bool {
-    source(frame).is_some_and(|source| match source {
+/// Whether an IP packet comes from an address that holds on its link only, or from none yet, or goes to all or a group.
+pub(crate) fn is_link_local(frame: &[u8]) -> bool {
+    let is_from_link = source(frame).is_some_and(|source| match source {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_unspecified(),
         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_unspecified(),
-    })
+    });
+    let is_to_several = destination(frame).is_some_and(|to| match to {
+        IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_multicast(),
+    });
+    is_from_link || is_to_several
 }
 
 /// The address that an IP packet goes to.
@@ -244,13 +249,19 @@ mod tests {
 
     #[test]
     fn addresses_of_the_link_are_told_from_those_of_networks() {
-        let from = |source: IpAddr| {
+        let is_local = |source: &str, destination: &str| {
             let mut packet = [0; IPV6_HEADER];
-            match source {
-                IpAddr::V4(v4) => packet[12..16].copy_from_slice(&v4.octets()),
-                IpAddr::V6(v6) => packet[8..24].copy_from_slice(&v6.octets()),
+            let [source, destination] = [source, destination].map(|address| address.parse().expect("an address"));
+            match (source, destination) {
+                (IpAddr::V4(from), IpAddr::V4(to)) => {
+                    packet[12..20].copy_from_slice(&[from.octets(), to.octets()].concat());
+                }
+                (IpAddr::V6(from), IpAddr::V6(to)) => {
+                    packet[8..40].copy_from_slice(&[from.octets(), to.octets()].concat());
+                }
+                _ => panic!("one family"),
             }
-            is_from_link_local(&frame(if source.is_ipv4() { IPV4 } else { IPV6 }, &packet))
+            is_link_local(&frame(if source.is_ipv4() { IPV4 } else { IPV6 }, &packet))
         };
         for (source, expected) in [
             ("::", true),
@@ -260,9 +271,20 @@ mod tests {
             ("169.254.1.1", true),
             ("198.18.1.1", false),
         ] {
-            assert_eq!(from(source.parse().expect("an address")), expected, "{source}");
+            let to = if source.contains(':') { "2001:db8::2" } else { "198.18.2.1" };
+            assert_eq!(is_local(source, to), expected, "{source}");
         }
-        assert!(!is_from_link_local(&frame(ARP, &[0; 28])));
+        for (to, expected) in [
+            ("ff02::fb", true),
+            ("2001:db8::2", false),
+            ("224.0.0.251", true),
+            ("255.255.255.255", true),
+            ("198.18.2.1", false),
+        ] {
+            let from = if to.contains(':') { "2001:db8::1" } else { "198.18.1.1" };
+            assert_eq!(is_local(from, to), expected, "{to}");
+        }
+        assert!(!is_link_local(&frame(ARP, &[0; 28])));
     }
 
     #[test]

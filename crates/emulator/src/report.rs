@@ -85,11 +85,12 @@ pub struct Dropped {
     pub send_failed: Tally,
     /// Frames that came faster than they could be received: the emulator was too slow. Never offered to the link.
     pub receive_overrun: u64,
-    /// Super-packets of a kind that cannot be cut, and frames too long or too short. Never offered to the link.
+    /// Super-packets of a kind that cannot be cut, frames too long or too short, and, where terminals are distinguished, frames without
+    /// an IP address. Never offered to the link.
     pub unsupported: u64,
     /// Where terminals are distinguished, packets of addresses in no terminal's networks. Never offered to the link.
     pub no_terminal: u64,
-    /// The same, from link-local addresses or none yet, as reports of multicast listeners. Never offered to the link.
+    /// The same, from link-local addresses or none yet, or to all or a multicast group. Never offered to the link.
     pub link_local: u64,
 }
 

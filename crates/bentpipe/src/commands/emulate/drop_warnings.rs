@@ -57,7 +57,8 @@ impl DropWarnings {
                     interface = from,
                     "packets that the emulator cannot carry are dropped, and counted as unsupported: TCP in a tunnel whose segments \
                      the host left to be cut later, and before Linux 6.2 UDP datagrams (QUIC) that leave in one batch (`ip link set \
-                     INTERFACE gso_max_segs 1` has the host cut them), and frames too long or too short"
+                     INTERFACE gso_max_segs 1` has the host cut them), frames too long or too short, and, where terminals share a carrier, \
+                     frames that are not IP, such as PPPoE, LLDP and spanning tree"
                 );
             }
             if dropped.no_terminal > 0 && !std::mem::replace(&mut given.no_terminal, true) {
