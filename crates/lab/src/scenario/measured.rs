@@ -36,7 +36,7 @@ pub struct MeasuredRun {
     pub data_packets: Option<u64>,
 }
 
-/// A flow that ended. Times are in seconds since the first flow's start.
+/// A flow that ended. Times are in seconds since the scenario's time 0, from which the `start` of flows counts.
 #[derive(Debug, Serialize)]
 pub struct MeasuredFlow {
     /// Its name.
@@ -67,7 +67,7 @@ pub struct MeasuredFlow {
 /// What a terminal asked for, was given and used in a superframe, as rates in bit/s.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MeasuredCapacity {
-    /// When the superframe began at the terminal, in seconds since the first flow's start.
+    /// When the superframe began at the terminal, in seconds since the scenario's time 0.
     pub time_s: f64,
     /// The terminal's link.
     pub link: String,

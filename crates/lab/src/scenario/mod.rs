@@ -124,7 +124,8 @@ impl RealScenario {
         let (ended, mut samples) = self.run_flows(&plans, &monitor)?;
         drop(gateways);
         let report = topology.stop()?.ok_or_else(no_link)?;
-        let start = ended.iter().map(|flow| flow.start).min().ok_or_else(|| Error::failed("there was no flow"))?;
+        let starts = ended.iter().zip(&self.flows).map(|(ended, flow)| (ended.start, flow.start));
+        let start = origin(starts).ok_or_else(|| Error::failed("there was no flow"))?;
         let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
         samples.extend(take_samples(&monitor));
         let start_on_clock = clocks.0 + start.duration_since(clocks.1).into();
@@ -166,6 +167,12 @@ impl RealScenario {
         let window = receiving.and_then(|route| route.window);
         RouteSettings { window, ..sending.or(receiving).unwrap_or_default() }
     }
+}
+
+/// The scenario's time 0, at which the links began again, to within what the first thread woke up late: of flows, when they started,
+/// and how long after that time they were to.
+fn origin(starts: impl Iterator<Item = (std::time::Instant, Duration)>) -> Option<std::time::Instant> {
+    starts.filter_map(|(at, planned)| at.checked_sub(planned.into())).min()
 }
 
 fn no_link() -> Error {

@@ -1,9 +1,9 @@
 //! What of a scenario the kernel is given, and what is refused because it is not.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use super::RealScenario;
+use super::{RealScenario, origin};
 use crate::Error;
-use units::Bytes;
+use units::{Bytes, Duration};
 
 const SCENARIO: &str = r#"
 version = 1
@@ -104,6 +104,19 @@ fn what_the_kernel_does_by_itself_is_accepted() {
         real(&tcp).unwrap();
         assert_refused(&tcp.replace(&format!("= {limit}"), "= 3"), "flow `file`: slow_start_limit = 3segments");
     }
+}
+
+/// Schedules of the link do not wait for the first flow.
+#[test]
+fn times_count_from_the_beginning_and_not_from_the_first_flow() {
+    let start = std::time::Instant::now();
+    let flow = |late_ms, planned_s| {
+        let planned = Duration::from_secs(planned_s);
+        (start + std::time::Duration::from_millis(late_ms) + planned.into(), planned)
+    };
+    assert_eq!(origin([flow(0, 10), flow(3, 12)].into_iter()), Some(start));
+    assert_eq!(origin([flow(2, 0), flow(1, 5)].into_iter()), Some(start + std::time::Duration::from_millis(1)));
+    assert_eq!(origin(std::iter::empty()), None);
 }
 
 /// The kernel doubles the option (`sock_setsockopt` of Linux 6.18), so that half of the scenario's buffer is set.
