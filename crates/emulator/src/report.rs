@@ -94,6 +94,21 @@ pub struct Dropped {
     pub link_local: u64,
 }
 
+impl Dropped {
+    /// Packets that the emulator dropped though the link would not, by reason: with any, something else was measured.
+    pub fn by_emulator(&self) -> Vec<(&'static str, u64)> {
+        let mut drops = vec![
+            ("receive_overrun", self.receive_overrun),
+            ("memory_limit", self.memory_limit.packets),
+            ("unsupported", self.unsupported),
+            ("oversize", self.oversize.packets),
+            ("send_failed", self.send_failed.packets),
+        ];
+        drops.retain(|(_, packets)| *packets > 0);
+        drops
+    }
+}
+
 /// Percentiles of actual departure less the model's, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Lateness {

@@ -183,7 +183,15 @@ impl Topology {
     ///
     /// # Errors
     /// If the emulation ended early, so that what was measured means nothing.
-    pub fn stop(mut self) -> Result<Option<Report>, Error> {
+    pub fn stop(self) -> Result<Option<Report>, Error> {
+        Ok(self.stop_all()?.into_iter().next())
+    }
+
+    /// Stops the satellite, and the terminals' own paths where there are some, and returns what each carried, in this order.
+    ///
+    /// # Errors
+    /// As [`Topology::stop`].
+    pub fn stop_all(mut self) -> Result<Vec<Report>, Error> {
         let emulators = std::mem::take(&mut self.emulators);
         emulators.iter().for_each(RunningEmulator::end);
         let ends: Vec<_> = emulators.into_iter().map(|emulator| emulator.thread.join()).collect();
@@ -192,7 +200,7 @@ impl Topology {
             let (report, _held) = end.map_err(|_| Error::failed("the emulator's thread panicked"))?;
             Ok::<_, Error>(report?)
         });
-        Ok(reports.collect::<Result<Vec<_>, _>>()?.into_iter().next())
+        reports.collect()
     }
 }
 

@@ -149,16 +149,7 @@ impl MeasuredLink {
 
     /// Packets that the emulator dropped though the link would not, by reason: with any, something else was measured.
     pub fn emulator_drops(&self) -> Vec<(&'static str, u64)> {
-        let Dropped { receive_overrun, memory_limit, unsupported, oversize, send_failed, .. } = self.dropped;
-        let mut drops = vec![
-            ("receive_overrun", receive_overrun),
-            ("memory_limit", memory_limit.packets),
-            ("unsupported", unsupported),
-            ("oversize", oversize.packets),
-            ("send_failed", send_failed.packets),
-        ];
-        drops.retain(|(_, packets)| *packets > 0);
-        drops
+        self.dropped.by_emulator()
     }
 }
 

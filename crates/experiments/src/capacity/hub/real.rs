@@ -5,7 +5,7 @@ use super::super::figures::Figures;
 use super::{HubCase, LOSS, PHASE, RATE, RTT, SETTLES, Trouble};
 use crate::setup::loss;
 use crate::{Error, Setup};
-use emulator::Monitor;
+use emulator::{Monitor, Report};
 use lab::flows::{Plan, Stop, run_plans_until};
 use lab::{Direction, Ends, Flow, GatewayOptions, Gateways, Satellite, Topology, Workload};
 use link::{LinkConfig, LossModel};
@@ -43,7 +43,9 @@ pub(in super::super) fn run(setup: &Setup, case: &HubCase, seed: u64) -> Result<
     let flows = flows(case, &topology, &workload, until_begin(case, &monitor)?)?;
     drop(running);
     // A monitor's view is older than the last packets.
-    let link = topology.stop()?.ok_or_else(|| Error::failed("there is no satellite"))?.down;
+    let reports = topology.stop_all()?;
+    reports.iter().for_each(|report| warn_of_drops(case, report));
+    let link = reports.into_iter().next().ok_or_else(|| Error::failed("there is no satellite"))?.down;
     let received: u64 = flows.iter().map(|flow| flow.bytes.as_u64()).sum();
     let empty = case.carrier_rtt() / 2 + RATE.time_to_send(FULL_PACKET);
     Ok(Figures {
@@ -51,6 +53,18 @@ pub(in super::super) fn run(setup: &Setup, case: &HubCase, seed: u64) -> Result<
         queue_p95_s: Some((link.transit_us.p95 / 1e6 - empty.as_secs_f64()).max(0.0)),
         ..case.shares(&[0, 1, 2].map(|phase| carried(&flows, phase)))
     })
+}
+
+/// The links would not have dropped them.
+fn warn_of_drops(case: &HubCase, report: &Report) {
+    for (reason, packets) in [&report.up, &report.down].into_iter().flat_map(|way| way.dropped.by_emulator()) {
+        tracing::warn!(
+            case = case.name,
+            reason,
+            packets,
+            "the emulator dropped packets that the links would not: the figures are not the links' (an idle machine helps)"
+        );
+    }
 }
 
 /// The forward link, and the return link, which all terminals share.
