@@ -442,8 +442,8 @@ impl Monitor {
     pub const RESTART_NOTICE: Duration = Duration::from_millis(150);
 
     /// Has the links begin again at `at`, which is at least [`Monitor::RESTART_NOTICE`] ahead: from then on schedules, random numbers,
-    /// counters and samples are as if the emulator had been made at that time. What is then on its way arrives as it would have, and
-    /// counts nowhere. A log of arrivals goes on: its replay does not know of restarts.
+    /// counters and samples are as if the emulator had been made at that time; `wall_s` and `cpu_s` of the report go on. What is then on
+    /// its way arrives as it would have, and counts nowhere. A log of arrivals goes on: its replay does not know of restarts.
     pub fn restart(&self, at: Instant) {
         *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }

@@ -184,7 +184,8 @@ fn a_link_that_is_restarted_begins_with_its_first_packet_and_rate() {
     let fast = Rate::from_bps(6_000_000);
     let config = LinkConfig {
         loss: LossModel::DropList(vec![0]),
-        rate_steps: Some(Steps::parse("1s 3Mbit/s").expect("valid")),
+        // Long enough for a machine that is held up to see the rate before.
+        rate_steps: Some(Steps::parse("5s 3Mbit/s").expect("valid")),
         ..LinkConfig::new(fast, Duration::from_millis(400))
     };
     let Some(hosts) = Hosts::start(Config::new(config, delay(0)), false) else { return };

@@ -1,4 +1,4 @@
-//! A hub and its terminals in virtual time: one forward carrier, a path of its own to each terminal, and clocks that differ.
+//! A hub and its terminals, in virtual time and for real: one forward carrier, a path of its own to each terminal, and clocks that differ.
 
 mod clock;
 pub(super) mod real;
