@@ -46,7 +46,8 @@ impl Port {
         self == other || self.identity().is_some_and(|own| other.identity() == Some(own))
     }
 
-    /// Whether both are the two ends of one pair: what is sent by the one comes in by the other.
+    /// Whether both are the two ends of one pair: what is sent by the one comes in by the other. Of interfaces in different namespaces it
+    /// does not know.
     pub(super) fn is_wired_to(&self, other: &Self) -> bool {
         let linked = |port: &Self, to: &Self| Some((to.identity()?.1, port.link()?));
         let is_linked = |port: &Self, to: &Self| linked(port, to).is_some_and(|(index, link)| index == link);
@@ -104,7 +105,7 @@ impl Port {
             )));
         }
         let claim = self.claim()?;
-        self.warn_of_hosts_ipv6();
+        self.warn_of_hosts_ipv6()?;
         Ok(Opened { socket, claim })
     }
 
@@ -123,9 +124,9 @@ impl Port {
         if let Some(master) = interface.master {
             let master = interfaces.name(master).ok().flatten().unwrap_or_else(|| format!("interface {master}"));
             return Err(Failure::usage(format!(
-                "--between: {0} belongs to {master}, which takes its packets, too; expected an interface that belongs to none (ip link \
-                 set dev {0} nomaster)",
-                self.interface
+                "--between: {0} belongs to {master}, which takes its packets, too; expected an interface that belongs to none ({1})",
+                self.interface,
+                self.inside(&format!("ip link set dev {} nomaster", self.interface))
             )));
         }
         let addresses = interfaces.addresses_of(interface.index).map_err(failed)?;
@@ -139,30 +140,42 @@ impl Port {
                 self.interface,
                 // Flushed, it would come back with the next advertisement of a router.
                 if address.is_ipv6() {
-                    self.turning_ipv6_off()
+                    self.turning_ipv6_off(&interface.name)
                 } else {
-                    format!("ip addr flush dev {}", self.interface)
+                    self.inside(&format!("ip addr flush dev {}", self.interface))
                 }
             ))),
         }
     }
 
     /// A router that advertises itself across the link gives the host addresses and a default route there, by Linux's defaults.
-    fn warn_of_hosts_ipv6(&self) {
-        let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.interface);
+    fn warn_of_hosts_ipv6(&self) -> Result<(), Failure> {
+        let interface = Interfaces::new().map_err(Failure::failed)?.get(&self.interface).map_err(Failure::failed)?;
+        // Settings know no other name.
+        let Some(name) = interface.map(|interface| interface.name) else { return Ok(()) };
+        let setting = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
         if std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "0") {
             tracing::warn!(
                 interface = self.interface,
                 "this host has IPv6 at this interface: it answers beside the hosts behind it, and routers that advertise themselves give it \
                  addresses and routes there; turn it off ({})",
-                self.turning_ipv6_off()
+                self.turning_ipv6_off(&name)
             );
         }
+        Ok(())
     }
 
-    /// The command that does it.
-    fn turning_ipv6_off(&self) -> String {
-        format!("sysctl -w net/ipv6/conf/{}/disable_ipv6=1", self.interface)
+    /// The command that does it, for the interface's own name.
+    fn turning_ipv6_off(&self, name: &str) -> String {
+        self.inside(&format!("sysctl -w net/ipv6/conf/{name}/disable_ipv6=1"))
+    }
+
+    /// The command where the interface is.
+    fn inside(&self, command: &str) -> String {
+        match &self.namespace {
+            None => command.to_owned(),
+            Some(namespace) => format!("ip netns exec {namespace} {command}"),
+        }
     }
 
     /// Two emulators of one interface would both forward each packet.
@@ -207,6 +220,25 @@ mod tests {
             assert!(two.open().is_ok());
         };
         namespace.run(inside).expect("inside");
+    }
+
+    #[test]
+    fn advice_is_for_the_interface_where_it_is_by_its_own_name() {
+        let Some(namespace) = namespace() else { return };
+        let mut batch = IpBatch::new(&namespace);
+        batch.add("link add one type veth peer name two").add("link property add dev one altname alias");
+        if let Err(error) = batch.add("addr add 2001:db8::1/64 dev one").run() {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        let refused = |namespace_name: Option<&str>| {
+            let port = Port { namespace: namespace_name.map(str::to_owned), interface: "alias".to_owned() };
+            namespace.run(|| port.refuse_hosts_own().expect_err("it has an address").to_string()).expect("inside")
+        };
+        let command = "sysctl -w net/ipv6/conf/one/disable_ipv6=1)";
+        let (here, there) = (refused(None), refused(Some("there")));
+        assert!(here.ends_with(&format!("({command}")), "{here}");
+        assert!(there.ends_with(&format!("(ip netns exec there {command}")), "{there}");
     }
 
     #[test]
