@@ -4,6 +4,8 @@ use crate::Recording;
 use results::{Capture, Error, Label, PartialFile};
 use scenario::Scenario;
 use sim::{NodeId, PacketRecord, Simulation};
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// A file for each node whose packets are recorded: one conversation seen from two places looks like retransmissions. None is left
@@ -53,8 +55,8 @@ impl Captures {
 
     /// Completes the files. Returns why there are none, if there were to be.
     pub fn finish(mut self) -> Option<String> {
-        let finished = self.files.drain(..).try_for_each(|file| file.capture.into_inner().finish());
-        self.problem.or_else(|| finished.err().map(|error| error.to_string()))
+        let files = self.files.drain(..).map(|file| (file.path, file.capture.into_inner())).collect();
+        self.problem.or_else(|| name_all(files).err())
     }
 
     /// A disk that is full costs the files and not the run.
@@ -78,6 +80,54 @@ impl CaptureFile {
     }
 }
 
+/// Gives all files their names, or none.
+fn name_all(mut files: Vec<(PathBuf, PartialFile)>) -> Result<(), String> {
+    for (path, file) in &mut files {
+        file.flush().map_err(|source| Error::File { file: path.display().to_string(), source }.to_string())?;
+    }
+    let mut finished = Vec::new();
+    for (path, file) in files {
+        if let Err(error) = file.finish() {
+            for path in finished {
+                // Whatever its fate: the problem is what is reported.
+                let _ = fs::remove_file(path);
+            }
+            return Err(error.to_string());
+        }
+        finished.push(path);
+    }
+    Ok(())
+}
+
 fn named(path: &Path, error: &Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_get_their_names_or_none() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let paths = ["one", "two", "three"].map(|name| directory.path().join(name));
+        let finish = || {
+            let file = |path: &PathBuf| {
+                let mut file = PartialFile::create(path).expect("a file");
+                file.write_all(b"packets").expect("written");
+                (path.clone(), file)
+            };
+            name_all(paths.iter().map(file).collect())
+        };
+        // No file takes the name of a directory.
+        fs::create_dir(&paths[1]).expect("a directory");
+        let problem = finish().expect_err("a directory of that name");
+        assert!(problem.starts_with(&paths[1].display().to_string()), "{problem}");
+        let left: Vec<_> =
+            fs::read_dir(directory.path()).expect("read").map(|entry| entry.expect("read").path()).collect();
+        assert_eq!(left, [paths[1].clone()]);
+        fs::remove_dir(&paths[1]).expect("removed");
+        assert_eq!(finish(), Ok(()));
+        assert!(paths.iter().all(|path| fs::read(path).is_ok_and(|bytes| bytes == b"packets")));
+    }
 }

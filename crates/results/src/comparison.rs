@@ -40,8 +40,11 @@ struct Part {
 }
 
 impl Comparison {
-    /// Takes a run with its samples.
+    /// Takes a run with its samples, unless it stopped at a limit: what it found says more of the limit than of the variant.
     pub fn take(&mut self, run: &Run) {
+        if run.report.stopped.limit().is_some() {
+            return;
+        }
         let groups: BTreeSet<&String> = run.groups.iter().collect();
         let instants = common_instants(&run.flow_samples);
         for group in &groups {

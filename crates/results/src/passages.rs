@@ -137,4 +137,28 @@ mod tests {
         let on_demand = r#"forward = { dama = { carrier = "return", rbdc = "1Mbit/s" } }"#;
         assert_eq!(capacity_behind(on_demand), None);
     }
+
+    #[test]
+    fn a_carrier_that_terminals_fill_together_is_used_more_than_a_link_behind_it() {
+        const TEXT: &str = r#"
+            version = 1
+            nodes = ["one", "two", "hub", "server"]
+            carrier = [{ name = "return", rate = "1Mbit/s" }]
+            link = [
+                { name = "sat-1", between = ["one", "hub"], delay = "250ms", queue = "100packets", forward = { dama = { carrier = "return", vbdc = "1MB" } } },
+                { name = "sat-2", between = ["two", "hub"], delay = "250ms", queue = "100packets", forward = { dama = { carrier = "return", vbdc = "1MB" } } },
+                { name = "lan", between = ["hub", "server"], rate = "1500kbit/s", queue = "100packets" },
+            ]
+            flow = [
+                { name = "first", from = "one", to = "server", udp = { rate = "2Mbit/s" } },
+                { name = "second", from = "two", to = "server", udp = { rate = "2Mbit/s" } },
+            ]
+            stop = { time = "30s" }
+        "#;
+        let run = run(TEXT, 1);
+        let on_lan = run.report.links[4].counters.delivered.bytes as f64 * 8.0 / 30.0;
+        assert!((0.8e6..1.0e6).contains(&on_lan), "the carrier is full: {on_lan} bit/s");
+        assert!(run.busiest().is_some_and(|(direction, _)| direction.config.dama.is_some()));
+        assert_eq!(capacity(&run, 30.0), None);
+    }
 }

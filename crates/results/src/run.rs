@@ -1,6 +1,7 @@
 //! One run's results.
 
 use sim::{CapacitySample, Direction, DirectionId, FlowSample, LinkReport, Network, QueueSample, Report};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which run it was.
@@ -61,14 +62,28 @@ pub struct Run {
 }
 
 impl Run {
-    /// The direction of a link that delivered the most of what it can carry, and its counters; none if nothing limits any.
+    /// The direction of a link that delivered the most of what it can carry, and its counters; none if nothing limits any. One that
+    /// shares a carrier is used as much as the carrier is, if that is more than what itself has of it.
     pub fn busiest(&self) -> Option<(&Direction, &LinkReport)> {
-        let both = self.network.directions().iter().zip(&self.report.links).enumerate();
-        let used = both.filter_map(|(number, (direction, report))| {
-            let rate = typical_rate(&self.network, DirectionId::new(number as u32))?;
-            Some((report.counters.delivered.bytes as f64 / rate, direction, report))
+        let both = || self.network.directions().iter().zip(&self.report.links);
+        let delivered = |report: &LinkReport| report.counters.delivered.bytes as f64;
+        let mut on_carriers: BTreeMap<&str, f64> = BTreeMap::new();
+        for (direction, report) in both() {
+            if let Some(dama) = &direction.config.dama {
+                *on_carriers.entry(&dama.carrier).or_default() += delivered(report);
+            }
+        }
+        let use_of_carrier = |direction: &Direction| {
+            let dama = direction.config.dama.as_ref()?;
+            let (name, carrier) = self.network.carriers().iter().find(|(name, _)| *name == dama.carrier)?;
+            Some(on_carriers.get(name.as_str())? / carrier.rate.as_bps() as f64)
+        };
+        let used = both().enumerate().filter_map(|(number, (direction, report))| {
+            let own = delivered(report) / typical_rate(&self.network, DirectionId::new(number as u32))?;
+            Some((use_of_carrier(direction).map_or(own, |all| all.max(own)), own, direction, report))
         });
-        used.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, direction, report)| (direction, report))
+        let most = used.max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        most.map(|(.., direction, report)| (direction, report))
     }
 }
 

@@ -5,7 +5,7 @@ use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use pcap_file::pcapng::{Block, PcapNgReader};
-use results::{Capture, Format, Label, Run, RunDocument, Summary, TABLES, TableWriter, Values, tables};
+use results::{Capture, Comparison, Format, Label, Run, RunDocument, Summary, TABLES, TableWriter, Values, tables};
 use scenario::load;
 use sim::Simulation;
 use std::collections::BTreeMap;
@@ -456,4 +456,19 @@ fn means_are_without_runs_that_stopped_at_a_limit() {
     assert_eq!((of_both.flows, of_both.complete), (2, 4), "all runs count");
     let limited = &Summary::of(&runs[1..])[0];
     assert!(limited.flows[0].goodput_bps.is_none() && limited.links[0].delivered_bps.is_none());
+}
+
+#[test]
+fn pictures_that_compare_are_without_runs_that_stopped_at_a_limit() {
+    let runs: Vec<Run> = (1..=3).map(|seed| run(LOSSY, seed).0).collect();
+    let pictures = |runs: &[Run]| {
+        let mut comparison = Comparison::default();
+        runs.iter().for_each(|run| comparison.take(run));
+        comparison.pictures().into_iter().map(|(_, picture)| picture.unwrap()).collect::<Vec<_>>()
+    };
+    let whole = pictures(&runs[..2]);
+    assert!(whole.len() == 2 && whole.iter().all(|picture| picture.contains("2 seeds")));
+    let mut limited = runs;
+    limited[2].report.stopped = sim::Stopped::EventLimit;
+    assert!(pictures(&limited) == whole);
 }

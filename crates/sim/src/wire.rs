@@ -275,11 +275,16 @@ impl Wire {
         self.links_of(node, path).into_iter().next()
     }
 
-    /// The propagation delay of all of those links, as it is now.
-    pub(crate) fn delay_of(&mut self, node: NodeId, path: Path) -> Duration {
+    /// How long a packet of this size takes over all of those links as they are now, if they are idle: propagation, and the time to
+    /// send it where the link has a rate.
+    pub(crate) fn idle_time_of(&mut self, node: NodeId, path: Path, size: Bytes) -> Duration {
         let links = self.links_of(node, path);
-        let delay = |link: &DirectionId| self.links[link.index()].delay(self.now);
-        links.iter().map(delay).fold(Duration::ZERO, |sum, delay| sum + delay)
+        let time = |link: &DirectionId| {
+            let link = &self.links[link.index()];
+            let rate = link.rate(self.now).map(|(rate, _)| rate).filter(|rate| *rate > Rate::ZERO);
+            link.delay(self.now) + rate.map_or(Duration::ZERO, |rate| rate.time_to_send(size))
+        };
+        links.iter().map(time).fold(Duration::ZERO, |sum, time| sum + time)
     }
 
     /// The rate that the terminal whose way to the hub is `direction` has now, as the latest plan that it received says;

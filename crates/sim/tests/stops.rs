@@ -105,16 +105,19 @@ fn what_is_under_way_at_a_stop_comes_whole_whatever_the_buffers_hold() {
 
 #[test]
 fn answers_to_pings_are_awaited_however_long_the_way_is() {
-    for delay in ["50ms", "6s", "6min"] {
+    let ways = [("50ms", "1Mbit/s", 84), ("6s", "1Mbit/s", 84), ("6min", "1Mbit/s", 84)];
+    // The first answer comes after 27 s, or each 3.3 s after the one before it.
+    let slow_ways = [("50ms", "600bit/s", 1000), ("50ms", "2400bit/s", 1000)];
+    for (delay, rate, size) in ways.into_iter().chain(slow_ways) {
         let text = format!(
             "version = 1\nnodes = [\"earth\", \"mars\"]\n[[link]]\nname = \"space\"\nbetween = [\"earth\", \"mars\"]\n\
-             rate = \"1Mbit/s\"\ndelay = \"{delay}\"\nqueue = \"100packets\"\n[[flow]]\nname = \"ping\"\nfrom = \"earth\"\n\
-             to = \"mars\"\nping = {{ interval = \"1s\", requests = 10 }}\n"
+             rate = \"{rate}\"\ndelay = \"{delay}\"\nqueue = \"100packets\"\n[[flow]]\nname = \"ping\"\nfrom = \"earth\"\n\
+             to = \"mars\"\nping = {{ interval = \"1s\", requests = 10, packet_size = \"{size}B\" }}\n"
         );
         let scenario = load(&text, "ping.toml", &[], &|_| Err(String::new())).unwrap();
         let mut simulation = Simulation::of(&scenario.scenarios[0], 1, false).unwrap();
         assert_eq!(simulation.run(), Stopped::Complete);
         let flow = &simulation.report().flows[0];
-        assert_eq!((flow.received_packets, flow.complete), (10, true), "{delay}");
+        assert_eq!((flow.received_packets, flow.complete), (10, true), "{delay}, {rate}");
     }
 }

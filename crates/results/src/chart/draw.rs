@@ -56,7 +56,7 @@ pub(super) fn stacked(title: &str, charts: &[Chart]) -> Result<String, Error> {
 
 fn document(title: &str, charts: &[&Chart], plot_height: u32) -> Result<String, Error> {
     let looks = palette::looks(charts).into_iter();
-    let scaled = charts.iter().zip(looks).map(|(chart, looks)| Scaled::new(chart, looks));
+    let scaled = charts.iter().zip(looks).map(|(chart, looks)| Scaled::new(chart, looks, plot_height));
     let scaled: Vec<_> = scaled.collect::<Result<_, _>>()?;
     picture(title, &scaled, plot_height).map_err(|error| Error::Picture(error.to_string()))
 }
@@ -65,15 +65,19 @@ fn document(title: &str, charts: &[&Chart], plot_height: u32) -> Result<String, 
 struct Scaled<'a> {
     chart: &'a Chart,
     looks: Vec<Look>,
+    /// Of each series, dash and gap in pixels.
+    dashes: Vec<Option<(u32, u32)>>,
     x: Scale,
     y: Scale,
+    /// Of the plot within its axes, in pixels.
+    size: (f64, f64),
     /// Rows of the legend: numbers of series.
     legend: Vec<Vec<usize>>,
     caption: Vec<String>,
 }
 
 impl<'a> Scaled<'a> {
-    fn new(chart: &'a Chart, looks: Vec<Look>) -> Result<Self, Error> {
+    fn new(chart: &'a Chart, looks: Vec<Look>, plot_height: u32) -> Result<Self, Error> {
         let points = || chart.series.iter().flat_map(|series| &series.points);
         let band = || chart.series.iter().flat_map(|series| series.band.iter().flatten());
         for series in &chart.series {
@@ -86,14 +90,53 @@ impl<'a> Scaled<'a> {
         }
         let x = points().map(|point| point.0).chain(band().map(|part| part.0));
         let y = points().map(|point| point.1).chain(band().flat_map(|part| [part.1, part.2]));
-        Ok(Self {
+        let (width, height) = (WIDTH - Y_LABELS - 3 * MARGIN, plot_height - X_LABELS - 2 * MARGIN);
+        let mut scaled = Self {
             chart,
             looks,
+            dashes: Vec::new(),
             x: Scale::new(&chart.x, x, false, 10)?,
             y: Scale::new(&chart.y, y, true, 8)?,
+            size: (f64::from(width), f64::from(height)),
             legend: legend::rows(&chart.series, &chart.x.names),
             caption: legend::wrapped(&chart.caption),
-        })
+        };
+        scaled.dashes = (0..chart.series.len()).map(|number| scaled.dash(number)).collect();
+        Ok(scaled)
+    }
+
+    /// Dash and gap of the series with this number, also in the legend.
+    fn dash(&self, number: usize) -> Option<(u32, u32)> {
+        let (series, look) = (&self.chart.series[number], self.looks[number]);
+        let dash = look.dash.or((series.style == Style::Dashed).then_some((8, 5)))?;
+        let (across, up) = self.pixels();
+        let length_of = |piece: &Vec<(f64, f64)>| {
+            let steps = piece.windows(2).map(|ends| (ends[1].0 - ends[0].0, ends[1].1 - ends[0].1));
+            steps.map(|step| (step.0 * across).hypot(step.1 * up)).sum::<f64>()
+        };
+        let length: f64 = self.line(number).iter().map(length_of).sum();
+        (length <= MOST_WIDTHS_DASHED * self.size.0).then_some(dash)
+    }
+
+    /// The pieces of the line through the points of the series with this number; none if they are not joined.
+    fn line(&self, number: usize) -> Vec<Vec<(f64, f64)>> {
+        let series = &self.chart.series[number];
+        let points: Vec<_> = series.points.iter().map(|point| self.at(*point)).collect();
+        let joined = match series.style {
+            Style::Box | Style::Uprights | Style::Points => return Vec::new(),
+            Style::Line | Style::Dashed | Style::Joined => points,
+            Style::Steps => steps(&points),
+        };
+        let (x, y) = (self.x.span(), self.y.span());
+        let across = self.pixels().0;
+        let column = |at: f64| ((at - x.start) * across * COLUMNS_IN_PIXEL) as i64;
+        clip::line(&joined, x, y).iter().map(|piece| thin::line(piece, column)).collect()
+    }
+
+    /// How many pixels one of the axes' units takes, across and up.
+    fn pixels(&self) -> (f64, f64) {
+        let (x, y) = (self.x.span(), self.y.span());
+        (self.size.0 / (x.end - x.start), self.size.1 / (y.end - y.start))
     }
 
     /// Pixels above and below the plot.
@@ -152,7 +195,7 @@ fn draw(chart: &Scaled<'_>, area: &Area<'_>, plot_height: u32) -> Result<(), Fai
         heading(area, &chart.chart.title)?;
     }
     let below_title = area.split_vertically(px(title)).1;
-    legend::draw(&chart.chart.series, &chart.looks, &chart.legend, &below_title)?;
+    legend::draw(&chart.chart.series, &chart.looks, &chart.dashes, &chart.legend, &below_title)?;
     let (plot, caption) = below_title.split_vertically(px(legend)).1.split_vertically(px(plot_height));
     draw_plot(chart, &plot)?;
     let style = TextStyle::from((FONT, px(CAPTION_SIZE))).color(&CAPTION);
@@ -206,19 +249,18 @@ fn draw_band(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, look: Look, series: &
 
 fn draw_series(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize) -> Result<(), Failed> {
     let (series, look) = (&scaled.chart.series[number], scaled.looks[number]);
-    let points: Vec<_> = series.points.iter().map(|point| scaled.at(*point)).collect();
+    let points = || series.points.iter().map(|point| scaled.at(*point)).collect::<Vec<_>>();
     match series.style {
         Style::Box => return draw_box(scaled, plot, look, series),
-        Style::Uprights => return draw_uprights(scaled, plot, look, &points),
+        Style::Uprights => return draw_uprights(scaled, plot, look, &points()),
         Style::Points => {}
         Style::Line | Style::Dashed | Style::Joined | Style::Steps => {
-            let joined = if series.style == Style::Steps { steps(&points) } else { points.clone() };
             let width = if series.style == Style::Joined { 1.0 } else { scaled.width(number) };
-            draw_line(scaled, plot, &joined, stroke(look, width), legend::dash(series.style, look))?;
+            draw_line(scaled, plot, number, stroke(look, width))?;
         }
     }
     if matches!(series.style, Style::Points | Style::Joined) {
-        draw_marks(scaled, plot, look, points)?;
+        draw_marks(scaled, plot, look, points())?;
     }
     Ok(())
 }
@@ -228,23 +270,10 @@ const MOST_WIDTHS_DASHED: f64 = 40.0;
 /// Points of a line closer than half a pixel, which is one of a PNG, are not told apart.
 const COLUMNS_IN_PIXEL: f64 = 2.0;
 
-/// The line through `points`, solid or with a dash and a gap in pixels.
-fn draw_line(
-    scaled: &Scaled<'_>,
-    plot: &mut Plot<'_, '_>,
-    points: &[(f64, f64)],
-    style: ShapeStyle,
-    dash: Option<(u32, u32)>,
-) -> Result<(), Failed> {
-    let (x, y) = (scaled.x.span(), scaled.y.span());
-    let (width, height) = plot.plotting_area().dim_in_pixel();
-    let (across, up) = (f64::from(width) / (x.end - x.start), f64::from(height) / (y.end - y.start));
-    let column = |at: f64| ((at - x.start) * across / f64::from(FINE) * COLUMNS_IN_PIXEL) as i64;
-    for piece in clip::line(points, x, y) {
-        let piece = thin::line(&piece, column);
-        let steps = piece.windows(2).map(|ends| (ends[1].0 - ends[0].0, ends[1].1 - ends[0].1));
-        let length: f64 = steps.map(|step| (step.0 * across).hypot(step.1 * up)).sum();
-        match dash.filter(|_| length <= MOST_WIDTHS_DASHED * f64::from(width)) {
+/// The line of the series with this number.
+fn draw_line(scaled: &Scaled<'_>, plot: &mut Plot<'_, '_>, number: usize, style: ShapeStyle) -> Result<(), Failed> {
+    for piece in scaled.line(number) {
+        match scaled.dashes[number] {
             Some((dash, gap)) => plot.draw_series([DashedPathElement::new(piece, px(dash), px(gap), style)])?,
             None => plot.draw_series([PathElement::new(piece, style)])?,
         };

@@ -50,14 +50,20 @@ pub(super) fn rows(series: &[Series], places: &[String]) -> Vec<Vec<usize>> {
 }
 
 /// Draws the rows.
-pub(super) fn draw(series: &[Series], looks: &[Look], rows: &[Vec<usize>], area: &Area<'_>) -> Result<(), Failed> {
+pub(super) fn draw(
+    series: &[Series],
+    looks: &[Look],
+    dashes: &[Option<(u32, u32)>],
+    rows: &[Vec<usize>],
+    area: &Area<'_>,
+) -> Result<(), Failed> {
     let style = TextStyle::from((FONT, px(LABEL_SIZE))).pos(Pos::new(HPos::Left, VPos::Center));
     for (row, entries) in rows.iter().enumerate() {
         let y = px(row as u32 * ROW + ROW / 2 + 4) as i32;
         let mut x = px(Y_LABELS + MARGIN) as i32;
         for &number in entries {
             let entry = &series[number];
-            sample(entry, looks[number], (x, y), area)?;
+            sample(entry, looks[number], dashes[number], (x, y), area)?;
             let text = (x + px(SAMPLE + SAMPLE_GAP) as i32, y);
             area.draw(&Text::new(entry.name.as_str(), text, style.clone()))?;
             x += px(entry_width(entry)) as i32;
@@ -66,12 +72,18 @@ pub(super) fn draw(series: &[Series], looks: &[Look], rows: &[Vec<usize>], area:
     Ok(())
 }
 
-/// What a series looks like, from `left` on.
-fn sample(series: &Series, look: Look, left: (i32, i32), area: &Area<'_>) -> Result<(), Failed> {
+/// What a series looks like, from `left` on; `dash` is dash and gap in pixels.
+fn sample(
+    series: &Series,
+    look: Look,
+    dash: Option<(u32, u32)>,
+    left: (i32, i32),
+    area: &Area<'_>,
+) -> Result<(), Failed> {
     let right = left.0 + px(SAMPLE) as i32;
     let middle = (left.0 + px(SAMPLE / 2) as i32, left.1);
     let (ends, half) = ([left, (right, left.1)], px(ROW / 2 - 2) as i32);
-    match (series.style, dash(series.style, look)) {
+    match (series.style, dash) {
         (Style::Points, _) => {}
         (Style::Uprights, _) => {
             area.draw(&PathElement::new(
@@ -94,11 +106,6 @@ fn sample(series: &Series, look: Look, left: (i32, i32), area: &Area<'_>) -> Res
         }
     }
     Ok(())
-}
-
-/// Dash and gap in pixels: those of the look, else those of the style.
-pub(super) fn dash(style: Style, look: Look) -> Option<(u32, u32)> {
-    look.dash.or((style == Style::Dashed).then_some((8, 5)))
 }
 
 /// `text` in lines that fit the picture.

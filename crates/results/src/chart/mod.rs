@@ -196,6 +196,9 @@ mod tests {
         assert!(dashes(30) > 100, "dashes that can be seen are drawn");
         assert!((1..1000).contains(&dashes(300_000)), "{} elements", dashes(300_000));
         assert!(drawn(line(points(300_000))).len() < 300_000);
+        // Where they cannot be seen, the legend has none either.
+        let noisy = drawn(line(points(300_000)).with_colour(14));
+        assert_eq!(noisy.matches(r##"stroke="#0072B2""##).count(), 1 + 1, "the line and its legend");
     }
 
     #[test]

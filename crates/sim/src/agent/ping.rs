@@ -31,6 +31,8 @@ pub(crate) struct Ping {
     rtt: RttStatistics,
     /// Whether no more requests leave, and only answers are waited for.
     is_over: bool,
+    /// Until when, then.
+    until: Instant,
     has_ended: bool,
 }
 
@@ -49,6 +51,7 @@ impl Ping {
             last: None,
             rtt: RttStatistics::default(),
             is_over: false,
+            until: Instant::ZERO,
             has_ended: false,
         }
     }
@@ -84,15 +87,16 @@ impl Ping {
             self.place.wake_application(wire, Instant::FAR_FUTURE);
             return self.end();
         }
-        let until = wire.now + self.linger(wire);
-        self.place.wake_application(wire, until);
+        self.linger(wire);
         Progress::GoesOn
     }
 
-    /// How long the last answer is awaited: twice the longest round trip so far, as iputils' ping does, or that of idle links.
-    fn linger(&self, wire: &mut Wire) -> Duration {
-        let idle = self.place.delay(wire, CLIENT) + self.place.delay(wire, SERVER);
-        LINGER.max(idle.max(self.rtt.longest()) * 2)
+    /// Awaits the next answer: for twice the longest round trip so far, as iputils' ping does, or that of idle links.
+    fn linger(&mut self, wire: &mut Wire) {
+        let [there, back] = [CLIENT, SERVER].map(|port| self.place.idle_time(wire, port, self.size));
+        let linger = LINGER.max((there + back).max(self.rtt.longest()) * 2);
+        self.until = self.until.max(wire.now + linger);
+        self.place.wake_application(wire, self.until);
     }
 
     /// Answers a request, or counts an answer.
@@ -106,6 +110,10 @@ impl Ping {
                 self.rtt.add(wire.now.since(sent));
                 if self.is_over && self.awaited.is_empty() {
                     return self.end();
+                }
+                if self.is_over && wire.now < self.until {
+                    // Others may wait behind it in a queue.
+                    self.linger(wire);
                 }
             }
             Body::EchoReply { .. } | Body::Tcp(_) | Body::Quic { .. } | Body::Udp { .. } | Body::Datagram(_) => {}

@@ -3,7 +3,7 @@
 use crate::NodeId;
 use crate::packet::{Address, Body, Parcel};
 use crate::wire::{Path, Wire};
-use units::{Duration, Instant};
+use units::{Bytes, Duration, Instant};
 
 /// Where an agent's ends are, and which timers are its own: `timer` to `timer + TIMERS - 1`.
 #[derive(Debug, Clone, Copy)]
@@ -32,9 +32,9 @@ impl Place {
         wire.send(self.nodes[port as usize], self.paths[port as usize], size, parcel);
     }
 
-    /// The propagation delay now from the end `port` to its peer.
-    pub(crate) fn delay(&self, wire: &mut Wire, port: u32) -> Duration {
-        wire.delay_of(self.nodes[port as usize], self.paths[port as usize])
+    /// How long a packet of this size takes now from the end `port` to its peer, if no other is on the way.
+    pub(crate) fn idle_time(&self, wire: &mut Wire, port: u32, size: Bytes) -> Duration {
+        wire.idle_time_of(self.nodes[port as usize], self.paths[port as usize], size)
     }
 
     /// The application's timer goes off next at `at`.
