@@ -12,6 +12,8 @@ pub(crate) struct CrossTraffic {
     measured: Rate,
     /// The most in this period and in the one before.
     most: [Rate; 2],
+    /// And the least.
+    least: [Rate; 2],
     period: Duration,
     period_ends: Instant,
     /// Streams of ours that had something to send.
@@ -33,7 +35,14 @@ impl CrossTraffic {
 
     pub(crate) fn new(rtt: Duration) -> Self {
         let period = (rtt * 2).max(Duration::from_millis(500));
-        Self { measured: Rate::ZERO, most: [Rate::ZERO; 2], period, period_ends: Instant::ZERO, flows: 1 }
+        Self {
+            measured: Rate::ZERO,
+            most: [Rate::ZERO; 2],
+            least: [Rate::ZERO; 2],
+            period,
+            period_ends: Instant::ZERO,
+            flows: 1,
+        }
     }
 
     pub(crate) fn on_measured(&mut self, now: Instant, rate: Rate, flows: u32) {
@@ -41,8 +50,10 @@ impl CrossTraffic {
         if self.period_ends <= now {
             self.period_ends = now + self.period;
             self.most = [Rate::ZERO, self.most[0]];
+            self.least = [rate, self.least[0]];
         }
         self.most[0] = self.most[0].max(rate);
+        self.least[0] = self.least[0].min(rate);
     }
 
     pub(crate) fn measured(&self) -> Rate {
@@ -71,15 +82,23 @@ impl CrossTraffic {
 
     /// What is ours of `capacity`: what others leave, and our flows' share at least, others counting as one flow.
     pub(crate) fn ours(&self, capacity: Rate) -> Rate {
-        let most = self.most();
         if !self.has_others(capacity) {
-            return capacity.saturating_sub(most);
+            return capacity.saturating_sub(self.most());
         }
+        let excess = self.measured.as_bps() as f64 / self.share_of(capacity).as_bps().max(1) as f64;
+        capacity.saturating_sub(self.room(capacity)).mul_f64(excess.clamp(1.0, Self::MAX_PUSH))
+    }
+
+    /// What is left to others so that they have their share, and keep what they had without a break. Two processes that each leave the
+    /// other what it sent last would take turns.
+    pub(crate) fn room_or_least(&self, capacity: Rate) -> Rate {
+        self.room(capacity).max(self.least[0].min(self.least[1]))
+    }
+
+    /// What others have of `capacity` to grow into, until they have their share.
+    fn room(&self, capacity: Rate) -> Rate {
         let growing = self.most[0] > self.most[1].mul_f64(1.1);
-        let wanted = most.mul_f64(if growing { Self::GROWING } else { Self::STEADY });
-        let theirs = self.share_of(capacity);
-        let excess = self.measured.as_bps() as f64 / theirs.as_bps().max(1) as f64;
-        capacity.saturating_sub(wanted.min(theirs)).mul_f64(excess.clamp(1.0, Self::MAX_PUSH))
+        self.most().mul_f64(if growing { Self::GROWING } else { Self::STEADY }).min(self.share_of(capacity))
     }
 }
 
