@@ -32,6 +32,8 @@ impl CrossTraffic {
     const NOTHING: f64 = 0.002;
     /// Others with less than this part of their share are far from filling a queue: a queue is ours.
     const FAR_FROM_SHARE: f64 = 1.0 / 3.0;
+    /// So do others with less than this part of the capacity, however small their share is.
+    const TRICKLE: f64 = 0.05;
 
     pub(crate) fn new(rtt: Duration) -> Self {
         let period = (rtt * 2).max(Duration::from_millis(500));
@@ -72,7 +74,8 @@ impl CrossTraffic {
 
     /// Whether others may be the ones that fill a queue: they have most of what room `capacity` has for them, or may soon have.
     pub(crate) fn may_fill_queue(&self, capacity: Rate) -> bool {
-        self.has_others(capacity) && self.most() >= self.share_of(capacity).mul_f64(Self::FAR_FROM_SHARE)
+        let least = self.share_of(capacity).mul_f64(Self::FAR_FROM_SHARE).max(capacity.mul_f64(Self::TRICKLE));
+        self.most() >= least
     }
 
     /// The share of others: that of one flow.
@@ -129,8 +132,8 @@ mod tests {
         let may_fill_queue = |bps, flows| after([bps; 50].into_iter(), flows).may_fill_queue(CAPACITY);
         assert!(!may_fill_queue(50_000, 1) && !may_fill_queue(900_000, 1));
         assert!(may_fill_queue(1_100_000, 1) && may_fill_queue(3_000_000, 1));
-        assert!(may_fill_queue(150_000, 20), "half of what one of twenty has");
-        assert!(!may_fill_queue(1_000, 20_000));
+        assert!(!may_fill_queue(150_000, 20), "half of what one of twenty has, and a trickle");
+        assert!(may_fill_queue(310_000, 20) && !may_fill_queue(1_000, 20_000));
     }
 
     #[test]
