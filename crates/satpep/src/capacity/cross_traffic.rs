@@ -12,6 +12,8 @@ pub(crate) struct CrossTraffic {
     measured: Rate,
     /// The most in this period and in the one before.
     most: [Rate; 2],
+    /// And the least.
+    least: [Rate; 2],
     period: Duration,
     period_ends: Instant,
     /// Streams of ours that had something to send.
@@ -30,10 +32,19 @@ impl CrossTraffic {
     const NOTHING: f64 = 0.002;
     /// Others with less than this part of their share are far from filling a queue: a queue is ours.
     const FAR_FROM_SHARE: f64 = 1.0 / 3.0;
+    /// So do others with less than this part of the capacity, however small their share is.
+    const TRICKLE: f64 = 0.05;
 
     pub(crate) fn new(rtt: Duration) -> Self {
         let period = (rtt * 2).max(Duration::from_millis(500));
-        Self { measured: Rate::ZERO, most: [Rate::ZERO; 2], period, period_ends: Instant::ZERO, flows: 1 }
+        Self {
+            measured: Rate::ZERO,
+            most: [Rate::ZERO; 2],
+            least: [Rate::ZERO; 2],
+            period,
+            period_ends: Instant::ZERO,
+            flows: 1,
+        }
     }
 
     pub(crate) fn on_measured(&mut self, now: Instant, rate: Rate, flows: u32) {
@@ -41,8 +52,10 @@ impl CrossTraffic {
         if self.period_ends <= now {
             self.period_ends = now + self.period;
             self.most = [Rate::ZERO, self.most[0]];
+            self.least = [rate, self.least[0]];
         }
         self.most[0] = self.most[0].max(rate);
+        self.least[0] = self.least[0].min(rate);
     }
 
     pub(crate) fn measured(&self) -> Rate {
@@ -61,7 +74,8 @@ impl CrossTraffic {
 
     /// Whether others may be the ones that fill a queue: they have most of what room `capacity` has for them, or may soon have.
     pub(crate) fn may_fill_queue(&self, capacity: Rate) -> bool {
-        self.has_others(capacity) && self.most() >= self.share_of(capacity).mul_f64(Self::FAR_FROM_SHARE)
+        let least = self.share_of(capacity).mul_f64(Self::FAR_FROM_SHARE).max(capacity.mul_f64(Self::TRICKLE));
+        self.most() >= least
     }
 
     /// The share of others: that of one flow.
@@ -71,15 +85,23 @@ impl CrossTraffic {
 
     /// What is ours of `capacity`: what others leave, and our flows' share at least, others counting as one flow.
     pub(crate) fn ours(&self, capacity: Rate) -> Rate {
-        let most = self.most();
         if !self.has_others(capacity) {
-            return capacity.saturating_sub(most);
+            return capacity.saturating_sub(self.most());
         }
+        let excess = self.measured.as_bps() as f64 / self.share_of(capacity).as_bps().max(1) as f64;
+        capacity.saturating_sub(self.room(capacity)).mul_f64(excess.clamp(1.0, Self::MAX_PUSH))
+    }
+
+    /// What is left to others so that they have their share, and keep what they had without a break. Two processes that each leave the
+    /// other what it sent last would take turns.
+    pub(crate) fn room_or_least(&self, capacity: Rate) -> Rate {
+        self.room(capacity).max(self.least[0].min(self.least[1]))
+    }
+
+    /// What others have of `capacity` to grow into, until they have their share.
+    fn room(&self, capacity: Rate) -> Rate {
         let growing = self.most[0] > self.most[1].mul_f64(1.1);
-        let wanted = most.mul_f64(if growing { Self::GROWING } else { Self::STEADY });
-        let theirs = self.share_of(capacity);
-        let excess = self.measured.as_bps() as f64 / theirs.as_bps().max(1) as f64;
-        capacity.saturating_sub(wanted.min(theirs)).mul_f64(excess.clamp(1.0, Self::MAX_PUSH))
+        self.most().mul_f64(if growing { Self::GROWING } else { Self::STEADY }).min(self.share_of(capacity))
     }
 }
 
@@ -110,8 +132,8 @@ mod tests {
         let may_fill_queue = |bps, flows| after([bps; 50].into_iter(), flows).may_fill_queue(CAPACITY);
         assert!(!may_fill_queue(50_000, 1) && !may_fill_queue(900_000, 1));
         assert!(may_fill_queue(1_100_000, 1) && may_fill_queue(3_000_000, 1));
-        assert!(may_fill_queue(150_000, 20), "half of what one of twenty has");
-        assert!(!may_fill_queue(1_000, 20_000));
+        assert!(!may_fill_queue(150_000, 20), "half of what one of twenty has, and a trickle");
+        assert!(may_fill_queue(310_000, 20) && !may_fill_queue(1_000, 20_000));
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub(super) struct Learner {
     /// The link bore out the last rise that was reported. After one that it did not, what was sent before goes on counting: a modem that is
     /// wrong again and again is not to fill the link's queue each time.
     trusts_rises: bool,
-    /// What was measured before a higher capacity was reported: the link carries that much whatever the report is worth. Zero of none.
+    /// What was measured before a higher capacity was reported, and what was carried since, if that is more: the link carries that much
+    /// whatever the report is worth. Zero of none.
     pub(super) proven: f64,
     pub(super) noise: f64,
     /// Seconds of sending that arrive together.
@@ -189,7 +190,7 @@ impl Learner {
     /// The estimate is no lower than this share of the prior.
     const LEAST: f64 = 1.0 / 64.0;
     /// A reported rate up to this multiple of the estimate is used without reserve.
-    const BELIEVED: f64 = 1.25;
+    pub(super) const BELIEVED: f64 = 1.25;
     /// A rise that was reported is borne out by an estimate of this share of it.
     const BORNE_OUT: f64 = 0.8;
     const MAX_POINTS: usize = 200;

@@ -236,7 +236,7 @@ impl Capacity {
 
     /// Cross traffic may be that of another process of this gateway, which takes over from this one: from now on it may grow until it has
     /// half of the link, whatever the policy says. Two processes that leave one another what the other sends would keep the shares that they
-    /// began with.
+    /// began with. Where the policy is to subtract, cross traffic keeps what it has beyond half of the link.
     pub(crate) fn leave_half(&mut self) {
         self.leaves_half = true;
     }
@@ -265,10 +265,12 @@ impl Capacity {
     /// What of `capacity` is ours.
     fn free_of(&self, capacity: Rate) -> Rate {
         match self.policy {
-            CrossTrafficPolicy::Subtract if !self.leaves_half => {
-                capacity.saturating_sub(self.cross_traffic.measured()).max(capacity.mul_f64(Self::MIN_SHARE))
+            CrossTrafficPolicy::Subtract => {
+                let others = &self.cross_traffic;
+                let theirs = if self.leaves_half { others.room_or_least(capacity) } else { others.measured() };
+                capacity.saturating_sub(theirs).max(capacity.mul_f64(Self::MIN_SHARE))
             }
-            _ => self.cross_traffic.ours(capacity),
+            CrossTrafficPolicy::Fair => self.cross_traffic.ours(capacity),
         }
     }
 
@@ -485,19 +487,35 @@ mod tests {
 
     #[test]
     fn a_process_that_is_taken_over_leaves_half_of_the_link_to_the_next() {
-        let (mut old, mut new) = (capacity(), capacity());
         let share = |one: &Capacity, now| one.pace(now).as_bps() as f64 / RATE.as_bps() as f64;
-        old.leave_half();
-        for tenth in 0..50 {
-            let now = Instant::ZERO + Duration::from_millis(100) * tenth;
-            // The old one had the link when the new one began.
-            let theirs = [&new, &old].map(|other| if tenth == 0 { Rate::ZERO } else { other.pace(now) });
-            old.on_cross_traffic(now, theirs[0], 3);
-            new.on_cross_traffic(now, theirs[1], 3);
+        // The old one has the link when the new one begins, which may not know that at first.
+        for first in [Rate::ZERO, RATE] {
+            let (mut old, mut new) = (capacity(), capacity());
+            old.leave_half();
+            for tenth in 0..50 {
+                let now = Instant::ZERO + Duration::from_millis(100) * tenth;
+                let theirs = if tenth == 0 { [Rate::ZERO, first] } else { [&new, &old].map(|other| other.pace(now)) };
+                old.on_cross_traffic(now, theirs[0], 3);
+                new.on_cross_traffic(now, theirs[1], 3);
+            }
+            let now = Instant::ZERO + Duration::from_secs(5);
+            let [old, new] = [share(&old, now), share(&new, now)];
+            assert!((0.45..0.58).contains(&old) && (0.42..0.55).contains(&new), "{old}, {new}");
         }
-        let now = Instant::ZERO + Duration::from_secs(5);
-        let [old, new] = [share(&old, now), share(&new, now)];
-        assert!((0.45..0.58).contains(&old) && (0.42..0.55).contains(&new), "{old}, {new}");
+    }
+
+    #[test]
+    fn a_process_that_is_taken_over_takes_nothing_from_others() {
+        let mut capacity = capacity();
+        let share_from = |capacity: &mut Capacity, second: u64| {
+            let at = |tenth: u64| Instant::ZERO + Duration::from_millis(1000 * second + 100 * tenth);
+            (0..30).for_each(|tenth| capacity.on_cross_traffic(at(tenth), RATE.mul_f64(0.7), 3));
+            capacity.pace(at(30)).as_bps() as f64 / RATE.as_bps() as f64
+        };
+        let before = share_from(&mut capacity, 0);
+        capacity.leave_half();
+        let draining = share_from(&mut capacity, 3);
+        assert!((0.28..0.31).contains(&before) && (draining - before).abs() < 0.001, "{before}, {draining}");
     }
 
     #[test]

@@ -574,7 +574,7 @@ impl Learner {
         if !has_fallen && is_clear && has_eased && experiment.again < Probing::MOST_AGAIN {
             // What a bucket had let through made the rate too high.
             let arrived = experiment.rate * (1.0 - lossiness.mean);
-            let rate = (arrived * 0.95).max(self.rate * Probing::LEAST_RATE);
+            let rate = (arrived * 0.95).max(self.least_experiment());
             let again = experiment.again + 1;
             self.probing.experiment = Some(Experiment { rate, arrived, again, start: None, ..*experiment });
             self.probing.round = None;
@@ -588,10 +588,23 @@ impl Learner {
                 self.ours = (experiment.arrived / found).clamp(Self::LEAST_OURS, 1.0);
             }
             self.probing.back_off(now, self.rtt.smoothed);
-        } else {
+            self.end_guess();
+        } else if !self.is_unproven_rise() {
             self.probing.usual += 0.7 * (lossiness.mean - usual);
         }
         self.probing.next_experiment = now + (6.0 * self.rtt.smoothed).max(4.0);
+    }
+
+    /// Whether a higher capacity was reported than was measured, and the link has not carried it yet. A train that passes a policer's bucket
+    /// ends the guess, and proves nothing.
+    fn is_unproven_rise(&self) -> bool {
+        self.proven > 0.0 && (self.is_guess || self.rate > Self::BELIEVED * self.proven)
+    }
+
+    /// The least rate of an experiment. A policer may pass far less than what is reported, but not less than was measured before.
+    fn least_experiment(&self) -> f64 {
+        let least = self.rate * Probing::LEAST_RATE;
+        if self.is_unproven_rise() { least.min(self.proven * 0.95) } else { least }
     }
 
     /// What trains find, if they are spaced out.
@@ -613,6 +626,8 @@ impl Learner {
         let sent = (end.position - began.position) / (end.sent - began.sent).max(1e-3);
         let arrived = sent * (1.0 - lossiness.mean);
         let is_empty = round.longest_queue < (0.012f64).max(self.packets(6.0));
+        let took = self.counts.since(&round.counts);
+        let counted = took.map(|took| (self.counts.received - round.counts.received) / took);
         let usual = self.probing.usual;
         let excess = lossiness.median - usual;
         let is_old = now - self.probing.carried_at > Probing::CARRIED;
@@ -624,17 +639,18 @@ impl Learner {
         if excess > Probing::MANY {
             self.probing.suspected_until = now + Probing::SUSPECTED;
         }
+        if self.proven > 0.0 && is_empty && excess < Probing::EXCESS {
+            self.proven = self.proven.max(arrived.min(counted.unwrap_or(arrived)));
+        }
         let noise = 2.0 * (usual.max(0.002) / packets).sqrt();
         // What was only late is not missing among what arrived.
-        let took = self.counts.since(&round.counts);
-        let counted = took.map(|took| (self.counts.received - round.counts.received) / took);
         let is_missing = counted.is_none_or(|counted| counted < sent * (1.0 - excess / 2.0));
         // Where hardly anything arrives, the path is broken, or its MTU has shrunk.
         let is_broken = lossiness.mean > Probing::BROKEN;
-        let is_more =
-            !is_broken && excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
-        // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a reported rise there.
-        let may_be_policed = !self.is_guess || self.proven > 0.0;
+        let is_more = excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
+        // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a reported rise there, and what is reported
+        // may be any multiple of what passes.
+        let may_be_policed = self.is_unproven_rise() || !self.is_guess && !is_broken;
         if is_more && is_empty && may_be_policed {
             self.probing.excesses += 1;
             let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
@@ -642,11 +658,10 @@ impl Learner {
             if may && now >= self.probing.next_experiment && is_sure {
                 let is_serial = self.trains_find().is_some();
                 let rate = arrived * if lossiness.median > Probing::MANY { 0.95 } else { 0.98 };
-                let rate = rate.max(self.rate * Probing::LEAST_RATE);
+                let rate = rate.max(self.least_experiment());
                 self.probing.experiment =
                     Some(Experiment { rate, arrived, lossiness, is_serial, again: 0, start: None });
                 (self.probing.excesses, self.probing.round) = (0, None);
-                self.end_guess();
                 return;
             }
         } else {

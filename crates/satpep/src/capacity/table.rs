@@ -153,6 +153,10 @@ fn a_reported_rise_over_a_policer_that_was_found_costs_little() {
         ("4 to 20 Mbit/s", policed(4e6, 20_000_000, 30e3), 0.90, 0.15, 50.0),
         ("20 to 40 Mbit/s", policed(20e6, 40_000_000, 64e3), 0.85, 0.15, 50.0),
         ("20 to 200 Mbit/s", policed(20e6, 200_000_000, 30e3), 0.85, 0.15, 50.0),
+        ("10 to 160 Mbit/s", policed(10e6, 160_000_000, 30e3), 0.90, 0.25, 50.0),
+        ("5 to 200 Mbit/s", policed(5e6, 200_000_000, 30e3), 0.90, 0.4, 50.0),
+        ("2 to 80 Mbit/s", policed(2e6, 80_000_000, 30e3), 0.85, 0.45, 50.0),
+        ("1 to 30 Mbit/s", policed(1e6, 30_000_000, 64e3), 0.90, 0.40, 50.0),
     ]);
 }
 
