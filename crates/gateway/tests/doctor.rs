@@ -229,6 +229,18 @@ fn a_host_that_forwards_and_has_its_default_route_by_router_advertisements_reads
     set("ipv6/conf/lan/accept_ra", "1");
     pair.output(End::Hub, "ip", "-6 route add default dev lan");
     assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "nothing is missing");
+
+    // The addresses have ended since, as the advertisements have.
+    pair.output(End::Hub, "ip", "-6 route del default dev lan");
+    pair.output(End::Hub, "ip", "-6 address flush dev lan scope global");
+    assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "it does not lead outwards");
+    pair.output(End::Hub, "ip", "route replace default dev lan");
+    let check = examine(&pair, End::Hub)["router advertisements"].clone();
+    assert!(check.ok && check.says.contains("perhaps it had one by router advertisements on lan,"), "{check:?}");
+    let remedy = check.remedy.unwrap();
+    assert!(remedy.contains("otherwise sysctl -w net/ipv6/conf/lan/accept_ra=2, and"), "{remedy}");
+    pair.output(End::Hub, "ip", "address add 2001:db8:77::1/64 dev lan");
+    assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "it has an address that is set");
 }
 
 #[test]

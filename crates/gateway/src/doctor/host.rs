@@ -332,12 +332,20 @@ fn routes(settings: &Settings) -> Vec<Check> {
 }
 
 /// Whether this host has a route to public IPv6 servers: one that forwarding has removed, or that it needs for clients with IPv6 addresses.
-fn ipv6_servers(settings: &Settings) -> Option<Check> {
+fn ipv6_servers(settings: &Settings) -> Vec<Check> {
     let has_route = |host: &Ipv6Addr| !matches!(Route::towards(IpAddr::V6(*host)), Ok(None));
     let is_reached = IN_GLOBAL.iter().any(has_route);
-    if let Some(missing) = advertisements::missing_route().filter(|_| settings.rules.ipv6 && !is_reached) {
-        return Some(missing);
+    let is_missing = settings.rules.ipv6 && !is_reached;
+    if let Some(missing) = advertisements::missing_route().filter(|_| is_missing) {
+        return vec![missing];
     }
+    let link = settings.link.interface.as_deref();
+    let perhaps = advertisements::perhaps_missing_route(link).filter(|_| is_missing);
+    perhaps.into_iter().chain(clients_of_ipv6(settings, is_reached)).collect()
+}
+
+/// What becomes of IPv6 connections of peers' clients to public servers, if any are permitted: whether one of these `is_reached`.
+fn clients_of_ipv6(settings: &Settings, is_reached: bool) -> Option<Check> {
     let is_for_any_server =
         |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() <= GLOBAL.prefix_len());
     let is_of_clients = |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() > 0);
