@@ -80,6 +80,8 @@ pub struct Settings {
     pub host_buffer: Bytes,
     /// Memory for the data of all sessions with peers, half of it for each direction.
     pub memory: Bytes,
+    /// Whether `memory` is set. Otherwise it follows from what the process may use, which may have changed when the file is read again.
+    pub memory_is_set: bool,
     /// The threads that carry packets.
     pub workers: Workers,
     /// How long TCP may leave data unacknowledged before its host counts as gone.
@@ -382,6 +384,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         host_buffer: gateway.host_buffer.map_or_else(|| default_host_buffer(rates), |size| size.0),
         interfaces,
         memory,
+        memory_is_set: gateway.memory.is_some(),
         workers: gateway.workers.map_or_else(Workers::default, Workers::from),
         connect_timeout: time(gateway.connect_timeout, Duration::from_secs(20)),
         user_timeout: time(gateway.user_timeout, Duration::from_secs(HOUR / 4)),

@@ -660,7 +660,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                 Request::News(News::Bypassed(counts)) => {
                     let mut counts: BTreeMap<_, _> = counts.into_iter().collect();
                     let intercepted = counts.remove(INTERCEPTED).unwrap_or_default();
-                    if self.joining.is_some() || self.clients_wait {
+                    if self.joining.is_some() || self.clients_wait || self.handed_over.is_some() {
                         self.undelivered.restart(now);
                     }
                     self.undelivered.take(now, intercepted, self.relays.arrived(), self.settings.rules.deliver());
@@ -751,14 +751,29 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
     }
 
+    /// Has the connection log take over the firewall's counters that have been read last of all.
+    fn log_last_counts(&mut self) {
+        let Some(log) = &mut self.relays.connection_log else { return };
+        while let Ok(request) = self.requests.try_recv() {
+            if let Request::News(News::Bypassed(counts)) = request {
+                log.count_bypassed(&counts.into_iter().filter(|(reason, _)| reason != INTERCEPTED).collect());
+            }
+        }
+    }
+
     /// Leaves in order: nothing new is intercepted, what is relayed is reset on both sides, the rules are removed.
     fn stop(&mut self) {
         tracing::info!("stopping");
         self.services.clear();
         self.control = None;
         if let Some(steering) = &self.steering {
+            // Of a process that has handed over, the counters are the other one's.
+            if self.handed_over.is_none() {
+                steering.count();
+            }
             steering.stop();
         }
+        self.log_last_counts();
         let now = clock::now();
         self.relays.engine.shut_down(now);
         self.relays.log(now);

@@ -74,6 +74,7 @@ impl Comparison {
             connect_timeout,
             host_buffer,
             memory,
+            memory_is_set,
             workers,
             user_timeout,
             host_keepalive,
@@ -106,7 +107,9 @@ impl Comparison {
         self.shared("[gateway] accept", old.accept == *accept);
         self.free("[gateway] connect_timeout", old.connect_timeout == *connect_timeout);
         self.free("[gateway] host_buffer", old.host_buffer == *host_buffer);
-        self.fixed("[gateway] memory", old.memory == *memory);
+        // The default goes by what the process may use now, and the running gateway keeps what it has.
+        let is_default = !old.memory_is_set && !*memory_is_set;
+        self.fixed("[gateway] memory", is_default || old.memory == *memory);
         self.free("[gateway] workers", old.workers == *workers);
         self.free("[gateway] user_timeout", old.user_timeout == *user_timeout);
         self.free("[gateway] host_keepalive", old.host_keepalive == *host_keepalive);
@@ -257,6 +260,7 @@ mod tests {
     use super::*;
     use crate::config::parse;
     use satpep::PrivateKey;
+    use units::Bytes;
 
     fn key(number: u8) -> String {
         PrivateKey::from_random([number; 32]).public_key().to_string()
@@ -494,6 +498,20 @@ mod tests {
         ] {
             assert_eq!(compared(&with(section, line)), Ok(Vec::new()), "{line}");
         }
+    }
+
+    #[test]
+    fn a_default_that_follows_from_the_machine_is_no_change() {
+        let old = parse(&text(), "old").unwrap();
+        let more = |text: &str| {
+            let read = parse(text, "new").unwrap();
+            Settings { memory: old.memory + Bytes::new(1 << 20), ..read }
+        };
+        assert_eq!(compare(&old, &more(&text())), Ok(Vec::new()));
+        let set = with("[gateway]", "memory = \"3MiB\"");
+        let refusal = Err(ReloadError::Refused(vec![reason("[gateway] memory")]));
+        assert_eq!(compare(&old, &more(&set)), refusal);
+        assert_eq!(compare(&parse(&set, "old").unwrap(), &more(&text())), refusal, "it is set no more");
     }
 
     #[test]

@@ -167,6 +167,18 @@ fn a_route_that_leaves_by_another_interface_is_reported() {
     let checks = examine(&pair, End::Terminal);
     let (says, _) = said(&checks, "return route other 203.0.113.0/24");
     assert!(says.contains("(203.0.113.254) leave by lan"), "a route to one host is none to the others: {says}");
+    pair.output(End::Terminal, "ip", "route replace 203.0.113.0/24 dev sat");
+    pair.output(End::Terminal, "ip", "route add 203.0.113.128/25 via 198.18.2.2");
+    let checks = examine(&pair, End::Terminal);
+    let (_, remedy) = said(&checks, "return route other 203.0.113.0/24");
+    let expected =
+        "the route to 203.0.113.128/25 takes a part of 203.0.113.0/24 away: ip route del 203.0.113.128/25 dev lan, or ";
+    assert!(remedy.starts_with(expected), "{remedy}");
+    pair.output(End::Terminal, "ip", "route del 203.0.113.128/25 dev lan");
+    pair.output(End::Terminal, "ip", "address add 203.0.113.253/28 dev lan");
+    let check = examine(&pair, End::Terminal)["return route other 203.0.113.0/24"].clone();
+    assert!(check.ok && check.says == "203.0.113.254 by lan, which is in that network itself", "{check:?}");
+    pair.output(End::Terminal, "ip", "address del 203.0.113.253/28 dev lan");
     pair.output(End::Terminal, "ip", "route del 203.0.113.1");
     pair.output(End::Terminal, "ip", "route replace 203.0.113.0/24 dev sat");
     assert!(examine(&pair, End::Terminal)["return route other 203.0.113.0/24"].ok);
@@ -217,6 +229,18 @@ fn a_host_that_forwards_and_has_its_default_route_by_router_advertisements_reads
     set("ipv6/conf/lan/accept_ra", "1");
     pair.output(End::Hub, "ip", "-6 route add default dev lan");
     assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "nothing is missing");
+
+    // The addresses have ended since, as the advertisements have.
+    pair.output(End::Hub, "ip", "-6 route del default dev lan");
+    pair.output(End::Hub, "ip", "-6 address flush dev lan scope global");
+    assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "it does not lead outwards");
+    pair.output(End::Hub, "ip", "route replace default dev lan");
+    let check = examine(&pair, End::Hub)["router advertisements"].clone();
+    assert!(check.ok && check.says.contains("perhaps it had one by router advertisements on lan,"), "{check:?}");
+    let remedy = check.remedy.unwrap();
+    assert!(remedy.contains("otherwise sysctl -w net/ipv6/conf/lan/accept_ra=2, and"), "{remedy}");
+    pair.output(End::Hub, "ip", "address add 2001:db8:77::1/64 dev lan");
+    assert!(!examine(&pair, End::Hub).contains_key("router advertisements"), "it has an address that is set");
 }
 
 #[test]

@@ -74,6 +74,18 @@ fn both_gateways_log_how_a_connection_went() {
 }
 
 #[test]
+fn a_gateway_that_ends_logs_the_connections_past_it_up_to_then() {
+    let Some(mut pair) = Pair::new() else { return };
+    logging(&mut pair, "\n[[bypass]]\nname = \"login\"\nports = [22]\n");
+    echoes(&mut pair.connect(pair.serve(Family::V4, 22, echo_all)), b"end to end");
+    pair.stop(End::Terminal);
+    let lines = lines(&log(&pair, End::Terminal));
+    let bypassed: Vec<_> = lines.iter().filter(|line| line["event"] == "bypassed").collect();
+    assert_eq!(bypassed.len(), 1, "{lines:?}");
+    assert_eq!((&bypassed[0]["reason"], &bypassed[0]["connections"]), (&"rule login".into(), &1.into()));
+}
+
+#[test]
 fn a_connection_of_a_peer_that_another_one_takes_the_place_of_is_logged_as_its_own() {
     let Some(mut pair) = Pair::new() else { return };
     logging(&mut pair, "");

@@ -167,23 +167,36 @@ impl Interfaces {
     /// # Errors
     /// If the kernel does not answer.
     pub fn autoconfigured(&mut self) -> io::Result<BTreeSet<u32>> {
+        self.with_ipv6(false)
+    }
+
+    /// The numbers of the interfaces that have an IPv6 address of a network that somebody has set for good.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn with_permanent_ipv6(&mut self) -> io::Result<BTreeSet<u32>> {
+        self.with_ipv6(true)
+    }
+
+    fn with_ipv6(&mut self, is_permanent: bool) -> io::Result<BTreeSet<u32>> {
         let mut request = [0; ADDRESS_HEADER];
         request[0] = libc::AF_INET6 as u8;
         let mut found = BTreeSet::new();
         self.0.ask(libc::RTM_GETADDR, true, &request, |message| {
-            found.extend(address(message).filter(|_| is_lent(message.1)).map(|(index, _)| index));
+            found.extend(
+                address(message).filter(|_| has_lifetime(message.1) == Some(!is_permanent)).map(|(index, _)| index),
+            );
         })?;
         Ok(found)
     }
 }
 
-/// Whether an address of an IPv6 network has a lifetime.
-fn is_lent(payload: &[u8]) -> bool {
+/// Whether an address of an IPv6 network has a lifetime; `None` if it is another one, as that of a link.
+fn has_lifetime(payload: &[u8]) -> Option<bool> {
     let [family, flags, scope] =
         [0, ADDRESS_FLAGS_AT, ADDRESS_SCOPE_AT].map(|at| payload.get(at).copied().unwrap_or_default());
-    i32::from(family) == libc::AF_INET6
-        && u32::from(flags) & libc::IFA_F_PERMANENT == 0
-        && scope == libc::RT_SCOPE_UNIVERSE
+    let is_of_network = i32::from(family) == libc::AF_INET6 && scope == libc::RT_SCOPE_UNIVERSE;
+    is_of_network.then_some(u32::from(flags) & libc::IFA_F_PERMANENT == 0)
 }
 
 /// Tells that interfaces or addresses have changed, of the network namespace of the thread that has made it: its descriptor
@@ -396,13 +409,14 @@ mod tests {
             batch.add(command);
         }
         batch.run().unwrap();
-        let (found, wire) = namespace
+        let (found, [wire, far]) = namespace
             .run(|| {
                 let mut interfaces = Interfaces::new().unwrap();
-                (interfaces.autoconfigured().unwrap(), interfaces.get("wire").unwrap().unwrap().index)
+                let found = [interfaces.autoconfigured().unwrap(), interfaces.with_permanent_ipv6().unwrap()];
+                (found, ["wire", "far"].map(|name| interfaces.get(name).unwrap().unwrap().index))
             })
             .unwrap();
-        assert_eq!(found, BTreeSet::from([wire]));
+        assert_eq!(found, [wire, far].map(|index| BTreeSet::from([index])));
     }
 
     #[test]

@@ -19,6 +19,8 @@ const FLAGS: usize = 8;
 
 /// `rtm_type` of a route to other hosts.
 const UNICAST: u8 = 1;
+/// `rtm_protocol` of a route that the kernel has made.
+const BY_KERNEL: u8 = 2;
 /// `rtm_flags` of a request: report the route of the table instead of what it resolves to.
 const FIB_MATCH: u32 = 0x2000;
 /// The one flag of a next hop that is a setting; the others report its state.
@@ -154,7 +156,7 @@ impl Route {
     }
 
     /// The routing table.
-    fn table(&self) -> u32 {
+    pub fn table(&self) -> u32 {
         // rtm_table holds tables up to 255 only.
         self.number(libc::RTA_TABLE).unwrap_or(u32::from(self.header[4]))
     }
@@ -169,6 +171,11 @@ impl Route {
     /// Whether packets leave by it to other hosts: it is neither this host's own address nor one that refuses packets.
     pub fn is_unicast(&self) -> bool {
         self.header[TYPE] == UNICAST
+    }
+
+    /// Whether the kernel has made it for an address of this host: it leads to the host itself, or to a network that it is connected to.
+    pub fn is_of_own_address(&self) -> bool {
+        self.header[PROTOCOL] == BY_KERNEL && self.gateway().is_none()
     }
 
     pub(crate) fn kind(&self) -> u8 {

@@ -10,8 +10,9 @@ use units::{Duration, Instant};
 
 impl<T: SatelliteTransport> Daemon<T> {
     /// Takes other settings over, or leaves everything as it is.
-    pub(super) fn reload(&mut self, now: Instant, settings: Settings) -> Result<Vec<String>, ReloadError> {
+    pub(super) fn reload(&mut self, now: Instant, mut settings: Settings) -> Result<Vec<String>, ReloadError> {
         let changes = reload::compare(&self.settings, &settings)?;
+        settings.memory = self.settings.memory;
         if changes.is_empty() {
             return Ok(changes);
         }

@@ -93,6 +93,8 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.accepting = false;
         self.relays.leave_held_syns(now);
         if let Some(steering) = &self.steering {
+            // The counters begin again with the other process's rules.
+            steering.count();
             steering.release();
         }
         if let Some(control) = &mut self.control {

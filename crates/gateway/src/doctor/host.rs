@@ -22,6 +22,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// No gateway was made before 2025: the clock is wrong.
 const EARLIEST: u64 = 1_735_689_600;
 
+/// The routing table that `ip route` changes unless another one is named.
+const MAIN_TABLE: u32 = 254;
+
 /// Global unicast addresses, and some of them that lie far apart: a host with a default route has one to each.
 const GLOBAL: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 const IN_GLOBAL: [Ipv6Addr; 3] = [
@@ -329,12 +332,20 @@ fn routes(settings: &Settings) -> Vec<Check> {
 }
 
 /// Whether this host has a route to public IPv6 servers: one that forwarding has removed, or that it needs for clients with IPv6 addresses.
-fn ipv6_servers(settings: &Settings) -> Option<Check> {
+fn ipv6_servers(settings: &Settings) -> Vec<Check> {
     let has_route = |host: &Ipv6Addr| !matches!(Route::towards(IpAddr::V6(*host)), Ok(None));
     let is_reached = IN_GLOBAL.iter().any(has_route);
-    if let Some(missing) = advertisements::missing_route().filter(|_| settings.rules.ipv6 && !is_reached) {
-        return Some(missing);
+    let is_missing = settings.rules.ipv6 && !is_reached;
+    if let Some(missing) = advertisements::missing_route().filter(|_| is_missing) {
+        return vec![missing];
     }
+    let link = settings.link.interface.as_deref();
+    let perhaps = advertisements::perhaps_missing_route(link).filter(|_| is_missing);
+    perhaps.into_iter().chain(clients_of_ipv6(settings, is_reached)).collect()
+}
+
+/// What becomes of IPv6 connections of peers' clients to public servers, if any are permitted: whether one of these `is_reached`.
+fn clients_of_ipv6(settings: &Settings, is_reached: bool) -> Option<Check> {
     let is_for_any_server =
         |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() <= GLOBAL.prefix_len());
     let is_of_clients = |prefix: &IpNet| matches!(prefix, IpNet::V6(net) if net.prefix_len() > 0);
@@ -364,16 +375,33 @@ fn some_hosts(prefix: &IpNet) -> [IpAddr; 2] {
 /// Whether packets to `to`, one host of `destination`, leave by the satellite interface.
 fn route(settings: &Settings, check: String, to: IpAddr, destination: IpNet, what: &str) -> Check {
     let destination = destination.trunc();
+    let is_part = |found: &Route| found.destination().prefix_len() > destination.prefix_len();
     match Route::towards(to) {
         Ok(Some(found)) => match (found.device(), settings.link.interface.as_deref()) {
-            (Some(device), Some(link)) if device != link => Check::bad(
-                check,
-                format!("packets to {what} ({to}) leave by {device}, and [link] interface is {link}"),
-                format!(
-                    "ip route replace {destination} dev {link} (via the address of the peer or the modem that routes), or correct \
-                     [link] interface"
-                ),
-            ),
+            (Some(device), Some(link)) if device != link && is_part(&found) && found.is_of_own_address() => {
+                Check::good(check, format!("{to} by {device}, which is in that network itself"))
+            }
+            (Some(device), Some(link)) if device != link => {
+                let covering = found.destination();
+                let remedy = if is_part(&found) {
+                    let table =
+                        if found.table() == MAIN_TABLE { String::new() } else { format!(" table {}", found.table()) };
+                    format!(
+                        "the route to {covering} takes a part of {destination} away: ip route del {covering} dev {device}{table}, or leave \
+                         that part out of the peer's routes"
+                    )
+                } else {
+                    format!(
+                        "ip route replace {destination} dev {link} (via the address of the peer or the modem that routes), or correct \
+                         [link] interface"
+                    )
+                };
+                Check::bad(
+                    check,
+                    format!("packets to {what} ({to}) leave by {device}, and [link] interface is {link}"),
+                    remedy,
+                )
+            }
             (device, _) => Check::good(check, format!("{to} by {}", device.unwrap_or("several interfaces"))),
         },
         Ok(None) => {

@@ -46,7 +46,8 @@ impl Watcher {
         texts.extend(peers(old, new));
         if new.pid == old.pid {
             // Those of a bypass rule go end to end because they are configured to.
-            texts.extend(self.outcomes(at, bypassed(&old.bypassed, &new.bypassed), false));
+            texts.extend(self.outcomes(at, bypassed(&old.bypassed, &new.bypassed, true), false));
+            texts.extend(self.outcomes(at, bypassed(&old.bypassed, &new.bypassed, false), true));
             texts.extend(self.outcomes(at, failures(&old.connections, &new.connections), true));
         }
         texts.into_iter().map(|(text, is_trouble)| Event { at, text, is_trouble }).collect()
@@ -166,10 +167,11 @@ fn mtu<'a>(old: &Peer, new: &'a Peer) -> Option<Change<'a>> {
     (old.mtu != new.mtu && old.mtu > 0).then(|| Change::new(&new.name, what, new.mtu < old.mtu))
 }
 
-/// Outcomes of connections that went end to end, and how many more there are of each.
-fn bypassed(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+/// Outcomes of connections that went end to end, by a bypass rule or else, and how many more there are of each.
+fn bypassed(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>, by_rule: bool) -> Vec<(String, u64)> {
     let more = |why, count: u64| count.saturating_sub(old.get(why).copied().unwrap_or(0));
-    new.iter().map(|(why, count)| (format!("end to end: {why}"), more(why, *count))).collect()
+    let wanted = new.iter().filter(|(why, _)| why.starts_with("rule ") == by_rule);
+    wanted.map(|(why, count)| (format!("end to end: {why}"), more(why, *count))).collect()
 }
 
 /// Outcomes of connections that failed, and how many more there are of each.

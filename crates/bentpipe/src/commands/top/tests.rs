@@ -188,7 +188,7 @@ fn what_happens_between_two_states_is_an_event() {
     changed["peers"][0]["state"] = json!("unresponsive");
     changed["peers"][0]["mtu"] = json!(1280);
     changed["link"]["rate_bps"] = json!(4_000_000);
-    changed["bypassed"] = json!({"no peer": 3});
+    changed["bypassed"] = json!({"unserved": 3, "rule voice": 2});
     changed["connections"]["denied"] = json!(5);
     changed["missing_interfaces"] = json!([{"key": "intercept.interfaces", "name": "lan0"}]);
     history.take(Duration::from_secs(3), Ok(snapshot(changed)));
@@ -197,9 +197,10 @@ fn what_happens_between_two_states_is_an_event() {
     places(
         &screen(&history, &view, 8, (80, 24)),
         [
-            "[Events 6]",
+            "[Events 7]",
             "5s ! 1 connection denied by policy",
-            "5s 3 connections end to end: no peer",
+            "5s ! 3 connections end to end: unserved",
+            "5s 2 connections end to end: rule voice",
             "5s ! terminal-1: MTU 1500 to 1280",
             "5s ! terminal-1: up to unresponsive",
             "5s ! link: 8Mbit/s to 4Mbit/s by dlep",
