@@ -1,4 +1,5 @@
 //! What a store keeps, and what it finds again.
+#![allow(clippy::disallowed_methods, reason = "a test: several threads write")]
 
 use std::sync::Arc;
 use sweeps::{Error, Key, Store, encoded, rows};

@@ -65,7 +65,7 @@ fn outward_without_ipv6(link: Option<&str>) -> io::Result<Vec<String>> {
         is_outward && !with_addresses.contains(&one.index) && has_ipv6(&one.name)
     };
     let all = interfaces.all()?.into_iter().filter(is_meant);
-    Ok(all.map(|one| one.name).filter(stops_while_forwarding).collect())
+    Ok(all.map(|one| one.name).filter(|name| stops_while_forwarding(name)).collect())
 }
 
 /// The interfaces with addresses by router advertisements that accept these only while they do not forward.
@@ -73,11 +73,11 @@ fn dependent() -> io::Result<Vec<String>> {
     let mut interfaces = Interfaces::new().map_err(io::Error::other)?;
     let with_addresses = interfaces.autoconfigured()?;
     let all = interfaces.all()?.into_iter().filter(|one| one.is_up && with_addresses.contains(&one.index));
-    Ok(all.map(|one| one.name).filter(stops_while_forwarding).collect())
+    Ok(all.map(|one| one.name).filter(|name| stops_while_forwarding(name)).collect())
 }
 
 /// Whether an interface accepts router advertisements only while it does not forward.
-fn stops_while_forwarding(name: &String) -> bool {
+fn stops_while_forwarding(name: &str) -> bool {
     sysctl::read(&accept_ra(name)).is_ok_and(|value| value == "1")
 }
 

@@ -30,9 +30,7 @@ impl CrossTraffic {
     const MAX_PUSH: f64 = 1.15;
     /// Below this share of the capacity others are not worth the room.
     const NOTHING: f64 = 0.002;
-    /// Others with less than this part of their share are far from filling a queue: a queue is ours.
-    const FAR_FROM_SHARE: f64 = 1.0 / 3.0;
-    /// So do others with less than this part of the capacity, however small their share is.
+    /// With less than this part of the capacity others fill no queue: a queue is ours.
     const TRICKLE: f64 = 0.05;
 
     pub(crate) fn new(rtt: Duration) -> Self {
@@ -72,10 +70,9 @@ impl CrossTraffic {
         self.most() >= capacity.mul_f64(Self::NOTHING)
     }
 
-    /// Whether others may be the ones that fill a queue: they have most of what room `capacity` has for them, or may soon have.
+    /// Whether others may be the ones that fill a queue of a link of `capacity`.
     pub(crate) fn may_fill_queue(&self, capacity: Rate) -> bool {
-        let least = self.share_of(capacity).mul_f64(Self::FAR_FROM_SHARE).max(capacity.mul_f64(Self::TRICKLE));
-        self.most() >= least
+        self.most() >= capacity.mul_f64(Self::TRICKLE)
     }
 
     /// The share of others: that of one flow.
@@ -129,11 +126,9 @@ mod tests {
 
     #[test]
     fn a_call_beside_a_transfer_fills_no_queue() {
-        let may_fill_queue = |bps, flows| after([bps; 50].into_iter(), flows).may_fill_queue(CAPACITY);
-        assert!(!may_fill_queue(50_000, 1) && !may_fill_queue(900_000, 1));
-        assert!(may_fill_queue(1_100_000, 1) && may_fill_queue(3_000_000, 1));
-        assert!(!may_fill_queue(150_000, 20), "half of what one of twenty has, and a trickle");
-        assert!(may_fill_queue(310_000, 20) && !may_fill_queue(1_000, 20_000));
+        let may_fill_queue = |bps| after([bps; 50].into_iter(), 1).may_fill_queue(CAPACITY);
+        assert!(!may_fill_queue(50_000) && !may_fill_queue(290_000));
+        assert!(may_fill_queue(310_000) && may_fill_queue(3_000_000));
     }
 
     #[test]

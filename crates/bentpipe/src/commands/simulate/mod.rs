@@ -208,11 +208,14 @@ fn name(experiment: &Experiment, file: &Path) -> String {
     experiment.name.clone().unwrap_or_else(stem)
 }
 
+/// Reads a file that a scenario names.
+type Read<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+
 /// A scenario's file and those that it names, which lie beside it, each read once: they may be pipes.
 struct ScenarioFile<'a> {
     file: &'a Path,
     text: String,
-    read: Box<dyn Fn(&str) -> Result<String, String> + 'a>,
+    read: Box<Read<'a>>,
 }
 
 impl<'a> ScenarioFile<'a> {
