@@ -63,6 +63,8 @@ pub(super) struct Learner {
     pub(super) frame: f64,
     /// Several peers are sent to, so that what a train finds may be its peer's own path.
     pub(super) is_shared: bool,
+    /// The rate is set to what is sent as long as no queue grows, as that of a path that is not narrow: a queue that stays tells nothing.
+    pub(super) follows: bool,
     /// Until when a queue is predicted to drain.
     pub(super) drains_until: f64,
     /// The estimate before trains changed it, as long as nothing else has.
@@ -222,6 +224,7 @@ impl Learner {
             noise: 0.0005,
             frame: 0.0,
             is_shared: false,
+            follows: false,
             drains_until: f64::NEG_INFINITY,
             before_trains: None,
             peers: 1,

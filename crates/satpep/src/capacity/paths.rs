@@ -223,6 +223,7 @@ impl Paths {
         let wander = path.reports.wander();
         let news = News { newest, largest: report.largest, lost: &[], point, wander, counts: self.totals, rtt: None };
         let before = path.learner.grown_at;
+        path.learner.follows = !path.is_narrow;
         let judgement = path.learner.on_report(now, peer, &news);
         if let Some(shift) = judgement.shift {
             path.reports.delays.shift(shift);
