@@ -82,7 +82,7 @@ fn without_a_gateway_doctor_begins_sessions_itself() {
     let keys = folder.path().join("keys");
     pair.edit(End::Terminal, |text| format!("{text}\n[debug]\nkey_log = \"{}\"\n", keys.display()));
     let (_, checks) = pair.doctor(End::Terminal);
-    assert!(!keys.exists(), "a file of whoever runs doctor is in the gateway's way");
+    assert!(!keys.exists(), "a file of the user who runs doctor is in the gateway's way");
     let peer = check(&checks, "peer other");
     assert!(
         peer["ok"] == true && peer["says"].as_str().unwrap().contains("handshake with the gateway's key"),

@@ -55,6 +55,16 @@ pub(super) enum Prior {
     Nothing,
 }
 
+impl Prior {
+    /// What is configured of a link of this rate.
+    pub(super) fn of(self, rate: Rate) -> Option<Rate> {
+        match self {
+            Self::Times(times) => Some(rate.mul_f64(times)),
+            Self::Nothing => None,
+        }
+    }
+}
+
 /// What is particular about a link.
 #[derive(Clone, Copy)]
 pub(super) enum Nature {
@@ -341,9 +351,6 @@ impl Case {
 
     /// The rate that is configured at the gateway, if any.
     pub(super) fn configured(&self) -> Option<Rate> {
-        match self.prior {
-            Prior::Times(times) => Some(self.rate.mul_f64(times)),
-            Prior::Nothing => None,
-        }
+        self.prior.of(self.rate)
     }
 }

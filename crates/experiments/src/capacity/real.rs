@@ -122,11 +122,13 @@ fn until_begin(case: &Case, monitor: &Monitor) -> Result<Duration, Error> {
     if !is_timed(case) {
         return Ok(Duration::ZERO);
     }
-    let now = kernel::clock::now().since(monitor.start());
-    match case.begin.since(Instant::ZERO).saturating_sub(now) {
-        Duration::ZERO => {
-            Err(Error::failed(format!("{}: the gateways came up too late: use a quieter machine", case.name)))
-        }
+    time_until(case.begin.since(Instant::ZERO), monitor, &case.name)
+}
+
+/// How long it is until `begin`, in the time of the emulator, when data are to flow through gateways that are up by now.
+pub(super) fn time_until(begin: Duration, monitor: &Monitor, case: &str) -> Result<Duration, Error> {
+    match begin.saturating_sub(kernel::clock::now().since(monitor.start())) {
+        Duration::ZERO => Err(Error::failed(format!("{case}: the gateways came up too late: use a quieter machine"))),
         left => Ok(left),
     }
 }

@@ -13,9 +13,7 @@ pub(super) const FORWARDING: &str = "net.ipv6.conf.all.forwarding";
 
 /// What lets this host accept router advertisements while it forwards; `None` if no interface depends on them.
 pub(super) fn settings_while_forwarding() -> Option<String> {
-    let all = dependent().unwrap_or_default();
-    let settings: Vec<_> = all.iter().map(|name| format!("{}=2", accept_ra(name))).collect();
-    (!settings.is_empty()).then(|| settings.join(" "))
+    settings(&dependent().unwrap_or_default())
 }
 
 /// The default route that is missing because the host forwards.
@@ -38,19 +36,21 @@ pub(super) fn perhaps_missing_route(link: Option<&str>) -> Option<Check> {
         return None;
     }
     let names = outward_without_ipv6(link).unwrap_or_default();
-    let settings: Vec<_> = names.iter().map(|name| format!("{}=2", accept_ra(name))).collect();
-    if settings.is_empty() {
-        return None;
-    }
+    let settings = settings(&names)?;
     let says = format!(
         "this host has no IPv6 default route: perhaps it had one by router advertisements on {}, which interfaces that forward do not accept",
         names.join(", ")
     );
     let remedy = format!(
-        "nothing, if no router announces IPv6 there; otherwise sysctl -w {}, and put it into /etc/sysctl.d",
-        settings.join(" ")
+        "nothing, if no router announces IPv6 there; otherwise sysctl -w {settings}, and put it into /etc/sysctl.d"
     );
     Some(Check { remedy: Some(remedy), ..Check::good("router advertisements", says) })
+}
+
+/// What lets these interfaces accept router advertisements while they forward, if there are any.
+fn settings(names: &[String]) -> Option<String> {
+    let settings: Vec<_> = names.iter().map(|name| format!("{}=2", accept_ra(name))).collect();
+    (!settings.is_empty()).then(|| settings.join(" "))
 }
 
 /// The interfaces that lead outwards, to the satellite or by the IPv4 default route, which have no IPv6 address of a network that somebody has

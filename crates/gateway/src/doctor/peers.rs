@@ -177,7 +177,7 @@ fn permitted(name: &str, permits: &Value) -> Option<Check> {
 }
 
 /// Begins a session with each peer as the gateway would, and returns what its status would show of them. Nothing is written for debugging:
-/// files of whoever runs doctor would be in the gateway's way.
+/// files of the user who runs doctor would be in the gateway's way.
 fn shake_hands(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
     let settings = &Settings { debug: DebugSettings::default(), ..settings.clone() };
     match &settings.tcp {

@@ -1,11 +1,11 @@
 //! A hub and its terminals as gateways that run, over an emulated forward link and an emulated path to each terminal.
 
-use super::super::cases::Prior;
 use super::super::figures::Figures;
+use super::super::real::time_until;
 use super::{HubCase, LOSS, PHASE, RATE, RTT, SETTLES, Trouble};
 use crate::setup::loss;
 use crate::{Error, Setup};
-use emulator::{Monitor, Report};
+use emulator::Report;
 use lab::flows::{Plan, Stop, run_plans_until};
 use lab::{Direction, Ends, Flow, GatewayOptions, Gateways, Satellite, Topology, Workload};
 use link::{LinkConfig, LossModel};
@@ -34,12 +34,13 @@ pub(in super::super) fn run(setup: &Setup, case: &HubCase, seed: u64) -> Result<
         (0..case.terminals).map(|terminal| case.own_path(terminal, BEGIN, seed, true)).collect(),
     )?;
     let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
-    let gateways = GatewayOptions { configured_rates: Some([Some(back), prior(case)]), ..setup.gateways.clone() };
+    let gateways =
+        GatewayOptions { configured_rates: Some([Some(back), case.prior.of(RATE)]), ..setup.gateways.clone() };
     let running = Gateways::start(&setup.program, &topology, [back, RATE], RTT, &gateways)?;
     let monitor = topology.satellite_monitor().ok_or_else(|| Error::failed("there is no satellite"))?;
     let before = monitor.report().down.offered.bytes;
     let workload = Workload { direction: Direction::Down, size: SIZE, seed, ..setup.experiment()?.workload };
-    let flows = flows(case, &topology, &workload, until_begin(case, &monitor)?)?;
+    let flows = flows(case, &topology, &workload, time_until(BEGIN, &monitor, &case.name)?)?;
     drop(running);
     // A monitor's view is older than the last packets.
     let reports = topology.stop_all()?;
@@ -72,24 +73,6 @@ fn satellite(case: &HubCase, seed: u64) -> Result<Satellite, Error> {
     let link =
         |stream| LinkConfig { loss: loss.clone(), seed, stream, ..LinkConfig::new(RATE, case.carrier_rtt() / 2) };
     Ok(Satellite { forward: link(0), return_link: link(1) })
-}
-
-/// What the hub is configured with.
-fn prior(case: &HubCase) -> Option<Rate> {
-    match case.prior {
-        Prior::Times(times) => Some(RATE.mul_f64(times)),
-        Prior::Nothing => None,
-    }
-}
-
-/// How long it is until data are to flow.
-fn until_begin(case: &HubCase, monitor: &Monitor) -> Result<Duration, Error> {
-    match BEGIN.saturating_sub(kernel::clock::now().since(monitor.start())) {
-        Duration::ZERO => {
-            Err(Error::failed(format!("{}: the gateways came up too late: use a quieter machine", case.name)))
-        }
-        left => Ok(left),
-    }
 }
 
 /// Each terminal reads from the hub, after `wait`, until the last phase ends.
