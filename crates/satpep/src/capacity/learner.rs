@@ -14,7 +14,7 @@ use super::probing::Probing;
 use super::queue_test::QueueTest;
 use super::report::LostPacket;
 use super::silence::Silence;
-use super::stretches::Push;
+use super::stretches::{OwnGrowth, Push};
 use super::trains::{Plan, Trains};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
@@ -79,6 +79,8 @@ pub(super) struct Learner {
     pub(super) slack: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
+    /// The queue of the link when it last grew, if one peer alone saw it.
+    pub(super) own_growth: Option<OwnGrowth>,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
     pub(super) ours: f64,
     /// What tells how much of the link is ours, once trains find as much again.
@@ -233,6 +235,7 @@ impl Learner {
             slack: 1.0,
             counts: Counts::default(),
             push: Push::default(),
+            own_growth: None,
             ours: 1.0,
             carried: None,
             probing: Probing::default(),

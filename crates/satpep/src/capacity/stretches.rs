@@ -47,6 +47,36 @@ struct Growth {
     carried: f64,
     latest: f64,
     took: f64,
+    /// If one peer alone saw it.
+    own: Option<OwnGrowth>,
+}
+
+/// A queue that grew as one peer alone saw it, while others shared the link.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnGrowth {
+    /// By whose clock.
+    clock: usize,
+    /// When the last that saw it was sent.
+    sent: f64,
+    /// Bytes per second of this peer, and of all.
+    own: f64,
+    all: f64,
+}
+
+impl OwnGrowth {
+    /// Seconds for which a path is taken to carry what it did.
+    const LASTS: f64 = 5.0;
+    /// What differs by less than this share is as much.
+    const AS_MUCH: f64 = 0.9;
+
+    /// Whether the queue is of the peer's own path: as much of the peer's left it as before, and less of all. A link that is full carries
+    /// more for one peer when others are sent less.
+    fn is_of_path(&self, before: &Self) -> bool {
+        self.clock == before.clock
+            && self.sent - before.sent < Self::LASTS
+            && self.own >= Self::AS_MUCH * before.own
+            && self.all < Self::AS_MUCH * before.all
+    }
 }
 
 /// A stretch over which there was always a queue.
@@ -196,14 +226,32 @@ impl Learner {
         // Of one of several peers points are rare, so that one stretch may be much longer than the other.
         let each = if self.is_alone { Self::EACH * sum } else { wanted.min(Self::EACH * sum) };
         let grows = sum >= wanted && least >= each && carried < less * self.rate;
-        grows.then(|| Growth { carried, latest: point.rate_since(second) * kept, took: point.arrived_since(second) })
+        grows.then(|| Growth {
+            carried,
+            latest: point.rate_since(second) * kept,
+            took: point.arrived_since(second),
+            own: self.own_growth_since(first, point),
+        })
+    }
+
+    /// The growth since `first` if one peer alone saw it, and others share the link.
+    fn own_growth_since(&self, first: &Point, point: &Point) -> Option<OwnGrowth> {
+        let clock = point.counts.clock;
+        let mut seen = self.points.iter().rev().take_while(|seen| seen.sent >= first.sent);
+        let is_of_one = self.is_shared && seen.all(|seen| seen.counts.clock == clock);
+        let own = (point.own - first.own) / point.arrived_since(first);
+        is_of_one.then(|| OwnGrowth { clock, sent: point.sent, own, all: point.rate_since(first) })
     }
 
     fn on_growth(&mut self, now: f64, growth: &Growth) {
+        let is_of_path = growth.own.zip(self.own_growth).is_some_and(|(own, before)| own.is_of_path(&before));
+        if !is_of_path {
+            self.own_growth = growth.own;
+        }
         let was_raised = now - self.raised_at < 2.5 * self.rtt.smoothed + 0.5;
         self.carried = self.raised_by.filter(|_| was_raised).map(|found| Carried { rate: growth.carried, found });
         let rate = if growth.took > 0.1 { growth.latest } else { growth.carried };
-        if !self.is_crowded {
+        if !self.is_crowded && !is_of_path {
             if self.why != EstimateSource::Prior {
                 self.push.fell_at = now;
             }
@@ -337,6 +385,29 @@ mod tests {
         };
         assert!(has_grown(true));
         assert!(!has_grown(false), "each queue that stayed began the points again");
+    }
+
+    #[test]
+    fn a_path_that_carries_as_much_when_others_are_sent_nothing_does_not_lower_the_link() {
+        // Two peers share 6 Mbit/s; their queues grow, and then one is held back. What the other has of the link when it has it to itself.
+        let estimate = |alone: f64| {
+            let mut learner = learner(6_000_000, 0.55);
+            (learner.peers, learner.is_shared, learner.is_alone, learner.slack) = (2, true, false, 2.0);
+            let (mut own, mut all, mut queue) = (0.0, 0.0, 0.0);
+            for k in 0..60u32 {
+                let sent = 0.02 * f64::from(k);
+                let (arrives, others) = if k < 30 { (1.5e6, 1.0) } else { (alone, 0.0) };
+                let enters = 0.02 * 3e6 / 8.0;
+                (own, all) = (own + enters, all + enters * (1.0 + others));
+                queue += 0.02 * (3e6 / arrives - 1.0);
+                let point = Point { sent, position: all, own, queue, counts: Counts::default() };
+                learner.points.push_back(point);
+                learner.on_stretches(sent + 0.55, &point);
+            }
+            learner.rate * 8.0
+        };
+        assert!((estimate(1.5e6) / 3e6 - 1.0).abs() < 0.02, "its own path: {}", estimate(1.5e6));
+        assert!(estimate(0.7e6) < 1.1e6, "the link has fallen once more: {}", estimate(0.7e6));
     }
 
     #[test]
