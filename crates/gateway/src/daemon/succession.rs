@@ -9,8 +9,10 @@ use crate::takeover::beside::Beside;
 use crate::takeover::offer::Offer;
 use crate::takeover::successor::{PeerIdentity, Successor};
 use crate::transport::SatelliteTransport;
+use ipnet::IpNet;
 use mio::unix::SourceFd;
 use relay::engine::Intercepted;
+use relay::reach::intersection;
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -27,6 +29,8 @@ pub(super) struct Joining {
     pub(super) until: Instant,
     /// The places of the peers.
     peers: BTreeSet<usize>,
+    /// What the other process intercepted, if it is of a version that says so.
+    before: Option<Vec<Intercepted>>,
 }
 
 impl Joining {
@@ -34,13 +38,27 @@ impl Joining {
         let offered: BTreeSet<&str> = offer.peers.iter().map(|(key, _)| &**key).collect();
         let is_offered = |peer: &Peer| peer.public_key.is_some_and(|key| offered.contains(key.to_string().as_str()));
         let peers = relays.peers().iter().filter(|(_, peer)| is_offered(peer)).map(|(at, _)| at).collect();
-        Self { until: now + patience(rtt), peers }
+        Self { until: now + patience(rtt), peers, before: offer.intercepted.clone() }
     }
 
-    /// What is intercepted meanwhile: what the other process had.
+    /// What is intercepted meanwhile: what the other process had, as far as it is still to be. What the peers allow is not known yet.
     pub(super) fn accelerated<T: SatelliteTransport>(&self, relays: &mut Relays<T>) -> Vec<Intercepted> {
-        relays.engine.intercepted_by(|_, at| self.peers.contains(&at))
+        let routes = relays.engine.intercepted_by(|_, at| self.peers.contains(&at));
+        match &self.before {
+            None => routes,
+            Some(before) => still_routed(before, &routes),
+        }
     }
+}
+
+/// What of `before` is among `routes`.
+fn still_routed(before: &[Intercepted], routes: &[Intercepted]) -> Vec<Intercepted> {
+    let servers: Vec<IpNet> = routes.iter().flat_map(|group| &group.servers).copied().collect();
+    let within = |group: &Intercepted| Intercepted {
+        clients: group.clients.clone(),
+        servers: intersection(&group.servers, &servers),
+    };
+    before.iter().map(within).filter(|group| !group.servers.is_empty()).collect()
 }
 
 fn patience(rtt: Duration) -> Duration {
@@ -77,7 +95,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let listeners = self.listeners.iter().map(clone).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.map_err(|error| format!("the listeners cannot be handed over: {error}"))?;
         let transport = self.relays.offer()?;
-        let offer = Offer::new(&self.settings, &transport);
+        let offer = Offer::new(&self.settings, self.relays.engine.intercepted(), &transport);
         Ok((offer, listeners.into_iter().chain(transport.listener).collect()))
     }
 

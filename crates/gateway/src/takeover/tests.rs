@@ -29,7 +29,7 @@ fn settings(directory: &tempfile::TempDir, gateway: &str) -> Settings {
 
 fn offer(settings: &Settings, generation: u32) -> Value {
     let transport = TransportOffer { generation, up: Vec::new(), listener: None };
-    json!({ "offer": Offer::new(settings, &transport) })
+    json!({ "offer": Offer::new(settings, Vec::new(), &transport) })
 }
 
 /// What becomes of a process that asks the gateway of `settings`, which says `reply`, and `ready` once it is made an offer and
@@ -190,7 +190,7 @@ fn a_word_that_comes_byte_by_byte_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
     let settings = settings(&directory, "");
     let (handle, asked) = handle(&settings);
-    let offer = Offer::new(&settings, &TransportOffer { generation: 0, up: Vec::new(), listener: None });
+    let offer = Offer::new(&settings, Vec::new(), &TransportOffer { generation: 0, up: Vec::new(), listener: None });
     let (mut near, far) = UnixStream::pair().unwrap();
     let patience = Duration::from_millis(200);
     let serving = std::thread::spawn(move || serve_within(patience, far, &handle));
@@ -221,7 +221,7 @@ fn asked(settings: &Settings, refusal: Option<&str>, words: &[u8]) -> (Vec<&'sta
     near.write_all(words).unwrap();
     near.shutdown(Shutdown::Write).unwrap();
     let transport = TransportOffer { generation: 0, up: Vec::new(), listener: None };
-    let offer = Offer::new(settings, &transport);
+    let offer = Offer::new(settings, Vec::new(), &transport);
     let serving = std::thread::spawn(move || serve(far, &handle));
     let done = asked.into_iter().map(|request| match request {
         Request::Offer(sender) => {
