@@ -43,7 +43,8 @@ impl Joining {
 
     /// What is intercepted meanwhile: what the other process had, as far as it is still to be. What the peers allow is not known yet.
     pub(super) fn accelerated<T: SatelliteTransport>(&self, relays: &mut Relays<T>) -> Vec<Intercepted> {
-        let routes = relays.engine.intercepted_by(|_, at| self.peers.contains(&at));
+        let invites = |transport: &T, at| self.peers.contains(&at) || transport.invites(at);
+        let routes = relays.engine.intercepted_by(invites);
         match &self.before {
             None => routes,
             Some(before) => still_routed(before, &routes),
