@@ -729,3 +729,32 @@ fn a_caller_that_cannot_be_accepted_does_not_keep_those_behind_it_waiting_and_a_
     hub.transport.take_in(hub.now, 3);
     assert!(!hub.transport.has_more() && hub.transport.callers_wait);
 }
+
+/// The kernel of a server whose program hangs acknowledges the probes of its closed window for ever.
+#[test]
+fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_stream_and_is_not_kept_for_ever() {
+    let mut hub = Hub::new();
+    let server = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    server.set_recv_buffer_size(4096).unwrap();
+    server.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    server.listen(1).unwrap();
+    let mut stream = TcpStream::connect(server.local_addr().unwrap().as_socket().unwrap()).unwrap();
+    let _accepted = server.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[7; 65_536]).is_ok() {}
+    let at = hub.transport.insert(Role::Stream(0), stream.into(), hub.from).unwrap();
+    hub.transport.peers[0].streams += 1;
+    let tunnel = &mut hub.transport.tunnels[at];
+    (tunnel.is_direct, tunnel.has_ended) = (true, true);
+    tunnel.finish();
+    let id = TunnelId { at, number: tunnel.number };
+    hub.transport.forget(id);
+    let left = |hub: &Hub| (hub.transport.tunnels.len(), hub.transport.peers[0].streams);
+    for seconds in [0, 10, 900] {
+        hub.transport.sweep(hub.now + Duration::from_secs(seconds));
+        assert_eq!(left(&hub), (1, 1), "{seconds} s");
+    }
+    assert_eq!(hub.transport.unfinished(hub.now), 1);
+    hub.transport.sweep(hub.now + Duration::from_secs(911));
+    assert_eq!(left(&hub), (0, 0));
+}
