@@ -11,6 +11,7 @@
 mod arrivals;
 mod buffers;
 mod cross;
+mod departure;
 mod direct;
 mod identity;
 mod initiator;
@@ -47,6 +48,7 @@ use crate::trouble::Rarely;
 use crate::watch::{Owner, Watch};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use cross::CrossLayer;
+use departure::Departure;
 use peer::TcpPeer;
 use relay::connect::{CONNECTED, ConnectRequest};
 use relay::engine::Transport;
@@ -62,7 +64,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use tcp_tunnel::control::Message;
 use tcp_tunnel::handshakes::Handshakes;
 use tcp_tunnel::waiting::Waiting;
 use tls::Configs;
@@ -142,8 +143,8 @@ pub(crate) struct TcpTransport {
     probe_timers: ProbeTimers,
     /// The link's expected round-trip time.
     rtt: Duration,
-    /// What is announced to peers while this process opens and takes no more connections.
-    leaving: Option<Message>,
+    /// While this process opens and takes no more connections.
+    leaving: Option<Departure>,
     /// The transmit capacity of the link: configured or reported.
     capacity: Rate,
     warm_connections: usize,
@@ -541,6 +542,7 @@ impl SatelliteTransport for TcpTransport {
         self.log_lasting_shortages(now);
         self.sweep(now);
         self.talk(now);
+        self.note_acknowledged_departure(now);
         self.apply_announced(now);
         for peer in &mut self.peers {
             if peer.out_of_ports_until.take_if(|until| *until <= now).is_some() {
@@ -565,8 +567,9 @@ impl SatelliteTransport for TcpTransport {
         self.begin_leaving(now, false);
     }
 
-    fn unfinished(&self, _: Instant) -> usize {
-        self.tunnels.iter().filter(|(_, tunnel)| tunnel.is_ending()).count()
+    fn unfinished(&self, now: Instant) -> usize {
+        let ending = self.tunnels.iter().filter(|(_, tunnel)| tunnel.is_ending()).count();
+        ending + self.peers_with_connections_under_way(now)
     }
 }
 

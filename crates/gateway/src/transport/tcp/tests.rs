@@ -10,7 +10,7 @@ use relay::dscp::Dscp;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use tcp_tunnel::control::Reader;
+use tcp_tunnel::control::{Message, Reader};
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
 
 const FIRST_TOKEN: usize = 1;
@@ -757,4 +757,39 @@ fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_strea
     assert_eq!(hub.transport.unfinished(hub.now), 1);
     hub.transport.sweep(hub.now + Duration::from_secs(911));
     assert_eq!(left(&hub), (0, 0));
+}
+
+/// A peer opens connections until it has heard that the gateway drains, and what it has sent by then may have been lost.
+#[test]
+fn a_drain_waits_for_what_peers_may_have_opened_before_they_have_heard_of_it() {
+    let grace = Duration::from_secs(3);
+    for hears in [true, false] {
+        let mut hub = Hub::new();
+        let (mut control, _) = hub.session(1);
+        let (at, begun) = (hub.transport.peers[0].responder.unwrap(), hub.now);
+        assert_eq!(hub.transport.unfinished(begun), 0);
+        if !hears {
+            // More than the sockets of both ends hold.
+            hub.transport.tunnels[at].say(&vec![0; 64 << 20]).unwrap();
+        }
+        hub.transport.drain(begun);
+        let unfinished = |hub: &mut Hub, after| {
+            hub.transport.tick(begun + after);
+            hub.transport.unfinished(begun + after)
+        };
+        if hears {
+            hub.hear(&mut control, &mut Reader::new(), |message| matches!(message, Message::Leaving { .. }));
+            hub.until(|hub| hub.transport.tunnels[at].is_acknowledged().then_some(()));
+            assert_eq!(unfinished(&mut hub, Duration::ZERO), 1);
+            assert_eq!(hub.transport.unfinished(begun + (grace - Duration::from_millis(1))), 1);
+            assert_eq!(hub.transport.unfinished(begun + grace), 0);
+        } else {
+            assert_eq!(unfinished(&mut hub, Duration::from_secs(29)), 1);
+            assert_eq!(
+                unfinished(&mut hub, Duration::from_secs(30)),
+                0,
+                "a peer that does not answer is not waited for longer"
+            );
+        }
+    }
 }
