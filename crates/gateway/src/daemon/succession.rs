@@ -86,7 +86,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         // Noticed after the offer, its end would end that.
         self.forget_ended_predecessor();
         let old = self.predecessor.as_ref().map(|predecessor| predecessor.pid);
-        let old = old.or_else(|| Beside::old_process(&self.settings));
+        let old = old.or_else(|| self.old_process.as_ref().map(|old| old.pid));
         if let Some(pid) = old {
             return Err(format!(
                 "process {pid}, which was before the running one, still finishes its connections: wait, or end it with SIGTERM"
@@ -156,7 +156,7 @@ impl<T: SatelliteTransport> Daemon<T> {
     fn process_before(&mut self) -> Option<u32> {
         match &mut self.predecessor {
             Some(predecessor) => predecessor.outlives_this().then_some(predecessor.pid),
-            None => Beside::old_process(&self.settings),
+            None => self.old_process.as_ref().filter(|old| !old.has_ended()).map(|old| old.pid),
         }
     }
 
@@ -179,6 +179,10 @@ impl<T: SatelliteTransport> Daemon<T> {
             self.predecessor = None;
             Beside::forget(&self.settings);
             self.relays.transport_mut().end_offer();
+        }
+        if self.old_process.take_if(|old| old.has_ended()).is_some() {
+            tracing::info!("the process before this one has ended");
+            Beside::forget(&self.settings);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Offers between two processes that misbehave: the one that runs goes on, the one that would take over says why it does not.
 
-use super::beside::Beside;
+use super::beside::{Beside, OldProcess};
 use super::offer::TransportOffer;
 use super::*;
 use crate::handle::{Request, Source};
@@ -282,4 +282,19 @@ fn the_note_of_an_upgrade_is_readable_for_the_user_as_whom_the_gateway_goes_on()
     let read = Command::new("cat").arg(&note).uid(nobody).output().unwrap();
     assert!(read.status.success() && read.stdout == std::fs::read(&note).unwrap(), "{read:?}");
     assert_eq!(std::fs::metadata(&note).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Its number may be given to another process.
+#[test]
+fn a_noted_process_that_has_ended_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory, "");
+    let mut sleeps = Command::new("sleep").arg("100").spawn().unwrap();
+    let note = json!({ "pid": sleeps.id(), "generation": 1, "peers": [] });
+    std::fs::write(directory.path().join("gateway.sock.upgrade"), note.to_string()).unwrap();
+    let old = OldProcess::noted(&settings).expect("it runs");
+    assert_eq!((old.pid, old.has_ended()), (sleeps.id(), false));
+    sleeps.kill().unwrap();
+    sleeps.wait().unwrap();
+    assert!(old.has_ended() && OldProcess::noted(&settings).is_none());
 }
