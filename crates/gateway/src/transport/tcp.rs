@@ -152,9 +152,9 @@ pub(crate) struct TcpTransport {
     connect_timeout: Duration,
     /// Connections survive an outage of this length.
     outage_limit: Duration,
-    /// And a peer that is silent for so long: who only receives does not notice it.
     /// How long one that has ended may wait for the other end to take its last bytes.
     leaving_limit: Duration,
+    /// And a peer that is silent for so long: who only receives does not notice it.
     longest_silence: Duration,
     next_sweep: Instant,
     /// When to say next that the host is short of something.
@@ -237,8 +237,8 @@ impl TcpTransport {
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
             outage_limit: outage_limit(settings),
-            longest_silence: outage_limit(settings)
             leaving_limit: leaving_limit(settings),
+            longest_silence: outage_limit(settings)
                 + ProbeTimers::new(settings.link.rtt, settings.link.keepalive).unresponsive_after,
             next_sweep: now,
             next_shortage: now,
@@ -354,12 +354,12 @@ impl TcpTransport {
     /// Takes a connection that has ended in order from its peer's streams, unless it is direct, and keeps it until the other end has acknowledged
     /// what it has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
     fn let_leave(&mut self, at: usize) {
-        self.release(at);
         let tunnel = &self.tunnels[at];
         let counts_for = match tunnel.role {
             Role::Stream(peer) if tunnel.is_direct => Some(peer),
             _ => None,
         };
+        self.release(at);
         if let Some(peer) = counts_for {
             self.peers[peer].streams += 1;
         }
@@ -577,13 +577,14 @@ impl Membership for TcpTransport {
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.probe_timers = ProbeTimers::new(settings.link.rtt, settings.link.keepalive);
         self.sockets.keep_alive(settings.link.keepalive);
+        self.host_keepalive = settings.host_keepalive.into();
         self.connect_timeout = settings.connect_timeout;
         self.outage_limit = outage_limit(settings);
+        self.leaving_limit = leaving_limit(settings);
         self.longest_silence = outage_limit(settings) + self.probe_timers.unresponsive_after;
     }
 
     fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
-        self.leaving_limit = leaving_limit(settings);
         self.put_peer(now, at, peer);
     }
 
@@ -889,11 +890,11 @@ fn outage_limit(settings: &Settings) -> Duration {
     settings.link.outage_limit.unwrap_or(USUAL)
 }
 
-fn random_number() -> Result<u64, StartError> {
-    Ok(u64::from_be_bytes(*seed()?.first_chunk().expect("a seed has 32 bytes")))
-}
 /// How long a connection that has ended is kept without progress: an outage is none of the other end's making.
 fn leaving_limit(settings: &Settings) -> Duration {
     settings.user_timeout.max(outage_limit(settings))
 }
 
+fn random_number() -> Result<u64, StartError> {
+    Ok(u64::from_be_bytes(*seed()?.first_chunk().expect("a seed has 32 bytes")))
+}

@@ -793,3 +793,10 @@ fn a_drain_waits_for_what_peers_may_have_opened_before_they_have_heard_of_it() {
         }
     }
 }
+
+#[test]
+fn connections_to_servers_are_probed_as_a_reload_says() {
+    let mut hub = Hub::new();
+    hub.transport.reconfigure(hub.now, &settings(HUB, TERMINAL, "host_keepalive = \"1min\"", ""));
+    assert_eq!(hub.transport.host_keepalive, std::time::Duration::from_secs(60));
+}
