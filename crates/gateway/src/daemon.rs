@@ -33,6 +33,7 @@ use crate::relays::log_limit::LogLimit;
 use crate::rules::INTERCEPTED;
 use crate::steering::{News, Seen, Steering};
 use crate::sysctls;
+use crate::takeover::beside::OldProcess;
 use crate::takeover::{self, Heir, Predecessor};
 use crate::transport::satpep::Satpep;
 use crate::transport::tcp::TcpTransport;
@@ -145,6 +146,8 @@ struct Daemon<T: SatelliteTransport> {
     /// Just begun, beside a process that this one takes over from.
     joining: Option<Joining>,
     predecessor: Option<Predecessor>,
+    /// Of an upgrade whose new process has ended.
+    old_process: Option<OldProcess>,
     /// Another process has new connections. The end of the stream notifies it of the end of this process.
     handed_over: Option<HandedOver>,
     control: Option<control::Control>,
@@ -238,6 +241,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let public_key = settings.private_key.public_key().to_string();
         let watch = Watch::new(poll.registry(), FIRST, Arc::clone(&waker)).map_err(while_doing("creating a poll"))?;
         let transport = start_transport(&settings, now, &watch, heir.as_mut())?;
+        let old_process = if heir.is_none() { OldProcess::noted(&settings) } else { None };
         // Before the addresses are read, so that no change is missed.
         let (changes, removals) = (Changes::new()?, Removals::new()?);
         let own = routes::own_addresses()?;
@@ -338,6 +342,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             drains_late: false,
             joining,
             predecessor,
+            old_process,
             handed_over: None,
             control,
             services,

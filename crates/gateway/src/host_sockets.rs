@@ -19,6 +19,9 @@ const KEPT_BACK: u64 = 16;
 /// No more than that are: clients beyond wait in the listener's queue.
 const MAX_KEPT_BACK: u64 = 512;
 
+/// How often a SYN to a server is sent again: `connect_timeout` ends the attempt.
+const SYN_RETRIES: u8 = 127;
+
 /// How many of `limit` descriptors a gateway uses before new connections go end to end.
 pub fn usable_descriptors(limit: u64) -> u64 {
     limit - kept_back(limit)
@@ -128,6 +131,7 @@ impl Hosts for HostSockets {
     ) -> Result<Tcp, ConnectError> {
         let prepare = |socket: &Socket| {
             transparent::set_dscp(socket, request.dscp.value());
+            kernel::tcp::set_syn_retries(socket, SYN_RETRIES)?;
             transparent::bound_backlog(socket, self.backlog)
         };
         let source = as_client.then_some(request.source);
@@ -179,7 +183,9 @@ impl Hosts for HostSockets {
     }
 
     fn is_gone(&mut self, now: Instant, tcp: &mut Tcp, period: Duration, limit: Duration) -> bool {
-        tcp.is_gone(now, period, limit)
+        let is_gone = tcp.is_gone(now, period, limit);
+        tcp.outlast_kernel();
+        is_gone
     }
 
     fn has_room(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A TCP socket that is watched edge-triggered: towards a host, or across the satellite.
 
+use kernel::tcp::TcpInfo;
 use relay::engine::Progress;
 use socket2::Socket;
 use std::io;
@@ -23,7 +24,14 @@ pub(crate) struct Tcp {
     /// Since when it has been found again and again that something waits for an acknowledgement and none comes.
     unacknowledged_since: Option<Instant>,
     unacknowledged_for: Duration,
+    /// Whether data were among what waited then.
+    data_waits: bool,
+    /// Whether the kernel waits for as long as that lasts.
+    outlasts_kernel: bool,
 }
+
+/// As good as without end for the kernel.
+const ENDLESS: std::time::Duration = std::time::Duration::from_secs(24 * 24 * 3600);
 
 impl Tcp {
     /// A client's connection, which may have brought data with it.
@@ -47,6 +55,8 @@ impl Tcp {
             has_write_failed: false,
             unacknowledged_since: None,
             unacknowledged_for: Duration::ZERO,
+            data_waits: false,
+            outlasts_kernel: false,
         }
     }
 
@@ -98,11 +108,22 @@ impl Tcp {
         let info = self.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
         let waiting = info.filter(|info| info.unacknowledged_segments > 0 || info.unanswered_probes > 0);
         self.unacknowledged_for = waiting.map_or(Duration::ZERO, |info| info.since_last_ack.into());
+        let has_data = |info: TcpInfo| info.unacknowledged_segments > 0 || info.unsent_bytes > 0;
+        self.data_waits = self.unacknowledged_for >= period && waiting.is_some_and(has_data);
         if self.unacknowledged_for < period {
             self.unacknowledged_since = None;
             return false;
         }
         now.since(*self.unacknowledged_since.get_or_insert(now)) > limit
+    }
+
+    /// Has [`Tcp::is_gone`] alone decide for how long data may wait: the kernel gives up after `net.ipv4.tcp_retries2` retransmissions, a quarter of an
+    /// hour by default. The option for it (TCP_USER_TIMEOUT) replaces the number of keepalive probes, too, so that an idle connection goes without.
+    pub(crate) fn outlast_kernel(&mut self) {
+        let Some(socket) = self.socket.as_ref().filter(|_| self.outlasts_kernel != self.data_waits) else { return };
+        // Of a socket that has failed, the next event says so.
+        let _ = socket.set_tcp_user_timeout(self.data_waits.then_some(ENDLESS));
+        self.outlasts_kernel = self.data_waits;
     }
 
     /// For how long, by what [`Tcp::is_gone`] has found last, something had waited for an acknowledgement, and nothing was acknowledged.

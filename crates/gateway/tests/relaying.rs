@@ -382,6 +382,31 @@ fn go_on_at_once_after_an_outage() -> Result<(), String> {
     if took < Duration::from_secs(1) { Ok(()) } else { Err(format!("{took:?}")) }
 }
 
+/// Linux gives up a connection whose data nothing acknowledges after `net.ipv4.tcp_retries2` retransmissions: here after 6 s.
+#[test]
+fn a_client_that_is_away_for_less_than_user_timeout_keeps_its_connection_longer_than_the_kernel_would() {
+    const BYTES: usize = 100;
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_settings = "user_timeout = \"10s\"";
+    let limit = || kernel::sysctl::write("net.ipv4.tcp_retries2", "3");
+    pair.site(End::Terminal).gateway.run(limit).unwrap().unwrap();
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, |mut stream| {
+        for _ in 0..BYTES {
+            stream.write_all(b"!").unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let mut client = pair.connect(server);
+    client.read_exact(&mut [0]).unwrap();
+    let hook = "type filter hook prerouting priority -400";
+    pair.nft(End::Terminal, &format!("add table inet away {{ chain in {{ {hook}; iifname lan drop; }}; }}"));
+    std::thread::sleep(Duration::from_secs(7));
+    pair.nft(End::Terminal, "delete table inet away");
+    client.write_all(b"here").unwrap();
+    client.read_exact(&mut [0; BYTES - 1]).unwrap();
+}
+
 #[test]
 fn a_client_that_vanishes_frees_its_stream() {
     let Some(mut pair) = Pair::new() else { return };

@@ -1,7 +1,7 @@
 //! A gateway takes over from one that runs (docs/operations.md, "Upgrade"), and what keeps it from that.
 
 use crate::pair::{
-    CLEAR, End, Family, OnThreads, Pair, TLS, assert_nothing_is_left, assert_reset, echo_all, echoes, patient,
+    CLEAR, End, Family, OnThreads, Pair, Running, TLS, assert_nothing_is_left, assert_reset, echo_all, echoes, patient,
 };
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -246,12 +246,36 @@ fn listener_for_peers(pair: &Pair) -> String {
 }
 
 /// A pair whose terminal is upgraded while its packets do not arrive, so that the new process waits for the peer.
-fn joining() -> Option<(Pair, crate::pair::Running)> {
+fn joining() -> Option<(Pair, Running)> {
     let mut pair = Pair::up("")?;
+    let old = upgrade_alone(&mut pair);
+    Some((pair, old))
+}
+
+/// Upgrades the terminal while its packets do not arrive; returns the old gateway.
+fn upgrade_alone(pair: &mut Pair) -> Running {
     let hook = "type filter hook prerouting priority -300";
     pair.nft(End::Terminal, &format!("add table inet path {{ chain in {{ {hook}; iifname sat drop; }}; }}"));
-    let old = pair.take_over(End::Terminal);
-    Some((pair, old))
+    pair.take_over(End::Terminal)
+}
+
+/// What the peer does not allow stays end to end; servers that are reached without a far gateway stay accelerated.
+#[test]
+fn while_the_new_gateway_waits_for_its_peers_the_same_connections_are_intercepted_as_before() {
+    let routes = "routes = [\"192.0.2.0/24\", \"203.0.113.0/24\"]";
+    let and_direct = "routes = [\"192.0.2.0/24\", \"203.0.113.0/24\"]\n\
+                      [[peer]]\nname = \"direct\"\nfar_gateway = false\nroutes = [\"198.51.100.0/24\"]";
+    for (transport, settings) in [("", routes), (CLEAR, and_direct)] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
+        let Some(mut pair) = pair else { return };
+        pair.start(End::Hub, "allow_destinations = [\"203.0.113.0/24\"]");
+        pair.start(End::Terminal, settings);
+        pair.wait_for(|pair| pair.sets(End::Terminal).contains("203.0.113.0/24"));
+        let accelerated = |pair: &Pair| pair.output(End::Terminal, "nft", "list set inet bentpipe near4");
+        let before = accelerated(&pair);
+        let _old = upgrade_alone(&mut pair);
+        assert_eq!(accelerated(&pair), before, "{transport}");
+    }
 }
 
 #[test]

@@ -9,8 +9,10 @@ use crate::takeover::beside::Beside;
 use crate::takeover::offer::Offer;
 use crate::takeover::successor::{PeerIdentity, Successor};
 use crate::transport::SatelliteTransport;
+use ipnet::IpNet;
 use mio::unix::SourceFd;
 use relay::engine::Intercepted;
+use relay::reach::intersection;
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -27,6 +29,8 @@ pub(super) struct Joining {
     pub(super) until: Instant,
     /// The places of the peers.
     peers: BTreeSet<usize>,
+    /// What the other process intercepted, if it is of a version that says so.
+    before: Option<Vec<Intercepted>>,
 }
 
 impl Joining {
@@ -34,13 +38,28 @@ impl Joining {
         let offered: BTreeSet<&str> = offer.peers.iter().map(|(key, _)| &**key).collect();
         let is_offered = |peer: &Peer| peer.public_key.is_some_and(|key| offered.contains(key.to_string().as_str()));
         let peers = relays.peers().iter().filter(|(_, peer)| is_offered(peer)).map(|(at, _)| at).collect();
-        Self { until: now + patience(rtt), peers }
+        Self { until: now + patience(rtt), peers, before: offer.intercepted.clone() }
     }
 
-    /// What is intercepted meanwhile: what the other process had.
+    /// What is intercepted meanwhile: what the other process had, as far as it is still to be. What the peers allow is not known yet.
     pub(super) fn accelerated<T: SatelliteTransport>(&self, relays: &mut Relays<T>) -> Vec<Intercepted> {
-        relays.engine.intercepted_by(|_, at| self.peers.contains(&at))
+        let invites = |transport: &T, at| self.peers.contains(&at) || transport.invites(at);
+        let routes = relays.engine.intercepted_by(invites);
+        match &self.before {
+            None => routes,
+            Some(before) => still_routed(before, &routes),
+        }
     }
+}
+
+/// What of `before` is among `routes`.
+fn still_routed(before: &[Intercepted], routes: &[Intercepted]) -> Vec<Intercepted> {
+    let servers: Vec<IpNet> = routes.iter().flat_map(|group| &group.servers).copied().collect();
+    let within = |group: &Intercepted| Intercepted {
+        clients: group.clients.clone(),
+        servers: intersection(&group.servers, &servers),
+    };
+    before.iter().map(within).filter(|group| !group.servers.is_empty()).collect()
 }
 
 fn patience(rtt: Duration) -> Duration {
@@ -67,7 +86,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         // Noticed after the offer, its end would end that.
         self.forget_ended_predecessor();
         let old = self.predecessor.as_ref().map(|predecessor| predecessor.pid);
-        let old = old.or_else(|| Beside::old_process(&self.settings));
+        let old = old.or_else(|| self.old_process.as_ref().map(|old| old.pid));
         if let Some(pid) = old {
             return Err(format!(
                 "process {pid}, which was before the running one, still finishes its connections: wait, or end it with SIGTERM"
@@ -77,7 +96,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let listeners = self.listeners.iter().map(clone).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.map_err(|error| format!("the listeners cannot be handed over: {error}"))?;
         let transport = self.relays.offer()?;
-        let offer = Offer::new(&self.settings, &transport);
+        let offer = Offer::new(&self.settings, self.relays.engine.intercepted(), &transport);
         Ok((offer, listeners.into_iter().chain(transport.listener).collect()))
     }
 
@@ -137,7 +156,7 @@ impl<T: SatelliteTransport> Daemon<T> {
     fn process_before(&mut self) -> Option<u32> {
         match &mut self.predecessor {
             Some(predecessor) => predecessor.outlives_this().then_some(predecessor.pid),
-            None => Beside::old_process(&self.settings),
+            None => self.old_process.as_ref().filter(|old| !old.has_ended()).map(|old| old.pid),
         }
     }
 
@@ -160,6 +179,10 @@ impl<T: SatelliteTransport> Daemon<T> {
             self.predecessor = None;
             Beside::forget(&self.settings);
             self.relays.transport_mut().end_offer();
+        }
+        if self.old_process.take_if(|old| old.has_ended()).is_some() {
+            tracing::info!("the process before this one has ended");
+            Beside::forget(&self.settings);
         }
     }
 

@@ -7,13 +7,16 @@ use crate::config::Settings;
 use crate::privileges::Plan;
 use crate::takeover::Heir;
 use crate::udp::Udp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use satpep::Run;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The place beside an old process.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +44,6 @@ impl Beside {
                 Ok(None)
             }
         }
-    }
-
-    /// The old process of an upgrade, if it still runs beside one that has not taken over from it itself.
-    pub(crate) fn old_process(settings: &Settings) -> Option<u32> {
-        let place: Self = serde_json::from_slice(&fs::read(Self::path(settings)).ok()?).ok()?;
-        place.pid.filter(|pid| *pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists())
     }
 
     /// The run of a process in this place.
@@ -83,5 +80,29 @@ impl Beside {
     pub(crate) fn forget(settings: &Settings) {
         // Left behind it does no harm.
         let _ = fs::remove_file(Self::path(settings));
+    }
+}
+
+/// The old process of an upgrade that still runs beside one which has not taken over from it itself. The descriptor tells it from another process
+/// that is given its number later.
+#[derive(Debug)]
+pub(crate) struct OldProcess {
+    pub(crate) pid: u32,
+    descriptor: OwnedFd,
+}
+
+impl OldProcess {
+    /// The one that the note names, if it runs.
+    pub(crate) fn noted(settings: &Settings) -> Option<Self> {
+        let place: Beside = serde_json::from_slice(&fs::read(Beside::path(settings)).ok()?).ok()?;
+        let pid = place.pid.filter(|pid| *pid != std::process::id())?;
+        let descriptor = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
+        Some(Self { pid, descriptor })
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{Accept, Settings};
 use crate::rules::Rules;
+use relay::engine::Intercepted;
 use satpep::Mode;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -24,6 +25,9 @@ pub(crate) struct Offer {
     pub(super) fixed: Fixed,
     /// Peers that are up, and where.
     pub(crate) peers: Vec<(String, SocketAddr)>,
+    /// What is intercepted; `None` of a version that does not say.
+    #[serde(default)]
+    pub(crate) intercepted: Option<Vec<Intercepted>>,
     /// Whether the process that hands over removes the rules if it outlives the other.
     #[serde(default)]
     pub(crate) reclaims_rules: bool,
@@ -88,8 +92,8 @@ impl Fixed {
 }
 
 impl Offer {
-    /// For a gateway with `settings` whose transport offers `transport`.
-    pub(crate) fn new(settings: &Settings, transport: &TransportOffer) -> Self {
+    /// For a gateway with `settings` that intercepts `intercepted` and whose transport offers `transport`.
+    pub(crate) fn new(settings: &Settings, intercepted: Vec<Intercepted>, transport: &TransportOffer) -> Self {
         let fixed = Fixed::new(settings);
         let TransportOffer { generation, up, listener } = transport;
         Self {
@@ -99,6 +103,7 @@ impl Offer {
             has_satellite_listener: listener.is_some(),
             fixed,
             peers: up.clone(),
+            intercepted: Some(intercepted),
             reclaims_rules: true,
         }
     }

@@ -1,6 +1,6 @@
 //! Offers between two processes that misbehave: the one that runs goes on, the one that would take over says why it does not.
 
-use super::beside::Beside;
+use super::beside::{Beside, OldProcess};
 use super::offer::TransportOffer;
 use super::*;
 use crate::handle::{Request, Source};
@@ -29,7 +29,7 @@ fn settings(directory: &tempfile::TempDir, gateway: &str) -> Settings {
 
 fn offer(settings: &Settings, generation: u32) -> Value {
     let transport = TransportOffer { generation, up: Vec::new(), listener: None };
-    json!({ "offer": Offer::new(settings, &transport) })
+    json!({ "offer": Offer::new(settings, Vec::new(), &transport) })
 }
 
 /// What becomes of a process that asks the gateway of `settings`, which says `reply`, and `ready` once it is made an offer and
@@ -190,7 +190,7 @@ fn a_word_that_comes_byte_by_byte_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
     let settings = settings(&directory, "");
     let (handle, asked) = handle(&settings);
-    let offer = Offer::new(&settings, &TransportOffer { generation: 0, up: Vec::new(), listener: None });
+    let offer = Offer::new(&settings, Vec::new(), &TransportOffer { generation: 0, up: Vec::new(), listener: None });
     let (mut near, far) = UnixStream::pair().unwrap();
     let patience = Duration::from_millis(200);
     let serving = std::thread::spawn(move || serve_within(patience, far, &handle));
@@ -221,7 +221,7 @@ fn asked(settings: &Settings, refusal: Option<&str>, words: &[u8]) -> (Vec<&'sta
     near.write_all(words).unwrap();
     near.shutdown(Shutdown::Write).unwrap();
     let transport = TransportOffer { generation: 0, up: Vec::new(), listener: None };
-    let offer = Offer::new(settings, &transport);
+    let offer = Offer::new(settings, Vec::new(), &transport);
     let serving = std::thread::spawn(move || serve(far, &handle));
     let done = asked.into_iter().map(|request| match request {
         Request::Offer(sender) => {
@@ -282,4 +282,19 @@ fn the_note_of_an_upgrade_is_readable_for_the_user_as_whom_the_gateway_goes_on()
     let read = Command::new("cat").arg(&note).uid(nobody).output().unwrap();
     assert!(read.status.success() && read.stdout == std::fs::read(&note).unwrap(), "{read:?}");
     assert_eq!(std::fs::metadata(&note).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Its number may be given to another process.
+#[test]
+fn a_noted_process_that_has_ended_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(&directory, "");
+    let mut sleeps = Command::new("sleep").arg("100").spawn().unwrap();
+    let note = json!({ "pid": sleeps.id(), "generation": 1, "peers": [] });
+    std::fs::write(directory.path().join("gateway.sock.upgrade"), note.to_string()).unwrap();
+    let old = OldProcess::noted(&settings).expect("it runs");
+    assert_eq!((old.pid, old.has_ended()), (sleeps.id(), false));
+    sleeps.kill().unwrap();
+    sleeps.wait().unwrap();
+    assert!(old.has_ended() && OldProcess::noted(&settings).is_none());
 }

@@ -11,6 +11,7 @@
 mod arrivals;
 mod buffers;
 mod cross;
+mod departure;
 mod direct;
 mod identity;
 mod initiator;
@@ -47,6 +48,7 @@ use crate::trouble::Rarely;
 use crate::watch::{Owner, Watch};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use cross::CrossLayer;
+use departure::Departure;
 use peer::TcpPeer;
 use relay::connect::{CONNECTED, ConnectRequest};
 use relay::engine::Transport;
@@ -62,12 +64,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use tcp_tunnel::control::Message;
 use tcp_tunnel::handshakes::Handshakes;
 use tcp_tunnel::waiting::Waiting;
 use tls::Configs;
 pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
-use tunnel::{Data, Role, Tunnel, reason_of};
+use tunnel::{Data, Leaving, Role, Tunnel, reason_of};
 use units::{Duration, Instant, Rate};
 
 /// How long a tunnel request waits for the client's first bytes, which follow its handshake at once if it is the one to speak
@@ -142,8 +143,8 @@ pub(crate) struct TcpTransport {
     probe_timers: ProbeTimers,
     /// The link's expected round-trip time.
     rtt: Duration,
-    /// What is announced to peers while this process opens and takes no more connections.
-    leaving: Option<Message>,
+    /// While this process opens and takes no more connections.
+    leaving: Option<Departure>,
     /// The transmit capacity of the link: configured or reported.
     capacity: Rate,
     warm_connections: usize,
@@ -151,6 +152,8 @@ pub(crate) struct TcpTransport {
     connect_timeout: Duration,
     /// Connections survive an outage of this length.
     outage_limit: Duration,
+    /// How long one that has ended may wait for the other end to take its last bytes.
+    leaving_limit: Duration,
     /// And a peer that is silent for so long: who only receives does not notice it.
     longest_silence: Duration,
     next_sweep: Instant,
@@ -234,6 +237,7 @@ impl TcpTransport {
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
             outage_limit: outage_limit(settings),
+            leaving_limit: leaving_limit(settings),
             longest_silence: outage_limit(settings)
                 + ProbeTimers::new(settings.link.rtt, settings.link.keepalive).unresponsive_after,
             next_sweep: now,
@@ -306,7 +310,8 @@ impl TcpTransport {
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
-            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Leaving => {}
+            Role::Leaving(Leaving { counts_for: Some(peer), .. }) => self.peers[*peer].streams -= 1,
+            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Leaving(_) => {}
             Role::Responder(responder) => drop(self.challenged.remove(&responder.session)),
         }
     }
@@ -342,15 +347,23 @@ impl TcpTransport {
             // It has been kept for so long that the path may have forgotten it; another one takes its place.
             Role::Warm(_) => self.remove(at).close(),
             Role::Trying { .. } | Role::Echoing { .. } => drop(self.remove(at)),
-            Role::Initiator(_) | Role::Leaving => {}
+            Role::Initiator(_) | Role::Leaving(_) => {}
         }
     }
 
-    /// Takes a connection that has ended in order from its peer's streams, and keeps it until the other end has acknowledged what it
-    /// has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
+    /// Takes a connection that has ended in order from its peer's streams, unless it is direct, and keeps it until the other end has acknowledged
+    /// what it has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
     fn let_leave(&mut self, at: usize) {
+        let tunnel = &self.tunnels[at];
+        let counts_for = match tunnel.role {
+            Role::Stream(peer) if tunnel.is_direct => Some(peer),
+            _ => None,
+        };
         self.release(at);
-        self.tunnels[at].role = Role::Leaving;
+        if let Some(peer) = counts_for {
+            self.peers[peer].streams += 1;
+        }
+        self.tunnels[at].role = Role::Leaving(Leaving::new(counts_for));
         self.tunnels[at].allow_orderly_close();
         self.on_leaving(at);
     }
@@ -414,7 +427,7 @@ impl TcpTransport {
         let (mut gone, mut failed, longest_rto) = (Vec::new(), Vec::new(), self.sockets.longest_rto);
         let limits: Vec<Duration> = self.peers.iter().map(|peer| self.outage_limit_beside(now, peer)).collect();
         for (at, tunnel) in
-            self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving))
+            self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving(_)))
         {
             tunnel.free_from_slow_pacing();
             tunnel.outlast_outage(longest_rto);
@@ -424,7 +437,8 @@ impl TcpTransport {
             };
             let is_gone = tunnel.tcp.is_gone(now, period, limit);
             if tunnel.is_ending() {
-                gone.extend(is_gone.then_some(at));
+                let is_stuck = tunnel.is_stuck(now, self.leaving_limit);
+                gone.extend((is_gone || is_stuck).then_some(at));
             } else if is_gone && tunnel.failed.is_none() && !(tunnel.is_direct && tunnel.awaits_reply) {
                 tunnel.failed = Some(ResetReason::Outage);
                 failed.push(at);
@@ -472,7 +486,7 @@ impl SatelliteTransport for TcpTransport {
             Role::Stream(_) => self.on_stream(now, at, event),
             Role::Trying { .. } => self.on_trying(now, at),
             Role::Echoing { .. } => self.on_echoing(at),
-            Role::Leaving => self.on_leaving(at),
+            Role::Leaving(_) => self.on_leaving(at),
         }
     }
 
@@ -528,6 +542,7 @@ impl SatelliteTransport for TcpTransport {
         self.log_lasting_shortages(now);
         self.sweep(now);
         self.talk(now);
+        self.note_acknowledged_departure(now);
         self.apply_announced(now);
         for peer in &mut self.peers {
             if peer.out_of_ports_until.take_if(|until| *until <= now).is_some() {
@@ -552,8 +567,9 @@ impl SatelliteTransport for TcpTransport {
         self.begin_leaving(now, false);
     }
 
-    fn unfinished(&self, _: Instant) -> usize {
-        self.tunnels.iter().filter(|(_, tunnel)| tunnel.is_ending()).count()
+    fn unfinished(&self, now: Instant) -> usize {
+        let ending = self.tunnels.iter().filter(|(_, tunnel)| tunnel.is_ending()).count();
+        ending + self.peers_with_connections_under_way(now)
     }
 }
 
@@ -561,8 +577,10 @@ impl Membership for TcpTransport {
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.probe_timers = ProbeTimers::new(settings.link.rtt, settings.link.keepalive);
         self.sockets.keep_alive(settings.link.keepalive);
+        self.host_keepalive = settings.host_keepalive.into();
         self.connect_timeout = settings.connect_timeout;
         self.outage_limit = outage_limit(settings);
+        self.leaving_limit = leaving_limit(settings);
         self.longest_silence = outage_limit(settings) + self.probe_timers.unresponsive_after;
     }
 
@@ -870,6 +888,11 @@ impl Tunnel {
 fn outage_limit(settings: &Settings) -> Duration {
     const USUAL: Duration = Duration::from_secs(600);
     settings.link.outage_limit.unwrap_or(USUAL)
+}
+
+/// How long a connection that has ended is kept without progress: an outage is none of the other end's making.
+fn leaving_limit(settings: &Settings) -> Duration {
+    settings.user_timeout.max(outage_limit(settings))
 }
 
 fn random_number() -> Result<u64, StartError> {

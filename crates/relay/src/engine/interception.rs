@@ -4,10 +4,11 @@ use super::{Engine, Hosts, Notice, Transport};
 use crate::connect::ConnectRequest;
 use crate::reach::{Reach, intersection};
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use units::Instant;
 
 /// Connections to intercept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intercepted {
     /// Where the clients are; everywhere if empty.
     pub clients: Vec<IpNet>,

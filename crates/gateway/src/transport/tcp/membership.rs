@@ -54,7 +54,8 @@ impl TcpTransport {
         let belongs = |role: &Role| match role {
             Role::Initiator(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. } => *peer == at,
             Role::Responder(responder) => responder.peer == at,
-            Role::Unknown(_) | Role::Echoing { .. } | Role::Leaving => false,
+            Role::Leaving(leaving) => leaving.counts_for == Some(at),
+            Role::Unknown(_) | Role::Echoing { .. } => false,
         };
         let gone: Vec<usize> =
             self.tunnels.iter().filter(|(_, tunnel)| belongs(&tunnel.role)).map(|(at, _)| at).collect();

@@ -7,6 +7,7 @@
 //! connection is kept on both sides for what was opened in it.
 
 use super::arrivals::SESSIONS_EACH;
+use super::departure::Departure;
 use super::session::{Accepted, Initiator};
 use super::talk::{MAX_PENDING, Notified, READS, room};
 use super::tunnel::{Role, Tunnel};
@@ -177,14 +178,14 @@ impl TcpTransport {
 
     /// Opens no more connections, and notifies the peers.
     pub(super) fn begin_leaving(&mut self, now: Instant, has_successor: bool) {
-        self.leaving.get_or_insert(Message::Leaving { has_successor });
+        self.leaving.get_or_insert_with(|| Departure::new(now, has_successor));
         (0..self.peers.len()).for_each(|peer| self.drop_warm(peer));
         self.talk(now);
     }
 
     /// Whether another process has taken over what peers begin.
     pub(super) fn has_successor(&self) -> bool {
-        matches!(self.leaving, Some(Message::Leaving { has_successor: true }))
+        matches!(self.leaving, Some(Departure { message: Message::Leaving { has_successor: true }, .. }))
     }
 
     /// The process that `peer`'s session is with takes no more connections.

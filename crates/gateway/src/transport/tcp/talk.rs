@@ -26,6 +26,8 @@ pub(super) struct Notified {
     pub(super) reach: bool,
     /// That this process takes no more connections.
     pub(super) leaving: bool,
+    /// When it was seen that the peer's host has acknowledged that.
+    pub(super) leaving_acknowledged_at: Option<Instant>,
 }
 
 /// How many bytes of notices may go on `tunnel` now.
@@ -132,7 +134,7 @@ impl TcpTransport {
                 let tunnel = &mut self.tunnels[*tunnel];
                 let mut bytes = Vec::new();
                 if let Some(leaving) = self.leaving.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
-                    leaving.encode(&mut bytes);
+                    leaving.message.encode(&mut bytes);
                 }
                 if known.own_ends.has_something_to_say() {
                     known.own_ends.poll_transmit(&mut bytes, room(tunnel));
@@ -153,7 +155,7 @@ impl TcpTransport {
                 if let Some(leaving) =
                     self.leaving.as_ref().filter(|_| !std::mem::replace(&mut known.notified.leaving, true))
                 {
-                    leaving.encode(&mut bytes);
+                    leaving.message.encode(&mut bytes);
                 }
                 if known.its_ends.has_something_to_say() {
                     known.its_ends.poll_transmit(&mut bytes, room(tunnel));

@@ -10,7 +10,7 @@ use relay::dscp::Dscp;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use tcp_tunnel::control::Reader;
+use tcp_tunnel::control::{Message, Reader};
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
 
 const FIRST_TOKEN: usize = 1;
@@ -728,4 +728,75 @@ fn a_caller_that_cannot_be_accepted_does_not_keep_those_behind_it_waiting_and_a_
     hub.transport.accepting = true;
     hub.transport.take_in(hub.now, 3);
     assert!(!hub.transport.has_more() && hub.transport.callers_wait);
+}
+
+/// The kernel of a server whose program hangs acknowledges the probes of its closed window for ever.
+#[test]
+fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_stream_and_is_not_kept_for_ever() {
+    let mut hub = Hub::new();
+    let server = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    server.set_recv_buffer_size(4096).unwrap();
+    server.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    server.listen(1).unwrap();
+    let mut stream = TcpStream::connect(server.local_addr().unwrap().as_socket().unwrap()).unwrap();
+    let _accepted = server.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[7; 65_536]).is_ok() {}
+    let at = hub.transport.insert(Role::Stream(0), stream.into(), hub.from).unwrap();
+    hub.transport.peers[0].streams += 1;
+    let tunnel = &mut hub.transport.tunnels[at];
+    (tunnel.is_direct, tunnel.has_ended) = (true, true);
+    tunnel.finish();
+    let id = TunnelId { at, number: tunnel.number };
+    hub.transport.forget(id);
+    let left = |hub: &Hub| (hub.transport.tunnels.len(), hub.transport.peers[0].streams);
+    for seconds in [0, 10, 900] {
+        hub.transport.sweep(hub.now + Duration::from_secs(seconds));
+        assert_eq!(left(&hub), (1, 1), "{seconds} s");
+    }
+    assert_eq!(hub.transport.unfinished(hub.now), 1);
+    hub.transport.sweep(hub.now + Duration::from_secs(911));
+    assert_eq!(left(&hub), (0, 0));
+}
+
+/// A peer opens connections until it has heard that the gateway drains, and what it has sent by then may have been lost.
+#[test]
+fn a_drain_waits_for_what_peers_may_have_opened_before_they_have_heard_of_it() {
+    let grace = Duration::from_secs(3);
+    for hears in [true, false] {
+        let mut hub = Hub::new();
+        let (mut control, _) = hub.session(1);
+        let (at, begun) = (hub.transport.peers[0].responder.unwrap(), hub.now);
+        assert_eq!(hub.transport.unfinished(begun), 0);
+        if !hears {
+            // More than the sockets of both ends hold.
+            hub.transport.tunnels[at].say(&vec![0; 64 << 20]).unwrap();
+        }
+        hub.transport.drain(begun);
+        let unfinished = |hub: &mut Hub, after| {
+            hub.transport.tick(begun + after);
+            hub.transport.unfinished(begun + after)
+        };
+        if hears {
+            hub.hear(&mut control, &mut Reader::new(), |message| matches!(message, Message::Leaving { .. }));
+            hub.until(|hub| hub.transport.tunnels[at].is_acknowledged().then_some(()));
+            assert_eq!(unfinished(&mut hub, Duration::ZERO), 1);
+            assert_eq!(hub.transport.unfinished(begun + (grace - Duration::from_millis(1))), 1);
+            assert_eq!(hub.transport.unfinished(begun + grace), 0);
+        } else {
+            assert_eq!(unfinished(&mut hub, Duration::from_secs(29)), 1);
+            assert_eq!(
+                unfinished(&mut hub, Duration::from_secs(30)),
+                0,
+                "a peer that does not answer is not waited for longer"
+            );
+        }
+    }
+}
+
+#[test]
+fn connections_to_servers_are_probed_as_a_reload_says() {
+    let mut hub = Hub::new();
+    hub.transport.reconfigure(hub.now, &settings(HUB, TERMINAL, "host_keepalive = \"1min\"", ""));
+    assert_eq!(hub.transport.host_keepalive, std::time::Duration::from_secs(60));
 }

@@ -36,7 +36,33 @@ pub(super) enum Role {
     /// A peer has made it for that: so many bytes go back once those that are missing have come.
     Echoing { length: usize, missing: usize },
     /// It has carried a relayed connection, and is closed when all is sent.
-    Leaving,
+    Leaving(Leaving),
+}
+
+/// What is known of a connection that has ended in order and is kept until the other end has acknowledged everything.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    /// The peer as whose stream it still counts: without a far gateway, nothing else limits how many there are.
+    pub(super) counts_for: Option<usize>,
+    /// Bytes that it had carried when it last made progress, and when that was seen.
+    progress: Option<(u64, Instant)>,
+}
+
+impl Leaving {
+    pub(super) fn new(counts_for: Option<usize>) -> Self {
+        Self { counts_for, progress: None }
+    }
+
+    /// Whether it has not made progress for more than `limit`, now that it has carried `carried` bytes.
+    fn is_stuck(&mut self, now: Instant, carried: u64, limit: Duration) -> bool {
+        match self.progress {
+            Some((before, since)) if before == carried => now.since(since) > limit,
+            _ => {
+                self.progress = Some((carried, now));
+                false
+            }
+        }
+    }
 }
 
 /// Where data are that are to go to the peer.
@@ -463,7 +489,16 @@ impl Tunnel {
 
     /// Whether it is kept only until the other end has acknowledged everything.
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self.role, Role::Leaving) || self.is_resetting()
+        matches!(self.role, Role::Leaving(_)) || self.is_resetting()
+    }
+
+    /// Whether it is leaving and the other end has acknowledged no more bytes for `limit`, though it may answer probes of its closed window.
+    pub(super) fn is_stuck(&mut self, now: Instant, limit: Duration) -> bool {
+        let carried = self.carried_bytes();
+        match &mut self.role {
+            Role::Leaving(leaving) => leaving.is_stuck(now, carried, limit),
+            _ => false,
+        }
     }
 
     /// Has BBR start again if it paces what waits at less than a segment a second. Linux's BBR may come out of an outage so, and stays
@@ -609,7 +644,7 @@ mod tests {
         own.set_nonblocking(true).expect("nonblocking");
         let (other, _) = listener.accept().expect("accept");
         while (&own).write(&[7; 65_536]).is_ok() {}
-        let mut tunnel = Tunnel::new(1, Role::Leaving, Tcp::connecting(own), [127, 0, 0, 1].into());
+        let mut tunnel = Tunnel::new(1, Role::Leaving(Leaving::default()), Tcp::connecting(own), [127, 0, 0, 1].into());
         tunnel.is_finished = true;
         tunnel.flush().expect("its end goes behind the bytes");
         assert!(!tunnel.has_nothing_to_wait_for(), "the other end has not read");
