@@ -47,10 +47,15 @@ impl Host {
         self.folder.path().join("journal.json")
     }
 
+    /// What `ip` prints with these arguments.
+    fn shown(&self, arguments: &str) -> String {
+        let output = self.namespace.command("ip").args(arguments.split(' ')).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Everything that could have been changed, as `ip` and the kernel print it.
     fn settings(&self) -> Vec<String> {
-        let output = self.namespace.command("ip").args(["-4", "-oneline", "route", "show"]).output().unwrap();
-        let routes = String::from_utf8(output.stdout).unwrap();
+        let routes = self.shown("-4 -oneline route show");
         let sysctls = SYSCTLS.map(|(key, _)| self.namespace.run(|| sysctl::read(key)).unwrap().unwrap());
         sysctls.into_iter().chain([routes]).collect()
     }
@@ -114,11 +119,12 @@ fn an_ipv6_route_with_a_lifetime_and_a_route_of_several_hops_are_put_back() {
         let Some(host) = Host::new("address add 2001:db8::1/64 dev eth0 nodad") else { return };
         host.ip(route);
         let routes = || {
-            let output =
-                host.namespace.command("ip").args(["-6", "-oneline", "route", "show", "default"]).output().unwrap();
-            let text = String::from_utf8(output.stdout).unwrap();
             // Of a lifetime seconds may have passed.
-            text.split_whitespace().filter(|word| !word.ends_with("sec")).collect::<Vec<_>>().join(" ")
+            host.shown("-6 -oneline route show default")
+                .split_whitespace()
+                .filter(|word| !word.ends_with("sec"))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let before = routes();
         host.apply(Target::Default { is_ipv6: true });
@@ -239,6 +245,32 @@ fn a_network_gets_a_route_of_its_own_by_the_same_next_hop_until_it_is_undone() {
         assert_eq!(host.left_by_undo(false), [""; 0]);
         assert_eq!(host.settings(), before, "{route}");
     }
+}
+
+/// The host's own network is a part of each of these, and their lowest address is of it or of no network.
+#[test]
+fn a_network_is_reached_as_before_where_a_part_of_it_has_a_route_of_its_own() {
+    let Some(host) = Host::new("route add default via 198.18.0.2") else { return };
+    let before = host.settings();
+    for (network, address) in
+        [("198.18.0.0/15", "198.19.4.5"), ("198.18.0.0/23", "198.18.1.1"), ("0.0.0.0/1", "9.9.9.9")]
+    {
+        let way = || host.shown(&format!("route get {address}"));
+        let way_before = way();
+        host.apply(Target::Network(network.parse().unwrap()));
+        let (way_before, way) = (way_before.split_once(" uid").unwrap().0, way());
+        assert!(way.starts_with(way_before) && way.contains("initcwnd 40"), "{network}: {way_before}, then {way}");
+        assert_eq!(host.left_by_undo(false), [""; 0], "{network}");
+        assert_eq!(host.settings(), before, "{network}");
+    }
+}
+
+#[test]
+fn a_network_of_which_only_a_part_is_reached_is_not_tuned() {
+    let Some(host) = Host::new("route add 198.18.1.0/24 via 198.18.0.2") else { return };
+    let wider = Target::Network("198.18.0.0/16".parse().unwrap());
+    let found = host.namespace.run(|| Present::read(wider)).unwrap();
+    assert!(matches!(found, Err(Error::NoRoute(_))), "{found:?}");
 }
 
 #[test]

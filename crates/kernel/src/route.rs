@@ -23,6 +23,8 @@ const UNICAST: u8 = 1;
 const BY_KERNEL: u8 = 2;
 /// `rtm_flags` of a request: report the route of the table instead of what it resolves to.
 const FIB_MATCH: u32 = 0x2000;
+/// Addresses of a network that [`Route::covering`] asks for at most.
+const MOST_LOOKUPS: usize = 1024;
 /// The one flag of a next hop that is a setting; the others report its state.
 const ONLINK: u8 = 4;
 /// Bytes of the header of a next hop among several (`rtnexthop`).
@@ -78,6 +80,26 @@ impl Route {
             Err(error) if is_unreachable(&error) => Ok(None),
             result => Ok(result.map_err(Error::while_doing(doing()))?.into_iter().next()),
         }
+    }
+
+    /// The route to all of `network`: the one that packets to it take, apart from those to parts of it that have routes of their own.
+    /// `None` if there is none, or more parts have routes than can be asked for.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn covering(network: IpNet) -> Result<Option<Self>, Error> {
+        let after = |address| successor(address).filter(|next| network.contains(next));
+        // The kernel takes the unspecified address for the host itself.
+        let lowest = network.network();
+        let mut address = if lowest.is_unspecified() { after(lowest) } else { Some(lowest) };
+        for _ in 0..MOST_LOOKUPS {
+            let Some(route) = address.map(Self::towards).transpose()?.flatten() else { break };
+            if route.destination().contains(&network) {
+                return Ok(Some(route));
+            }
+            address = after(route.destination().broadcast());
+        }
+        Ok(None)
     }
 
     /// The route of the main table to exactly `destination` that is used: the one of least metric.
@@ -418,6 +440,14 @@ pub(crate) fn next_hops(value: &[u8]) -> impl Iterator<Item = NextHop<'_>> {
 pub(crate) fn address(value: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(value).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(value).map(IpAddr::from)).ok()
+}
+
+/// The address after `address`.
+fn successor(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(address) => u32::from(address).checked_add(1).map(|next| IpAddr::V4(next.into())),
+        IpAddr::V6(address) => u128::from(address).checked_add(1).map(|next| IpAddr::V6(next.into())),
+    }
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {

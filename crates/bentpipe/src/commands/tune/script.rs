@@ -20,11 +20,7 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
         let attributes: Vec<_> =
             of_route.iter().map(|setting| format!("{} {}", setting.place.name(), setting.value)).collect();
         let why = of_route.iter().map(|setting| format!("{}: {}", setting.place.name(), setting.why)).collect();
-        // `replace`, since a network may have no route of its own yet.
-        let verb = if matches!(target, Target::Default { .. }) { "change" } else { "replace" };
-        let route = route_with(&attributes.join(" "), target);
-        let line = format!("ip {}route {verb} {route}", family_option(target));
-        commands.push(Command { line, why });
+        commands.push(Command { line: set_route(&attributes.join(" "), target), why });
     }
     for setting in settings {
         let line = match setting.place {
@@ -64,29 +60,60 @@ fn root_qdisc(kind: &str, target: Target) -> String {
     )
 }
 
+/// Gives the target's route `attributes`, or says why that cannot be.
+fn set_route(attributes: &str, target: Target) -> String {
+    let (ip, route) = (format!("ip {}route", family_option(target)), route_with(attributes, target));
+    match target {
+        Target::Default { .. } => format!("{ip} change {route}"),
+        Target::Network(network) => {
+            let nowhere = format!("no route leads to all of {network}");
+            // `replace`, since a network may have no route of its own yet.
+            let replace = unless("[ -z \"$route\" ]", &nowhere, &format!("{ip} replace {network} $route"));
+            format!("route={route}; {replace}")
+        }
+    }
+}
+
+/// Fails with `problem` if `test` holds; does `command` otherwise.
+fn unless(test: &str, problem: &str, command: &str) -> String {
+    format!("if {test}; then echo '{problem}' >&2; false; else {command}; fi")
+}
+
 /// The command that shows the target's route in a line.
 fn shown_route(target: Target) -> String {
     match target {
         Target::Default { .. } => format!("ip {}-o route show default | head -n 1", family_option(target)),
-        Target::Network(network) => format!("ip -o route get fibmatch {}", network.address()),
+        Target::Network(network) if network.is_host() => format!("ip -o route get fibmatch {}", network.address()),
+        Target::Network(network) => {
+            // A part of the network, such as the host's own, may have a route of its own: then the other end has the network's.
+            let ends = format!("{} {}", network.address(), network.last());
+            let length = format!("$1 == \"default\" ? 0 : split($1, part, \"/\") > 1 ? part[2] : {}", network.bits());
+            format!(
+                "for address in {ends}; do ip -o route get fibmatch $address || :; done \
+                 | awk '({length}) <= {} {{print; exit}}'",
+                network.length()
+            )
+        }
     }
 }
 
-/// What a shell substitutes by the target's route, to this target alone, with `attributes`: these stand before the next hops, if there are
-/// several. Left out is what `ip` shows and does not read, and the next hop where an object has it, beside which the kernel refuses it.
+/// What a shell substitutes by the target's route with `attributes`: without the destination if the target is a network, and with the
+/// attributes before the next hops if there are several. Left out is what `ip` shows and does not read, and the next hop where an object
+/// has it, beside which the kernel refuses it.
 fn route_with(attributes: &str, target: Target) -> String {
     const IN_A_LINE: &str = r"s/\\//g; s/$/ /";
     const UNREADABLE: &str =
         "expires [0-9]+sec|dead|linkdown|offload|trap|unresolved|rt_offload|rt_offload_failed|rt_trap";
     const WITHOUT_HOPS_OF_OBJECT: &str = r"s/( nhid [0-9]+)( via .*)? dev [^ ]+/\1/; / nhid /s/[[:space:]]nexthop .*//";
-    let (network, cut) = match target {
-        Target::Default { .. } => (String::new(), ""),
-        Target::Network(network) => (format!("{network} "), " | cut -d ' ' -f 2-"),
+    // As a route of the network's own it begins with another destination.
+    let destination = match target {
+        Target::Default { .. } => "",
+        Target::Network(_) => " -e 's/^[^ ]+ //'",
     };
     let shown = shown_route(target);
     let insert = format!("s/[[:space:]]nexthop |$/ {attributes}&/");
     let readable = format!("-e ':a' -e 's/ ({UNREADABLE}) / /' -e 'ta'");
-    format!("{network}$({shown}{cut} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}')")
+    format!("$({shown} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}'{destination})")
 }
 
 /// The option of `ip` for the target's family, with a space.
@@ -155,7 +182,24 @@ mod tests {
         let network = Target::Network("198.18.0.0/24".parse().unwrap());
         let shown = "198.18.0.0/16 via 192.0.2.1 dev eth0 ";
         let route = sh(&format!("ip() {{ echo '{shown}'; }}; echo {}", route_with("initcwnd 40", network)));
-        assert_eq!(route, "198.18.0.0/24 via 192.0.2.1 dev eth0 initcwnd 40");
+        assert_eq!(route, "via 192.0.2.1 dev eth0 initcwnd 40");
+    }
+
+    #[test]
+    fn a_network_gets_the_route_of_all_of_it_and_not_that_of_a_part() {
+        let network = Target::Network("10.0.0.0/8".parse().unwrap());
+        let run = |lowest: &str, highest: &str| {
+            let routes = format!("10.0.0.0) echo '{lowest}';; 10.255.255.255) echo '{highest}';; *) false;;");
+            let ip = format!("ip() {{ if [ \"$1\" = -o ]; then case $5 in {routes} esac; else echo \"$@\"; fi; }}");
+            sh(&format!("{ip}; if x=$({}); then echo \"$x\"; fi 2>&1", set_route("initcwnd 40", network)))
+        };
+        let (part, all) = ("10.0.0.0/24 dev eth1 proto kernel scope link", "default via 192.0.2.1 dev eth0");
+        let set = "route replace 10.0.0.0/8 via 192.0.2.1 dev eth0 initcwnd 40";
+        assert_eq!(run(part, all), set);
+        assert_eq!(run(all, part), set);
+        assert_eq!(run("10.0.0.0/8 via 192.0.2.1 dev eth0", part), set);
+        assert_eq!(run("default nhid 5 via 192.0.2.1 dev eth0", part), "route replace 10.0.0.0/8 nhid 5 initcwnd 40");
+        assert_eq!(run(part, "10.255.255.255 dev eth1"), "no route leads to all of 10.0.0.0/8");
     }
 
     #[test]
@@ -199,9 +243,8 @@ mod tests {
         ];
         let commands = commands(&settings, Target::Network("198.18.0.0/24".parse().unwrap()));
         let lines: Vec<_> = commands.iter().map(|command| command.line.as_str()).collect();
-        let shown =
-            "ip route replace 198.18.0.0/24 $(ip -o route get fibmatch 198.18.0.0 | cut -d ' ' -f 2- | sed -E -e '";
-        assert!(lines[0].starts_with(shown), "{}", lines[0]);
+        assert!(lines[0].starts_with("route=$(for address in 198.18.0.0 198.18.0.255; do ip "), "{}", lines[0]);
+        assert!(lines[0].ends_with(" ip route replace 198.18.0.0/24 $route; fi"), "{}", lines[0]);
         assert!(lines[0].contains(" initcwnd 40 congctl bbr&"), "{}", lines[0]);
         let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
         assert_eq!(lines[1], format!("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {most}\""));
