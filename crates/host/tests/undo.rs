@@ -273,6 +273,25 @@ fn a_network_of_which_only_a_part_is_reached_is_not_tuned() {
     assert!(matches!(found, Err(Error::NoRoute(_))), "{found:?}");
 }
 
+/// A network that routing rules send by another table than the main one.
+#[test]
+fn a_network_is_tuned_in_the_table_that_its_packets_take() {
+    for route in ["198.19.0.0/16 via 198.18.0.9", "default via 198.18.0.9"] {
+        let Some(host) = Host::new("route add default via 198.18.0.2") else { return };
+        host.ip(&format!("route add {route} dev eth0 table 100"));
+        host.ip("rule add to 198.19.0.0/16 lookup 100");
+        let table = || host.shown("route show table 100");
+        let before = (host.settings(), table());
+        host.apply(Target::Network("198.19.0.0/16".parse().unwrap()));
+        let way = host.shown("route get 198.19.4.5");
+        assert!(way.contains("via 198.18.0.9 dev eth0") && way.contains("initcwnd 40"), "{way}");
+        let recorded = std::fs::read_to_string(host.file()).unwrap();
+        assert!(recorded.contains("198.19.0.0/16 via 198.18.0.9 dev eth0 table 100 "), "{recorded}");
+        assert_eq!(host.left_by_undo(false), [""; 0]);
+        assert_eq!((host.settings(), table()), before, "{route}");
+    }
+}
+
 #[test]
 fn what_tune_records_is_read_by_a_person() {
     let Some(host) = Host::new(ROUTES[1]) else { return };

@@ -23,6 +23,8 @@ const UNICAST: u8 = 1;
 const BY_KERNEL: u8 = 2;
 /// `rtm_flags` of a request: report the route of the table instead of what it resolves to.
 const FIB_MATCH: u32 = 0x2000;
+/// `rtm_flags` of a request: report the table of the route. Without it, IPv4 reports the main one, whatever the routing rules say.
+const LOOKUP_TABLE: u32 = 0x1000;
 /// Addresses of a network that [`Route::covering`] asks for at most.
 const MOST_LOOKUPS: usize = 1024;
 /// The one flag of a next hop that is a setting; the others report its state.
@@ -67,14 +69,14 @@ impl PartialEq for Route {
 impl Eq for Route {}
 
 impl Route {
-    /// The route that packets to `address` take; `None` if there is none.
+    /// The route that packets to `address` take by the routing rules; `None` if there is none.
     ///
     /// # Errors
     /// If the kernel does not answer.
     pub fn towards(address: IpAddr) -> Result<Option<Self>, Error> {
         let doing = || format!("asking for the route to {address}");
         let mut header = header_for(IpNet::from(address));
-        header[FLAGS..].copy_from_slice(&FIB_MATCH.to_ne_bytes());
+        header[FLAGS..].copy_from_slice(&(FIB_MATCH | LOOKUP_TABLE).to_ne_bytes());
         let request = [&header[..], &netlink::attribute(libc::RTA_DST, &octets(address))].concat();
         match ask(false, &request, |_| true) {
             Err(error) if is_unreachable(&error) => Ok(None),
