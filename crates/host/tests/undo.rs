@@ -292,6 +292,19 @@ fn a_network_is_tuned_in_the_table_that_its_packets_take() {
     }
 }
 
+/// The lifetime of a route that advertisements renew is not that of its copy, which they do not.
+#[test]
+fn a_route_of_its_own_is_kept_until_it_is_undone() {
+    let Some(host) = Host::new("address add 2001:db8::1/64 dev eth0 nodad") else { return };
+    host.ip("route add default via 2001:db8::2 metric 100 expires 1800 proto ra");
+    let routes = || host.shown("-6 -oneline route show 2001:db8:5::/48");
+    host.apply(Target::Network("2001:db8:5::/48".parse().unwrap()));
+    assert!(routes().contains("initcwnd 40") && routes().contains("proto static"), "{}", routes());
+    assert!(!routes().contains("expires"), "{}", routes());
+    assert_eq!(host.left_by_undo(false), [""; 0]);
+    assert_eq!(routes(), "");
+}
+
 #[test]
 fn what_tune_records_is_read_by_a_person() {
     let Some(host) = Host::new(ROUTES[1]) else { return };

@@ -19,8 +19,9 @@ const FLAGS: usize = 8;
 
 /// `rtm_type` of a route to other hosts.
 const UNICAST: u8 = 1;
-/// `rtm_protocol` of a route that the kernel has made.
+/// `rtm_protocol` of a route that the kernel has made, and of one that an administrator has.
 const BY_KERNEL: u8 = 2;
+const STATIC: u8 = 4;
 /// `rtm_flags` of a request: report the route of the table instead of what it resolves to.
 const FIB_MATCH: u32 = 0x2000;
 /// `rtm_flags` of a request: report the table of the route. Without it, IPv4 reports the main one, whatever the routing rules say.
@@ -276,10 +277,13 @@ impl Route {
         Ok(route)
     }
 
-    /// A route to `destination` by the same next hop.
+    /// A route to `destination` by the same next hop, which stays until it is deleted: without a lifetime, which router advertisements
+    /// would renew for this route only, and not of the kernel or a daemon, which may remove their own.
     #[must_use]
     pub fn leading_to(&self, destination: IpNet) -> Self {
         let mut route = self.clone();
+        route.header[PROTOCOL] = STATIC;
+        route.attributes.retain(|(kind, _)| *kind != EXPIRES);
         route.header[PREFIX_LENGTH] = destination.prefix_len();
         route.set(libc::RTA_DST, octets(destination.network()));
         route

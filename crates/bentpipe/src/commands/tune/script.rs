@@ -105,15 +105,17 @@ fn route_with(attributes: &str, target: Target) -> String {
     const UNREADABLE: &str =
         "expires [0-9]+sec|dead|linkdown|offload|trap|unresolved|rt_offload|rt_offload_failed|rt_trap";
     const WITHOUT_HOPS_OF_OBJECT: &str = r"s/( nhid [0-9]+)( via .*)? dev [^ ]+/\1/; / nhid /s/[[:space:]]nexthop .*//";
-    // As a route of the network's own it begins with another destination.
-    let destination = match target {
-        Target::Default { .. } => "",
-        Target::Network(_) => " -e 's/^[^ ]+ //'",
+    // A route of the network's own has another destination, and is not of the daemon or the kernel that has made the general one.
+    let own = match target {
+        Target::Default { .. } => String::new(),
+        Target::Network(network) => {
+            format!(" -e '\\,^{network} ,!s/ proto [^ ]+/ proto static/' -e 's/^[^ ]+ //'")
+        }
     };
     let shown = shown_route(target);
     let insert = format!("s/[[:space:]]nexthop |$/ {attributes}&/");
     let readable = format!("-e ':a' -e 's/ ({UNREADABLE}) / /' -e 'ta'");
-    format!("$({shown} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}'{destination})")
+    format!("$({shown} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}'{own})")
 }
 
 /// The option of `ip` for the target's family, with a space.
@@ -180,9 +182,17 @@ mod tests {
             assert_eq!(sh(&format!("ip() {{ printf '{shown}\\n'; }}; echo {route}")), read);
         }
         let network = Target::Network("198.18.0.0/24".parse().unwrap());
-        let shown = "198.18.0.0/16 via 192.0.2.1 dev eth0 ";
-        let route = sh(&format!("ip() {{ echo '{shown}'; }}; echo {}", route_with("initcwnd 40", network)));
-        assert_eq!(route, "via 192.0.2.1 dev eth0 initcwnd 40");
+        for (shown, read) in [
+            ("198.18.0.0/16 via 192.0.2.1 dev eth0 ", "via 192.0.2.1 dev eth0 initcwnd 40"),
+            (
+                "default via 192.0.2.1 dev eth0 proto dhcp src 192.0.2.9 ",
+                "via 192.0.2.1 dev eth0 proto static src 192.0.2.9 initcwnd 40",
+            ),
+            ("198.18.0.0/24 via 192.0.2.1 dev eth0 proto bgp ", "via 192.0.2.1 dev eth0 proto bgp initcwnd 40"),
+        ] {
+            let route = route_with("initcwnd 40", network);
+            assert_eq!(sh(&format!("ip() {{ echo '{shown}'; }}; echo {route}")), read);
+        }
     }
 
     #[test]
