@@ -6,6 +6,8 @@ use host::{Change, Error, Journal, Plan, Present, Target, Undone};
 use kernel::network::IpBatch;
 use kernel::{Namespace, sysctl};
 use model::tuning::{Place, Setting};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::{Ipv6Addr, SocketAddrV6};
 use std::path::PathBuf;
 
 /// Routes in forms that `ip` prints and does not take back, or that differ in how they name a next hop.
@@ -303,6 +305,80 @@ fn a_route_of_its_own_is_kept_until_it_is_undone() {
     assert!(!routes().contains("expires"), "{}", routes());
     assert_eq!(host.left_by_undo(false), [""; 0]);
     assert_eq!(routes(), "");
+}
+
+/// A host that has its address and its default route by router advertisements, and the router.
+struct Advertised {
+    host: Host,
+    router: Namespace,
+}
+
+impl Advertised {
+    fn new() -> Option<Self> {
+        let (host, router) = (Host::new("link set lo up")?, kernel::testing::namespace()?);
+        let set = |key: &str, value: &str| host.namespace.run(|| sysctl::write(key, value)).unwrap().unwrap();
+        IpBatch::new(&host.namespace).add_veth("lan", &router, "lan").run().unwrap();
+        set("net.ipv6.conf.lan.accept_ra", "1");
+        set("net.ipv6.conf.lan.accept_dad", "0");
+        IpBatch::new(&router)
+            .add("link set lan addrgenmode none up")
+            .add("address add fe80::1/64 dev lan nodad")
+            .run()
+            .unwrap();
+        host.ip("link set lan up");
+        Some(Self { host, router })
+    }
+
+    /// Sends advertisements by which addresses are valid for so many seconds, until `is_taken_in`.
+    fn advertise(&self, valid: u32, is_taken_in: impl Fn() -> bool) -> bool {
+        const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+        let prefix = Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 0);
+        // RFC 4861, sections 4.2 and 4.6.2: a router for 1800 s, and a prefix for hosts to make themselves addresses of.
+        let router = [134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 64, 0xc0];
+        let valid = valid.to_be_bytes();
+        let message = [&router[..], &valid, &valid, &[0; 4], &prefix.octets()].concat();
+        let send = || {
+            let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6)).unwrap();
+            socket.set_multicast_hops_v6(255).unwrap();
+            socket.bind_device(Some(b"lan")).unwrap();
+            socket.send_to(&message, &SocketAddrV6::new(ALL_NODES, 0, 0, 0).into()).unwrap();
+        };
+        (0..50).any(|_| {
+            self.router.run(send).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            is_taken_in()
+        })
+    }
+
+    fn addresses(&self) -> String {
+        self.host.shown("-6 -oneline address show dev lan scope global")
+    }
+
+    /// Whether the host's address has between so many and ten seconds less to live.
+    fn is_valid_for(&self, seconds: u32) -> bool {
+        (seconds - 10..=seconds).any(|left| self.addresses().contains(&format!("valid_lft {left}sec")))
+    }
+}
+
+/// The kernel does not take in what comes after the router of an advertisement if it cannot renew that router's route.
+#[test]
+fn advertisements_go_on_renewing_the_addresses_of_a_tuned_host() {
+    let Some(advertised) = Advertised::new() else { return };
+    assert!(advertised.advertise(300, || advertised.is_valid_for(300)), "{}", advertised.addresses());
+    let plan = |to: Target| {
+        let settings =
+            [Setting { place: Place::Route("initcwnd"), value: "40".into(), default: None, why: String::new() }];
+        advertised.host.namespace.run(|| Plan::new(&settings, &Present::read(to).unwrap(), false)).unwrap()
+    };
+    // The default route, and the one to the prefix.
+    for to in [Target::Default { is_ipv6: true }, Target::Network("2001:db8:77::/64".parse().unwrap())] {
+        let error = plan(to).unwrap_err();
+        assert!(matches!(error, Error::Advertised(_)), "{error}");
+    }
+    advertised.host.apply(Target::Network("2000::/3".parse().unwrap()));
+    assert!(advertised.host.shown("-6 route show 2000::/3").contains("initcwnd 40"));
+    assert!(advertised.advertise(2000, || advertised.is_valid_for(2000)), "{}", advertised.addresses());
+    assert_eq!(advertised.host.left_by_undo(false), [""; 0]);
 }
 
 #[test]

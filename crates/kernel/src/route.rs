@@ -5,6 +5,7 @@ use crate::interfaces::Interfaces;
 use crate::netlink::{self, Message, NetlinkSocket};
 use crate::route_text;
 use ipnet::IpNet;
+use std::fs;
 use std::io;
 use std::net::IpAddr;
 
@@ -43,6 +44,11 @@ const EXPIRES: u16 = 23;
 /// Attributes that the kernel derives from the object that [`NEXT_HOP_ID`] names, and refuses beside it.
 const OF_NEXT_HOP: [u16; 7] =
     [libc::RTA_OIF, libc::RTA_GATEWAY, libc::RTA_MULTIPATH, libc::RTA_FLOW, VIA, ENCAP_TYPE, ENCAP];
+
+/// The IPv6 routes of the network namespace of the calling thread, with flags that rtnetlink leaves out.
+const IPV6_ROUTES: &str = "/proc/thread-self/net/ipv6_route";
+/// The flag of routes by router advertisements (`RTF_ADDRCONF`).
+const ADVERTISED: u32 = 0x0004_0000;
 
 /// Ticks of a second in what the kernel reports to programs (`USER_HZ`).
 const TICKS_PER_SECOND: i32 = 100;
@@ -247,6 +253,34 @@ impl Route {
             }
         }
         Ok(true)
+    }
+
+    /// Whether router advertisements have set the route and renew it, which rtnetlink does not show. Once another takes its place, the
+    /// kernel (`ndisc_router_discovery`) takes in nothing more of that router's advertisements: no lifetimes of addresses either.
+    ///
+    /// # Errors
+    /// If the kernel does not list its routes.
+    pub fn is_advertised(&self) -> Result<bool, Error> {
+        if !self.is_ipv6() {
+            return Ok(false);
+        }
+        let text = fs::read_to_string(IPV6_ROUTES).map_err(Error::while_doing(format!("reading {IPV6_ROUTES}")))?;
+        Ok(text.lines().any(|line| self.is_advertised_by(line)))
+    }
+
+    /// Whether a line of [`IPV6_ROUTES`] is about this route, and has it from a router advertisement.
+    fn is_advertised_by(&self, line: &str) -> bool {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [destination, length, _, _, hop, metric, _, _, flags, device] = fields[..] else { return false };
+        let number = |text| u32::from_str_radix(text, 16).ok();
+        let address = |text| u128::from_str_radix(text, 16).ok().map(|bits| IpAddr::from(bits.to_be_bytes()));
+        let own = self.destination();
+        address(destination) == Some(own.network())
+            && number(length) == Some(own.prefix_len().into())
+            && address(hop).filter(|hop| !hop.is_unspecified()) == self.gateway()
+            && number(metric) == self.priority()
+            && Some(device) == self.device()
+            && number(flags).is_some_and(|flags| flags & ADVERTISED != 0)
     }
 
     /// All settings of TCP.

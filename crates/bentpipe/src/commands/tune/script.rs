@@ -2,6 +2,7 @@
 
 use host::Target;
 use model::tuning::{Place, Setting};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A command and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +64,7 @@ fn root_qdisc(kind: &str, target: Target) -> String {
 /// Gives the target's route `attributes`, or says why that cannot be.
 fn set_route(attributes: &str, target: Target) -> String {
     let (ip, route) = (format!("ip {}route", family_option(target)), route_with(attributes, target));
-    match target {
+    let set = match target {
         Target::Default { .. } => format!("{ip} change {route}"),
         Target::Network(network) => {
             let nowhere = format!("no route leads to all of {network}");
@@ -71,12 +72,35 @@ fn set_route(attributes: &str, target: Target) -> String {
             let replace = unless("[ -z \"$route\" ]", &nowhere, &format!("{ip} replace {network} $route"));
             format!("route={route}; {replace}")
         }
+    };
+    match advertised(target) {
+        None => set,
+        Some(is_advertised) => {
+            let problem = "router advertisements set this route, and would renew neither it nor addresses: \
+                           tune a part of what it leads to, such as 2000::/3";
+            unless(&is_advertised, problem, &set)
+        }
     }
 }
 
 /// Fails with `problem` if `test` holds; does `command` otherwise.
 fn unless(test: &str, problem: &str, command: &str) -> String {
     format!("if {test}; then echo '{problem}' >&2; false; else {command}; fi")
+}
+
+/// The test whether router advertisements have set the target's own route (`RTF_ADDRCONF` among the flags, the last but one of the fields),
+/// which `ip` does not show; `None` where there are none.
+fn advertised(target: Target) -> Option<String> {
+    let (address, length) = match target {
+        Target::Default { is_ipv6: true } => (Ipv6Addr::UNSPECIFIED, 0),
+        Target::Network(network) => match network.address() {
+            IpAddr::V6(address) => (address, network.length()),
+            IpAddr::V4(_) => return None,
+        },
+        Target::Default { is_ipv6: false } => return None,
+    };
+    let flags = "[0-9a-f]{3}[4-7c-f][0-9a-f]{4}";
+    Some(format!("grep -Eq '^{:032x} {length:02x} .* {flags} +[^ ]+$' /proc/net/ipv6_route", u128::from(address)))
 }
 
 /// The command that shows the target's route in a line.
@@ -210,6 +234,28 @@ mod tests {
         assert_eq!(run("10.0.0.0/8 via 192.0.2.1 dev eth0", part), set);
         assert_eq!(run("default nhid 5 via 192.0.2.1 dev eth0", part), "route replace 10.0.0.0/8 nhid 5 initcwnd 40");
         assert_eq!(run(part, "10.255.255.255 dev eth1"), "no route leads to all of 10.0.0.0/8");
+    }
+
+    /// Lines of /proc/net/ipv6_route of a host with a router that advertises itself, and as `ip` has changed the route.
+    #[test]
+    fn a_route_that_router_advertisements_renew_is_not_changed() {
+        let [zero, hop] = ["0".repeat(32), format!("fe80{}1", "0".repeat(27))];
+        let line = |flags: &str| format!("{zero} 00 {zero} 00 {hop} 00000400 00000001 00000000 {flags}     eth0");
+        let unreachable = format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo");
+        let is_advertised = |target: Target, text: &str| {
+            let test = advertised(target).unwrap().replace("/proc/net/ipv6_route", "-");
+            sh(&format!("if echo '{text}' | {test}; then echo yes; fi")) == "yes"
+        };
+        let default = Target::Default { is_ipv6: true };
+        assert!(is_advertised(default, &format!("{}\n{unreachable}", line("00450003"))));
+        assert!(!is_advertised(default, &format!("{}\n{unreachable}", line("00000003"))));
+        let network = Target::Network("2001:db8::/32".parse().unwrap());
+        assert!(!is_advertised(network, &line("00450003")));
+        assert!(is_advertised(
+            network,
+            &line("00450003").replacen(&format!("{zero} 00"), &format!("20010db8{} 20", "0".repeat(24)), 1)
+        ));
+        assert_eq!(advertised(Target::Default { is_ipv6: false }), None);
     }
 
     #[test]
