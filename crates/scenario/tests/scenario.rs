@@ -467,6 +467,28 @@ fn an_empty_list_takes_a_setting_away() {
     assert!(required.iter().any(|fault| fault.contains("link = []: expected a list of at least 1")), "{required:?}");
 }
 
+/// Steps that a variant or a sweep gives a link with a trace would have no effect.
+#[test]
+fn values_and_a_file_for_them_are_a_fault_until_one_is_taken_away() {
+    let of_file =
+        |key: &str| SMALL.replacen("delay = \"10ms\"", &format!("delay = \"10ms\"\n{key} = {{ file = \"rain\" }}"), 1);
+    let delays = of_file("delay_steps");
+    let both = "link.ab.delay_steps.steps=[[\"1s\", \"5ms\"]]";
+    let found = faults(&delays, &[both]);
+    assert!(
+        found.iter().any(|fault| fault.contains("`delay_steps.file`: rain: there are values beside the file")),
+        "{found:?}"
+    );
+    let scenario = accepted(&delays, &[both, "link.ab.delay_steps.file=[]"]);
+    assert_eq!(scenario.network.directions()[0].config.delay_steps.as_ref().unwrap().steps.len(), 1);
+    let recorded = of_file("opportunities").replacen("rate = \"10Mbit/s\"\n", "", 1);
+    let found = faults(&recorded, &["link.ab.opportunities.millis=[1]"]);
+    assert!(
+        found.iter().any(|fault| fault.contains("`opportunities.file`: rain: there are values beside the file")),
+        "{found:?}"
+    );
+}
+
 /// A table that bears a preset's name is that preset.
 #[test]
 fn a_table_with_the_name_of_a_preset_takes_it_or_is_refused() {
