@@ -375,10 +375,10 @@ impl Config {
         }
     }
 
-    /// Whether the receiver reports each change of marks at once, so that the sender knows the share of marked bytes (RFC 8257,
-    /// section 3.2), rather than one mark for each window.
-    pub(crate) fn reports_each_mark(&self) -> bool {
-        self.control.reads_share_of_marks() && !self.accurate_ecn
+    /// Whether a receiver that echoes marks reports each change of them at once, so that the sender knows the share of marked bytes
+    /// (RFC 8257, section 3.2), rather than one mark for each window. Prague has given way to Reno where marks are echoed.
+    pub(crate) fn echoes_each_mark(&self) -> bool {
+        self.control.reads_share_of_marks() && !self.control.needs_l4s()
     }
 
     /// Bytes of headers and options of a data segment.
