@@ -92,10 +92,17 @@ impl Handshake {
         Opening {
             rtt: if self.sent == 1 { Some(now.since(self.sent_at)) } else { by_echo },
             syn_expired,
-            // Not where the timestamp shows that the first one was not lost (`tcp_try_undo_spurious_syn` of Linux 6.18).
-            starts_from_one: syn_expired
-                && self.sent > rules.syns_with_full_window
-                && echo != Some(self.first_timestamp),
+            starts_from_one: syn_expired && self.sent > rules.syns_with_full_window && self.seems_lost(echo),
+        }
+    }
+
+    /// Whether the first SYN that left is taken for lost, where the timer has expired and the answer has the timestamp `echo`, if any.
+    fn seems_lost(&self, echo: Option<u32>) -> bool {
+        match echo {
+            // One that was only slow is echoed (`tcp_try_undo_spurious_syn` of Linux 6.18).
+            Some(echo) => echo != self.first_timestamp,
+            // The first may have been slow: one more is no loss (RFC 6928, section 2).
+            None => self.sent > 2,
         }
     }
 }
