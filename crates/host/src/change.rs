@@ -97,7 +97,13 @@ impl Plan {
             return Ok(());
         };
         let root = qdisc::root(device)?;
-        if root.is_default {
+        if root.kind == qdisc::MULTI_QUEUE && root.is_default {
+            self.left_out.push(format!(
+                "qdisc {kind}: {device} has a queue discipline for each queue of the hardware ({}), which one {kind} would join behind \
+                 one lock: net.core.default_qdisc = {kind} sets theirs when it is brought up; bbr keeps the time itself",
+                root.kind
+            ));
+        } else if root.is_default {
             self.changes.push(Change::RootQdisc { device: device.to_owned(), after: kind.to_owned() });
         } else {
             self.left_out.push(format!(

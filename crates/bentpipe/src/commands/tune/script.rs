@@ -46,7 +46,7 @@ fn at_least(key: &str, most: &str) -> String {
 }
 
 /// Gives the route's interface the queue discipline `kind`, unless the interface has been configured with another, whose handle is not 0
-/// then. A kernel without `kind` keeps what it has.
+/// then, or has one for each queue of the hardware. A kernel without `kind` keeps what it has.
 fn root_qdisc(kind: &str, target: Target) -> String {
     // Of several next hops none is taken.
     let device = format!("$({} | sed -n 's/\\\\.*//; s/.* dev \\([^ ]*\\).*/\\1/p')", shown_route(target));
@@ -54,10 +54,14 @@ fn root_qdisc(kind: &str, target: Target) -> String {
     let replace = format!("tc qdisc replace dev \"$device\" root {kind}");
     let not_set =
         format!("echo \"$device: {kind} cannot be set (does the kernel have it?): bbr keeps the time itself\" >&2");
+    let queues = format!(
+        "echo \"$device keeps a queue discipline for each of its queues: net.core.default_qdisc={kind} sets theirs when it is brought up; \
+         bbr keeps the time itself\" >&2"
+    );
     let stays = "echo \"$device keeps its queue discipline\" >&2";
     format!(
         "device={device}; if [ -z \"$device\" ]; then {no_device}; else case \"$(tc qdisc show dev \"$device\" root)\" in \
-         *' 0: '*) {replace} || {not_set};; *) {stays};; esac; fi"
+         *' mq 0: '*) {queues};; *' 0: '*) {replace} || {not_set};; *) {stays};; esac; fi"
     )
 }
 
@@ -270,7 +274,8 @@ mod tests {
         let replaced = "qdisc replace dev eth0 root fq\ngo on";
         assert_eq!(run("qdisc fq_codel 0: root refcnt 2", "true"), replaced);
         assert_eq!(run("qdisc noqueue 0: root refcnt 2", "true"), replaced);
-        assert!(run("qdisc mq 0: root", "false").contains("eth0: fq cannot be set"));
+        assert!(run("qdisc pfifo_fast 0: root refcnt 2", "false").contains("eth0: fq cannot be set"));
+        assert!(run("qdisc mq 0: root ", "true").starts_with("eth0 keeps a queue discipline for each of its queues"));
         let several = "default \\\\\tnexthop via 192.0.2.1 dev a weight 1 \\\\\tnexthop via 192.0.2.5 dev b weight 1";
         let by_hand = "there is not one interface: give those that lead there fq by hand\ngo on";
         assert_eq!(run_with(several, "qdisc noqueue 0: root", "true"), by_hand);
