@@ -88,8 +88,9 @@ impl format::Tcp {
         };
         let mut config = Config::new(profile);
         self.choose_axes(Preset::named(name), &mut config)?;
-        suit(&mut config);
         self.choose_sizes(&mut config)?;
+        self.check_sack(&config)?;
+        suit(&mut config);
         self.choose_rules(&mut config);
         self.check_timeouts(&config)?;
         self.choose_tuning(&mut config);
@@ -170,6 +171,19 @@ impl format::Tcp {
             (None, None) => {}
         }
         buffer.share = self.receive_buffer_share.unwrap_or(buffer.share);
+        Ok(())
+    }
+
+    /// Whether SACK, if it is asked for, is offered.
+    fn check_sack(&self, config: &Config) -> Result<(), Wrong> {
+        let recovery = config.recovery;
+        if self.sack == Some(true) && !recovery.needs_sack {
+            let text = format!(
+                "recovery {} does not read it, so that no end offers it: take sack or rack, or leave it out",
+                recovery.name
+            );
+            return Err(("sack", text));
+        }
         Ok(())
     }
 

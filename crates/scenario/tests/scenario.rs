@@ -467,6 +467,16 @@ fn an_empty_list_takes_a_setting_away() {
     assert!(required.iter().any(|fault| fault.contains("link = []: expected a list of at least 1")), "{required:?}");
 }
 
+/// It would be offered by neither end.
+#[test]
+fn sack_is_not_asked_for_beside_a_recovery_that_does_not_read_it() {
+    let found = faults(SMALL, &["tcp.newreno={ sack = true }"]);
+    assert!(found[0].contains("tcp.newreno.sack: recovery newreno does not read it"), "{found:?}");
+    for setting in ["tcp.newreno={ sack = false }", "tcp.sack={ sack = true }"] {
+        accepted(SMALL, &[setting]);
+    }
+}
+
 /// Steps that a variant or a sweep gives a link with a trace would have no effect.
 #[test]
 fn values_and_a_file_for_them_are_a_fault_until_one_is_taken_away() {

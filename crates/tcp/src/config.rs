@@ -353,7 +353,7 @@ impl Config {
         Ns2Agent::of(self.control, self.recovery)
     }
 
-    /// Whether the SYN offers SACK: a recovery that does not use it must see duplicates only.
+    /// Whether the SYN offers SACK: a recovery that does not use it must see duplicates only. The peer's recovery has to do without it then.
     pub(crate) fn offers_sack(&self) -> bool {
         self.options.sack && self.recovery.needs_sack
     }

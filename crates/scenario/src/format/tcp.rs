@@ -52,7 +52,8 @@ pub(crate) struct Tcp {
     /// The window scale option.
     #[schemars(extend("default" = true))]
     pub(crate) window_scaling: Option<bool>,
-    /// The SACK option.
+    /// The SACK option. An end offers it if its own recovery reads it (sack, rack). If the other end does not offer it, sack and rack give way to
+    /// newreno.
     #[schemars(extend("default" = true))]
     pub(crate) sack: Option<bool>,
     /// Explicit congestion notification (RFC 3168): the codepoint of data segments, `ect0`, or `ect1` for queues that mark early
