@@ -200,6 +200,16 @@ impl LinkConfig {
         steps.chain(self.rate).max()
     }
 
+    /// The rate that stands for the link where one figure is needed before the run: the middle of the rates of its handovers, else `rate`.
+    pub(crate) fn nominal_rate(&self) -> Option<Rate> {
+        match self.handover {
+            Some(Handover { rate: Some([low, high]), .. }) => {
+                Some(Rate::from_bps(low.as_bps().midpoint(high.as_bps())))
+            }
+            _ => self.rate,
+        }
+    }
+
     /// Whether everything that is sent arrives once and in order.
     pub(crate) fn is_faithful(&self) -> bool {
         self.loss == LossModel::None

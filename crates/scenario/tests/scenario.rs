@@ -477,6 +477,25 @@ fn sack_is_not_asked_for_beside_a_recovery_that_does_not_read_it() {
     }
 }
 
+/// Handovers alone make nothing wait; with a rate they do, and RED knows its middle.
+#[test]
+fn a_link_with_handovers_needs_a_queue_if_they_draw_a_rate() {
+    let of = |handover: &str, more: &str| {
+        SMALL.replacen(
+            "rate = \"10Mbit/s\"\ndelay = \"10ms\"\nqueue = { packets = 100 }",
+            &format!("handover = {{ period = \"15s\", delay = [\"20ms\", \"40ms\"]{handover} }}\n{more}"),
+            1,
+        )
+    };
+    assert_eq!(accepted(&of("", ""), &[]).network.directions()[0].config.queue, QueueLimit::Unlimited);
+    let rates = ", rate = [\"1Mbit/s\", \"3Mbit/s\"]";
+    let found = faults(&of(rates, ""), &[]);
+    assert!(found[0].contains("test.toml:7:12: link.ab: a link with a rate needs `queue`"), "{found:?}");
+    let red = "queue = \"100packets\"\ndiscipline = { red = { min = \"10kB\", max = \"30kB\" } }";
+    accepted(&of(rates, red), &[]);
+    assert!(faults(&of("", red), &[])[0].contains("it needs `rate` or `handover.rate`"));
+}
+
 /// Steps that a variant or a sweep gives a link with a trace would have no effect.
 #[test]
 fn values_and_a_file_for_them_are_a_fault_until_one_is_taken_away() {
