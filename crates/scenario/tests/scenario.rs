@@ -467,6 +467,36 @@ fn an_empty_list_takes_a_setting_away() {
     assert!(required.iter().any(|fault| fault.contains("link = []: expected a list of at least 1")), "{required:?}");
 }
 
+#[test]
+fn what_ledbat_does_not_begin_with_is_refused() {
+    for (setting, expected) in [
+        (
+            "tcp.ledbat={ initial_window = \"10segments\" }",
+            "tcp.ledbat.initial_window: ledbat begins with at most 2 segments",
+        ),
+        (
+            "tcp.x={ control = \"ledbat-plus-plus\", initial_window = \"3segments\" }",
+            "ledbat-plus-plus begins with at most 2 segments",
+        ),
+        (
+            "tcp.ledbat={ initial_ssthresh = \"20segments\" }",
+            "tcp.ledbat.initial_ssthresh: ledbat begins without slow start",
+        ),
+        (
+            "quic.ledbat={ initial_window = \"10segments\" }",
+            "quic.ledbat.initial_window: ledbat begins with at most 2 segments",
+        ),
+    ] {
+        let found = faults(SMALL, &[setting]);
+        assert!(found.iter().any(|fault| fault.contains(expected)), "{setting}: {found:?}");
+    }
+    accepted(SMALL, &["tcp.ledbat={ initial_window = \"2segments\" }"]);
+    // An idle time ends with the window that the connection began with.
+    let ledbat = accepted(SMALL, &["flow.file.tcp=ledbat"]);
+    let Traffic::Tcp { client, .. } = &ledbat.flows[0].traffic else { panic!("a file goes over TCP") };
+    assert_eq!(client.initial_window, 2.0);
+}
+
 /// It would be offered by neither end.
 #[test]
 fn sack_is_not_asked_for_beside_a_recovery_that_does_not_read_it() {

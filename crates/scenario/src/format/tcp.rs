@@ -29,9 +29,9 @@ pub(crate) struct Tcp {
     /// than the other takes (RFC 9293, section 3.7.1), except with ns2. With a peer that takes less, the initial window of RFC 6928 is that of the
     /// smaller segments; windows that are set in bytes count as so many segments of this size.
     pub(crate) mss: Option<Size>,
-    /// Initial congestion window. By default that of RFC 6928, for ns2 2segments.
+    /// Initial congestion window. By default that of RFC 6928, for ns2 2segments. ledbat and ledbat-plus-plus begin with at most 2segments.
     pub(crate) initial_window: Option<Window>,
-    /// Initial slow-start threshold. By default unlimited, for ns2 20segments.
+    /// Initial slow-start threshold. By default unlimited, for ns2 20segments. Not for ledbat, which begins without slow start.
     pub(crate) initial_ssthresh: Option<Window>,
     /// Send buffer: data unsent or unacknowledged. By default unlimited.
     pub(crate) send_buffer: Option<Window>,
