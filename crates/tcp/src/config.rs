@@ -64,7 +64,8 @@ pub struct Config {
     /// ([`crate::Connection::set_granted_window`]) and may shrink; every arrival is acknowledged, and holes are reported by
     /// NACKs.
     pub satpep: bool,
-    /// Expiries of the retransmission timer in a row after which the connection fails; ns-2's never do.
+    /// Expiries in a row of the timers of retransmissions and of probes of a closed window that the connection survives; ns-2's survive all. SYNs
+    /// have limits of their own.
     pub max_expiries: u32,
     /// The network's capacity and the connections that share it, if a layer below reports them (cross-layer window, assigned
     /// window).

@@ -96,7 +96,8 @@ pub(crate) struct Tcp {
     pub(crate) max_rto: Option<Interval>,
     /// Neither the third segment of the handshake nor FIN nor options are sent. By default off, for ns2 on.
     pub(crate) bare: Option<bool>,
-    /// The connection fails after this many consecutive timeouts. By default 15, for ns2 never.
+    /// Consecutive timeouts that the connection survives: the next one fails it. By default 15; with ns2, it survives all. The handshake has limits of
+    /// its own: 6 timeouts; for linux 10, of the answer to a SYN 5.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) max_expiries: Option<u32>,
     /// Upper bound of the congestion window, like Linux's route option `cwnd`. By default unlimited; not for ns2.
