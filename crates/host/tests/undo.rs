@@ -1,6 +1,6 @@
 //! Settings of a host in a namespace of its own, applied and undone: each undo leaves exactly what was there, and what others have
 //! changed in between stays theirs.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: waits for the kernel")]
 
 use host::{Change, Error, Journal, Plan, Present, Target, Undone};
 use kernel::network::IpBatch;
