@@ -49,7 +49,7 @@ impl Plan {
     /// What makes this host as `settings` say. Settings of the whole host are changed only if `host_wide`.
     ///
     /// # Errors
-    /// If this host lacks a setting or the route has no one interface.
+    /// If this host lacks a setting, or router advertisements renew the route.
     pub fn new(settings: &[Setting], present: &Present, host_wide: bool) -> Result<Self, Error> {
         let mut plan = Self::default();
         let mut route = present.found.route.clone();
@@ -74,6 +74,11 @@ impl Plan {
         }
         if route != present.found.route {
             let before = present.found.exists.then(|| RecordedRoute(present.found.route.clone()));
+            if let Some(RecordedRoute(advertised)) = &before
+                && advertised.is_advertised()?
+            {
+                return Err(Error::Advertised(advertised.to_string()));
+            }
             // First, since it needs the right to change the network and nothing else.
             plan.changes.insert(0, Change::Route { before, after: RecordedRoute(route) });
         }
@@ -92,7 +97,13 @@ impl Plan {
             return Ok(());
         };
         let root = qdisc::root(device)?;
-        if root.is_default {
+        if root.kind == qdisc::MULTI_QUEUE && root.is_default {
+            self.left_out.push(format!(
+                "qdisc {kind}: {device} has a queue discipline for each queue of the hardware ({}), which one {kind} would join behind \
+                 one lock: net.core.default_qdisc = {kind} sets theirs when it is brought up; bbr keeps the time itself",
+                root.kind
+            ));
+        } else if root.is_default {
             self.changes.push(Change::RootQdisc { device: device.to_owned(), after: kind.to_owned() });
         } else {
             self.left_out.push(format!(

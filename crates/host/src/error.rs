@@ -16,6 +16,11 @@ pub enum Error {
         /// The route as `ip` prints it.
         route: String,
     },
+    /// Router advertisements renew the route; named as `ip` prints it.
+    #[error(
+        "`{0}` is set by router advertisements, which would renew neither it nor this host's addresses once it is changed"
+    )]
+    Advertised(String),
     /// The journal exists, so settings are applied.
     #[error("{} says that settings are applied", .0.display())]
     AlreadyApplied(PathBuf),
@@ -97,6 +102,7 @@ impl Error {
             Self::Unreadable { .. } => Blame::Failure,
             Self::NoRoute(_)
             | Self::DeadEnd { .. }
+            | Self::Advertised(_)
             | Self::AlreadyApplied(_)
             | Self::NotApplied(_)
             | Self::OnlyLeft(_)

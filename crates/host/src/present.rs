@@ -72,7 +72,7 @@ impl Present {
             }
             Place::RootQdisc => {
                 let device = self.found.route.device()?;
-                kernel::qdisc::root(device).ok().map(|root| root.kind)
+                kernel::qdisc::root(device).ok().map(|root| root.common_kind().to_owned())
             }
         }
     }

@@ -27,6 +27,26 @@ impl Network {
     pub fn address(self) -> IpAddr {
         self.0.addr()
     }
+
+    /// The host, or the highest address.
+    pub fn last(self) -> IpAddr {
+        self.0.broadcast()
+    }
+
+    /// How many first bits all addresses share.
+    pub fn length(self) -> u8 {
+        self.0.prefix_len()
+    }
+
+    /// How many bits an address has.
+    pub fn bits(self) -> u8 {
+        self.0.max_prefix_len()
+    }
+
+    /// Whether it is one address.
+    pub fn is_host(self) -> bool {
+        self.length() == self.bits()
+    }
 }
 
 impl FromStr for Network {
@@ -49,21 +69,21 @@ impl FromStr for Network {
 
 impl std::fmt::Display for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.prefix_len() == self.0.max_prefix_len() { self.0.addr().fmt(f) } else { self.0.fmt(f) }
+        if self.is_host() { self.0.addr().fmt(f) } else { self.0.fmt(f) }
     }
 }
 
 /// The route to a target as it is. Serves [`Present::read`](crate::Present::read).
 #[derive(Debug, Clone)]
 pub struct TargetRoute {
-    /// The route that packets take, to this target alone: if others take it as well, one that leads the same way.
+    /// The route that packets take, to this target alone: if others take it as well, one of the same table that leads the same way.
     pub route: Route,
     /// Whether the target has that route to itself already.
     pub exists: bool,
 }
 
 impl Target {
-    /// Its route in this network namespace.
+    /// Its route in this network namespace: the default route of the main table, or the route to all of a network.
     ///
     /// # Errors
     /// If there is none, or it leads to this host itself.
@@ -73,18 +93,17 @@ impl Target {
             Self::Default { is_ipv6: true } => IpNet::from(Ipv6Net::default()),
             Self::Network(network) => network.0,
         };
-        let exact = Route::exactly(destination)?;
-        let exists = exact.is_some();
-        let general = match self {
-            Self::Network(network) if !exists => Route::towards(network.address())?,
-            _ => None,
+        let found = match self {
+            Self::Default { .. } => Route::exactly(destination)?,
+            Self::Network(_) => Route::covering(destination)?,
         };
-        let Some(route) = exact.or(general) else {
+        let Some(route) = found else {
             return Err(Error::NoRoute(self.to_string()));
         };
         if !route.is_unicast() {
             return Err(Error::DeadEnd { target: self.to_string(), route: route.to_string() });
         }
+        let exists = route.destination() == destination;
         let route = if exists { route } else { route.leading_to(destination) };
         Ok(TargetRoute { route, exists })
     }

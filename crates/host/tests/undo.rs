@@ -1,11 +1,13 @@
 //! Settings of a host in a namespace of its own, applied and undone: each undo leaves exactly what was there, and what others have
 //! changed in between stays theirs.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: waits for the kernel")]
 
 use host::{Change, Error, Journal, Plan, Present, Target, Undone};
 use kernel::network::IpBatch;
 use kernel::{Namespace, sysctl};
 use model::tuning::{Place, Setting};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::{Ipv6Addr, SocketAddrV6};
 use std::path::PathBuf;
 
 /// Routes in forms that `ip` prints and does not take back, or that differ in how they name a next hop.
@@ -47,10 +49,15 @@ impl Host {
         self.folder.path().join("journal.json")
     }
 
+    /// What `ip` prints with these arguments.
+    fn shown(&self, arguments: &str) -> String {
+        let output = self.namespace.command("ip").args(arguments.split(' ')).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Everything that could have been changed, as `ip` and the kernel print it.
     fn settings(&self) -> Vec<String> {
-        let output = self.namespace.command("ip").args(["-4", "-oneline", "route", "show"]).output().unwrap();
-        let routes = String::from_utf8(output.stdout).unwrap();
+        let routes = self.shown("-4 -oneline route show");
         let sysctls = SYSCTLS.map(|(key, _)| self.namespace.run(|| sysctl::read(key)).unwrap().unwrap());
         sysctls.into_iter().chain([routes]).collect()
     }
@@ -114,11 +121,12 @@ fn an_ipv6_route_with_a_lifetime_and_a_route_of_several_hops_are_put_back() {
         let Some(host) = Host::new("address add 2001:db8::1/64 dev eth0 nodad") else { return };
         host.ip(route);
         let routes = || {
-            let output =
-                host.namespace.command("ip").args(["-6", "-oneline", "route", "show", "default"]).output().unwrap();
-            let text = String::from_utf8(output.stdout).unwrap();
             // Of a lifetime seconds may have passed.
-            text.split_whitespace().filter(|word| !word.ends_with("sec")).collect::<Vec<_>>().join(" ")
+            host.shown("-6 -oneline route show default")
+                .split_whitespace()
+                .filter(|word| !word.ends_with("sec"))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let before = routes();
         host.apply(Target::Default { is_ipv6: true });
@@ -239,6 +247,138 @@ fn a_network_gets_a_route_of_its_own_by_the_same_next_hop_until_it_is_undone() {
         assert_eq!(host.left_by_undo(false), [""; 0]);
         assert_eq!(host.settings(), before, "{route}");
     }
+}
+
+/// The host's own network is a part of each of these, and their lowest address is of it or of no network.
+#[test]
+fn a_network_is_reached_as_before_where_a_part_of_it_has_a_route_of_its_own() {
+    let Some(host) = Host::new("route add default via 198.18.0.2") else { return };
+    let before = host.settings();
+    for (network, address) in
+        [("198.18.0.0/15", "198.19.4.5"), ("198.18.0.0/23", "198.18.1.1"), ("0.0.0.0/1", "9.9.9.9")]
+    {
+        let way = || host.shown(&format!("route get {address}"));
+        let way_before = way();
+        host.apply(Target::Network(network.parse().unwrap()));
+        let (way_before, way) = (way_before.split_once(" uid").unwrap().0, way());
+        assert!(way.starts_with(way_before) && way.contains("initcwnd 40"), "{network}: {way_before}, then {way}");
+        assert_eq!(host.left_by_undo(false), [""; 0], "{network}");
+        assert_eq!(host.settings(), before, "{network}");
+    }
+}
+
+#[test]
+fn a_network_of_which_only_a_part_is_reached_is_not_tuned() {
+    let Some(host) = Host::new("route add 198.18.1.0/24 via 198.18.0.2") else { return };
+    let wider = Target::Network("198.18.0.0/16".parse().unwrap());
+    let found = host.namespace.run(|| Present::read(wider)).unwrap();
+    assert!(matches!(found, Err(Error::NoRoute(_))), "{found:?}");
+}
+
+/// A network that routing rules send by another table than the main one.
+#[test]
+fn a_network_is_tuned_in_the_table_that_its_packets_take() {
+    for route in ["198.19.0.0/16 via 198.18.0.9", "default via 198.18.0.9"] {
+        let Some(host) = Host::new("route add default via 198.18.0.2") else { return };
+        host.ip(&format!("route add {route} dev eth0 table 100"));
+        host.ip("rule add to 198.19.0.0/16 lookup 100");
+        let table = || host.shown("route show table 100");
+        let before = (host.settings(), table());
+        host.apply(Target::Network("198.19.0.0/16".parse().unwrap()));
+        let way = host.shown("route get 198.19.4.5");
+        assert!(way.contains("via 198.18.0.9 dev eth0") && way.contains("initcwnd 40"), "{way}");
+        let recorded = std::fs::read_to_string(host.file()).unwrap();
+        assert!(recorded.contains("198.19.0.0/16 via 198.18.0.9 dev eth0 table 100 "), "{recorded}");
+        assert_eq!(host.left_by_undo(false), [""; 0]);
+        assert_eq!((host.settings(), table()), before, "{route}");
+    }
+}
+
+/// The lifetime of a route that advertisements renew is not that of its copy, which they do not.
+#[test]
+fn a_route_of_its_own_is_kept_until_it_is_undone() {
+    let Some(host) = Host::new("address add 2001:db8::1/64 dev eth0 nodad") else { return };
+    host.ip("route add default via 2001:db8::2 metric 100 expires 1800 proto ra");
+    let routes = || host.shown("-6 -oneline route show 2001:db8:5::/48");
+    host.apply(Target::Network("2001:db8:5::/48".parse().unwrap()));
+    assert!(routes().contains("initcwnd 40") && routes().contains("proto static"), "{}", routes());
+    assert!(!routes().contains("expires"), "{}", routes());
+    assert_eq!(host.left_by_undo(false), [""; 0]);
+    assert_eq!(routes(), "");
+}
+
+/// A host that has its address and its default route by router advertisements, and the router.
+struct Advertised {
+    host: Host,
+    router: Namespace,
+}
+
+impl Advertised {
+    fn new() -> Option<Self> {
+        let (host, router) = (Host::new("link set lo up")?, kernel::testing::namespace()?);
+        let set = |key: &str, value: &str| host.namespace.run(|| sysctl::write(key, value)).unwrap().unwrap();
+        IpBatch::new(&host.namespace).add_veth("lan", &router, "lan").run().unwrap();
+        set("net.ipv6.conf.lan.accept_ra", "1");
+        set("net.ipv6.conf.lan.accept_dad", "0");
+        IpBatch::new(&router)
+            .add("link set lan addrgenmode none up")
+            .add("address add fe80::1/64 dev lan nodad")
+            .run()
+            .unwrap();
+        host.ip("link set lan up");
+        Some(Self { host, router })
+    }
+
+    /// Sends advertisements by which addresses are valid for so many seconds, until `is_taken_in`.
+    fn advertise(&self, valid: u32, is_taken_in: impl Fn() -> bool) -> bool {
+        const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+        let prefix = Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 0);
+        // RFC 4861, sections 4.2 and 4.6.2: a router for 1800 s, and a prefix for hosts to make themselves addresses of.
+        let router = [134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 64, 0xc0];
+        let valid = valid.to_be_bytes();
+        let message = [&router[..], &valid, &valid, &[0; 4], &prefix.octets()].concat();
+        let send = || {
+            let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6)).unwrap();
+            socket.set_multicast_hops_v6(255).unwrap();
+            socket.bind_device(Some(b"lan")).unwrap();
+            socket.send_to(&message, &SocketAddrV6::new(ALL_NODES, 0, 0, 0).into()).unwrap();
+        };
+        (0..50).any(|_| {
+            self.router.run(send).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            is_taken_in()
+        })
+    }
+
+    fn addresses(&self) -> String {
+        self.host.shown("-6 -oneline address show dev lan scope global")
+    }
+
+    /// Whether the host's address has between so many and ten seconds less to live.
+    fn is_valid_for(&self, seconds: u32) -> bool {
+        (seconds - 10..=seconds).any(|left| self.addresses().contains(&format!("valid_lft {left}sec")))
+    }
+}
+
+/// The kernel does not take in what comes after the router of an advertisement if it cannot renew that router's route.
+#[test]
+fn advertisements_go_on_renewing_the_addresses_of_a_tuned_host() {
+    let Some(advertised) = Advertised::new() else { return };
+    assert!(advertised.advertise(300, || advertised.is_valid_for(300)), "{}", advertised.addresses());
+    let plan = |to: Target| {
+        let settings =
+            [Setting { place: Place::Route("initcwnd"), value: "40".into(), default: None, why: String::new() }];
+        advertised.host.namespace.run(|| Plan::new(&settings, &Present::read(to).unwrap(), false)).unwrap()
+    };
+    // The default route, and the one to the prefix.
+    for to in [Target::Default { is_ipv6: true }, Target::Network("2001:db8:77::/64".parse().unwrap())] {
+        let error = plan(to).unwrap_err();
+        assert!(matches!(error, Error::Advertised(_)), "{error}");
+    }
+    advertised.host.apply(Target::Network("2000::/3".parse().unwrap()));
+    assert!(advertised.host.shown("-6 route show 2000::/3").contains("initcwnd 40"));
+    assert!(advertised.advertise(2000, || advertised.is_valid_for(2000)), "{}", advertised.addresses());
+    assert_eq!(advertised.host.left_by_undo(false), [""; 0]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::interfaces::Interfaces;
 use crate::netlink::{self, Message, NetlinkSocket};
 use crate::route_text;
 use ipnet::IpNet;
+use std::fs;
 use std::io;
 use std::net::IpAddr;
 
@@ -19,10 +20,15 @@ const FLAGS: usize = 8;
 
 /// `rtm_type` of a route to other hosts.
 const UNICAST: u8 = 1;
-/// `rtm_protocol` of a route that the kernel has made.
+/// `rtm_protocol` of a route that the kernel has made, and of one that an administrator has.
 const BY_KERNEL: u8 = 2;
+const STATIC: u8 = 4;
 /// `rtm_flags` of a request: report the route of the table instead of what it resolves to.
 const FIB_MATCH: u32 = 0x2000;
+/// `rtm_flags` of a request: report the table of the route. Without it, IPv4 reports the main one, whatever the routing rules say.
+const LOOKUP_TABLE: u32 = 0x1000;
+/// Addresses of a network that [`Route::covering`] asks for at most.
+const MOST_LOOKUPS: usize = 1024;
 /// The one flag of a next hop that is a setting; the others report its state.
 const ONLINK: u8 = 4;
 /// Bytes of the header of a next hop among several (`rtnexthop`).
@@ -38,6 +44,11 @@ const EXPIRES: u16 = 23;
 /// Attributes that the kernel derives from the object that [`NEXT_HOP_ID`] names, and refuses beside it.
 const OF_NEXT_HOP: [u16; 7] =
     [libc::RTA_OIF, libc::RTA_GATEWAY, libc::RTA_MULTIPATH, libc::RTA_FLOW, VIA, ENCAP_TYPE, ENCAP];
+
+/// The IPv6 routes of the network namespace of the calling thread, with flags that rtnetlink leaves out.
+const IPV6_ROUTES: &str = "/proc/thread-self/net/ipv6_route";
+/// The flag of routes by router advertisements (`RTF_ADDRCONF`).
+const ADVERTISED: u32 = 0x0004_0000;
 
 /// Ticks of a second in what the kernel reports to programs (`USER_HZ`).
 const TICKS_PER_SECOND: i32 = 100;
@@ -65,19 +76,39 @@ impl PartialEq for Route {
 impl Eq for Route {}
 
 impl Route {
-    /// The route that packets to `address` take; `None` if there is none.
+    /// The route that packets to `address` take by the routing rules; `None` if there is none.
     ///
     /// # Errors
     /// If the kernel does not answer.
     pub fn towards(address: IpAddr) -> Result<Option<Self>, Error> {
         let doing = || format!("asking for the route to {address}");
         let mut header = header_for(IpNet::from(address));
-        header[FLAGS..].copy_from_slice(&FIB_MATCH.to_ne_bytes());
+        header[FLAGS..].copy_from_slice(&(FIB_MATCH | LOOKUP_TABLE).to_ne_bytes());
         let request = [&header[..], &netlink::attribute(libc::RTA_DST, &octets(address))].concat();
         match ask(false, &request, |_| true) {
             Err(error) if is_unreachable(&error) => Ok(None),
             result => Ok(result.map_err(Error::while_doing(doing()))?.into_iter().next()),
         }
+    }
+
+    /// The route to all of `network`: the one that packets to it take, apart from those to parts of it that have routes of their own.
+    /// `None` if there is none, or more parts have routes than can be asked for.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn covering(network: IpNet) -> Result<Option<Self>, Error> {
+        let after = |address| successor(address).filter(|next| network.contains(next));
+        // The kernel takes the unspecified address for the host itself.
+        let lowest = network.network();
+        let mut address = if lowest.is_unspecified() { after(lowest) } else { Some(lowest) };
+        for _ in 0..MOST_LOOKUPS {
+            let Some(route) = address.map(Self::towards).transpose()?.flatten() else { break };
+            if route.destination().contains(&network) {
+                return Ok(Some(route));
+            }
+            address = after(route.destination().broadcast());
+        }
+        Ok(None)
     }
 
     /// The route of the main table to exactly `destination` that is used: the one of least metric.
@@ -224,6 +255,34 @@ impl Route {
         Ok(true)
     }
 
+    /// Whether router advertisements have set the route and renew it, which rtnetlink does not show. Once another takes its place, the
+    /// kernel (`ndisc_router_discovery`) takes in nothing more of that router's advertisements: no lifetimes of addresses either.
+    ///
+    /// # Errors
+    /// If the kernel does not list its routes.
+    pub fn is_advertised(&self) -> Result<bool, Error> {
+        if !self.is_ipv6() {
+            return Ok(false);
+        }
+        let text = fs::read_to_string(IPV6_ROUTES).map_err(Error::while_doing(format!("reading {IPV6_ROUTES}")))?;
+        Ok(text.lines().any(|line| self.is_advertised_by(line)))
+    }
+
+    /// Whether a line of [`IPV6_ROUTES`] is about this route, and has it from a router advertisement.
+    fn is_advertised_by(&self, line: &str) -> bool {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [destination, length, _, _, hop, metric, _, _, flags, device] = fields[..] else { return false };
+        let number = |text| u32::from_str_radix(text, 16).ok();
+        let address = |text| u128::from_str_radix(text, 16).ok().map(|bits| IpAddr::from(bits.to_be_bytes()));
+        let own = self.destination();
+        address(destination) == Some(own.network())
+            && number(length) == Some(own.prefix_len().into())
+            && address(hop).filter(|hop| !hop.is_unspecified()) == self.gateway()
+            && number(metric) == self.priority()
+            && Some(device) == self.device()
+            && number(flags).is_some_and(|flags| flags & ADVERTISED != 0)
+    }
+
     /// All settings of TCP.
     pub(crate) fn metrics(&self) -> Vec<route_text::Metric> {
         self.value(libc::RTA_METRICS).map(route_text::metrics).unwrap_or_default()
@@ -252,10 +311,13 @@ impl Route {
         Ok(route)
     }
 
-    /// A route to `destination` by the same next hop.
+    /// A route to `destination` by the same next hop, which stays until it is deleted: without a lifetime, which router advertisements
+    /// would renew for this route only, and not of the kernel or a daemon, which may remove their own.
     #[must_use]
     pub fn leading_to(&self, destination: IpNet) -> Self {
         let mut route = self.clone();
+        route.header[PROTOCOL] = STATIC;
+        route.attributes.retain(|(kind, _)| *kind != EXPIRES);
         route.header[PREFIX_LENGTH] = destination.prefix_len();
         route.set(libc::RTA_DST, octets(destination.network()));
         route
@@ -418,6 +480,14 @@ pub(crate) fn next_hops(value: &[u8]) -> impl Iterator<Item = NextHop<'_>> {
 pub(crate) fn address(value: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(value).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(value).map(IpAddr::from)).ok()
+}
+
+/// The address after `address`.
+fn successor(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(address) => u32::from(address).checked_add(1).map(|next| IpAddr::V4(next.into())),
+        IpAddr::V6(address) => u128::from(address).checked_add(1).map(|next| IpAddr::V6(next.into())),
+    }
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {

@@ -85,6 +85,9 @@ pub(crate) fn write(route: &Route, f: &mut Formatter<'_>) -> Result {
     if let Some(device) = route.device() {
         write!(f, " dev {device}")?;
     }
+    if ![libc::RT_TABLE_MAIN, libc::RT_TABLE_LOCAL].map(u32::from).contains(&route.table()) {
+        write!(f, " table {}", route.table())?;
+    }
     if let Some(protocol) = PROTOCOLS.iter().find(|(number, _)| *number == route.header[PROTOCOL]) {
         write!(f, " proto {}", protocol.1)?;
     }

@@ -105,31 +105,24 @@ impl LinkConfig {
     /// their place. A link with files that were not read is no valid link.
     ///
     /// # Errors
-    /// Names the key, the file and the line that is wrong.
+    /// Names the key, the file and the line that is wrong, or that values are given beside the file.
     pub fn read_files(&mut self, mut read: impl FnMut(&str) -> Result<String, String>) -> Result<(), ConfigError> {
-        let mut load =
-            |key, file: &mut Option<String>, parse: &mut dyn FnMut(&str) -> Result<(), trace::TraceError>| {
-                let Some(name) = file.take() else { return Ok(()) };
-                let error = |problem: String| ConfigError::new(key, &format!("{name}: {problem}"));
-                let text = read(&name).map_err(error)?;
-                parse(&text).map_err(|problem| error(problem.to_string()))
-            };
         if let Some(Steps { steps, file, .. }) = &mut self.rate_steps {
-            load("rate_steps.file", file, &mut |text| trace::steps(text).map(|read| *steps = read))?;
+            trace::read_file("rate_steps.file", file, steps, &mut read, trace::steps)?;
         }
         if let Some(Steps { steps, file, .. }) = &mut self.delay_steps {
-            load("delay_steps.file", file, &mut |text| trace::steps(text).map(|read| *steps = read))?;
+            trace::read_file("delay_steps.file", file, steps, &mut read, trace::steps)?;
         }
         if let Some(Opportunities { millis, file }) = &mut self.opportunities {
-            load("opportunities.file", file, &mut |text| trace::repeated_numbers(text).map(|read| *millis = read))?;
+            trace::read_file("opportunities.file", file, millis, &mut read, trace::repeated_numbers)?;
         }
         match &mut self.loss {
             LossModel::Steps(Steps { steps, file, .. }) => {
-                load("loss.steps.file", file, &mut |text| trace::steps(text).map(|read| *steps = read))
+                trace::read_file("loss.steps.file", file, steps, read, trace::steps)
             }
             LossModel::DropFile(name) => {
                 let (mut file, mut packets) = (Some(std::mem::take(name)), Vec::new());
-                load("loss.drop_file", &mut file, &mut |text| trace::numbers(text).map(|read| packets = read))?;
+                trace::read_file("loss.drop_file", &mut file, &mut packets, read, trace::numbers)?;
                 self.loss = LossModel::DropList(packets);
                 Ok(())
             }
@@ -205,6 +198,16 @@ impl LinkConfig {
         }
         let steps = self.rate_steps.iter().flat_map(|steps| &steps.steps).map(|(_, rate)| *rate);
         steps.chain(self.rate).max()
+    }
+
+    /// The rate that stands for the link where one figure is needed before the run: the middle of the rates of its handovers, else `rate`.
+    pub(crate) fn nominal_rate(&self) -> Option<Rate> {
+        match self.handover {
+            Some(Handover { rate: Some([low, high]), .. }) => {
+                Some(Rate::from_bps(low.as_bps().midpoint(high.as_bps())))
+            }
+            _ => self.rate,
+        }
     }
 
     /// Whether everything that is sent arrives once and in order.

@@ -218,10 +218,10 @@ impl Red {
         if self.weight == Probability::ZERO {
             return Err(ConfigError::new("discipline.red.weight", "with 0 the average never moves; 0.002 is usual"));
         }
-        if link.rate.is_none() {
+        if link.nominal_rate().is_none() {
             return Err(ConfigError::new(
                 "discipline.red",
-                "it needs a rate, by which the average falls on an idle link",
+                "it needs `rate` or `handover.rate`, by which the average falls on an idle link",
             ));
         }
         Ok(())

@@ -483,7 +483,7 @@ fn managed<P: Packet>(discipline: Discipline, config: &LinkConfig) -> ManagedQue
             (Law::Pie(pie::Law { target, update, max_burst, ecn }), Some(fairness(flows, quantum)))
         }
         Discipline::Red(Red { min, max, max_probability, weight, ecn }) => {
-            let transmission = config.rate.unwrap_or_default().time_to_send(Bytes::new(1500));
+            let transmission = config.nominal_rate().unwrap_or_default().time_to_send(Bytes::new(1500));
             let (max_probability, weight) = (max_probability.as_f64(), weight.as_f64());
             (Law::Red(red::Law { min, max, max_probability, weight, transmission, ecn }), None)
         }

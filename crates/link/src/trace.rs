@@ -1,6 +1,30 @@
 //! Traces as text: one record a line, `#` begins a comment, blank lines are skipped.
 
+use crate::ConfigError;
 use units::Duration;
+
+/// Puts what the file called `file` holds, if there is one, into `values`, which stand in the file's place. `key` is that of the file.
+///
+/// # Errors
+/// Names the key, the file and the line that is wrong, or that there are values already.
+pub(crate) fn read_file<T>(
+    key: &'static str,
+    file: &mut Option<String>,
+    values: &mut Vec<T>,
+    read: impl FnOnce(&str) -> Result<String, String>,
+    parse: impl FnOnce(&str) -> Result<Vec<T>, TraceError>,
+) -> Result<(), ConfigError> {
+    let Some(name) = file.take() else { return Ok(()) };
+    let error = |problem: String| ConfigError::new(key, &format!("{name}: {problem}"));
+    if !values.is_empty() {
+        let problem =
+            "there are values beside the file: keep one of the two (an override with `[]` takes the other away)";
+        return Err(error(problem.to_owned()));
+    }
+    let text = read(&name).map_err(error)?;
+    *values = parse(&text).map_err(|problem| error(problem.to_string()))?;
+    Ok(())
+}
 
 /// A trace that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -151,6 +151,10 @@ fn files_are_read_by_the_caller_and_errors_name_file_and_line() {
     assert!(broken.contains("rate_steps.file") && broken.contains("rain.trace: line 2"), "{broken}");
     let missing = config.clone().read_files(|_| Err("no such file".to_owned())).expect_err("missing").to_string();
     assert!(missing.contains("rain.trace: no such file"), "{missing}");
+    let mut both = config.clone();
+    both.rate_steps.as_mut().expect("it has some").steps = vec![(Duration::ZERO, Rate::from_bps(1))];
+    let both = both.read_files(|_| panic!("it is not read")).expect_err("twice").to_string();
+    assert!(both.contains("rate_steps.file") && both.contains("rain.trace: there are values beside"), "{both}");
 }
 
 #[test]

@@ -24,6 +24,16 @@ fn check_name(preset: &Preset, section: &format::Tcp, config: &Config) -> Result
     Err((key, text))
 }
 
+/// Whether the control begins with a window of so many segments.
+pub(crate) fn check_initial_window(control: &ControlKind, segments: f64) -> Result<(), Wrong> {
+    match control.own_initial_window() {
+        Some(most) if segments > most => {
+            Err(("initial_window", format!("{} begins with at most {most} segments", control.name)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The key of a section that `fault` is about.
 fn wrong(fault: &tcp::Fault) -> Wrong {
     let key = match fault {
@@ -88,8 +98,10 @@ impl format::Tcp {
         };
         let mut config = Config::new(profile);
         self.choose_axes(Preset::named(name), &mut config)?;
-        suit(&mut config);
         self.choose_sizes(&mut config)?;
+        self.check_start(&config)?;
+        self.check_sack(&config)?;
+        suit(&mut config);
         self.choose_rules(&mut config);
         self.check_timeouts(&config)?;
         self.choose_tuning(&mut config);
@@ -170,6 +182,31 @@ impl format::Tcp {
             (None, None) => {}
         }
         buffer.share = self.receive_buffer_share.unwrap_or(buffer.share);
+        Ok(())
+    }
+
+    /// Whether the control begins as this says.
+    fn check_start(&self, config: &Config) -> Result<(), Wrong> {
+        let control = config.control;
+        if self.initial_window.is_some() {
+            check_initial_window(control, config.initial_window)?;
+        }
+        if self.initial_ssthresh.is_some() && !control.begins_in_slow_start() {
+            return Err(("initial_ssthresh", format!("{} begins without slow start: leave it out", control.name)));
+        }
+        Ok(())
+    }
+
+    /// Whether SACK, if it is asked for, is offered.
+    fn check_sack(&self, config: &Config) -> Result<(), Wrong> {
+        let recovery = config.recovery;
+        if self.sack == Some(true) && !recovery.needs_sack {
+            let text = format!(
+                "recovery {} does not read it, so that no end offers it: take sack or rack, or leave it out",
+                recovery.name
+            );
+            return Err(("sack", text));
+        }
         Ok(())
     }
 

@@ -12,9 +12,6 @@ use units::{Duration, Rate};
 /// Keys of a link that are not settings of a direction.
 const OTHERS: [&str; 5] = ["name", "between", "up", "forward", "reverse"];
 
-/// Keys that make packets wait.
-const LIMITS: [&str; 4] = ["rate", "opportunities", "handover", "dama"];
-
 /// Keys from which the propagation delay follows.
 const DELAYS: [&str; 3] = ["delay", "delay_steps", "handover"];
 
@@ -64,9 +61,7 @@ pub(crate) fn resolve(
     let rate =
         settings.remove("rate").and_then(|rate| serde_json::from_value(rate).ok()).and_then(|RateLimit(rate)| rate);
     let given = settings.remove("queue");
-    let limit =
-        LIMITS.into_iter().find(|key| if *key == "rate" { rate.is_some() } else { settings.contains_key(*key) });
-    if let (Some(key), None, NoQueue::Refused) = (limit, &given, no_queue) {
+    if let (Some(key), None, NoQueue::Refused) = (limit(&settings, rate), &given, no_queue) {
         let text =
             "a link with a rate needs `queue`, which says what may wait: such as \"1BDP\" or \"100packets\"".to_owned();
         return Err(Problem { key: Some(key), text });
@@ -86,6 +81,18 @@ pub(crate) fn resolve(
     let checked = config.read_files(read).and_then(|()| config.validate());
     checked.map_err(|error| Problem::of(&error))?;
     Ok(config)
+}
+
+/// The key that makes packets wait, if one does. Handovers do so by a rate of their own.
+fn limit(settings: &Map<String, Json>, rate: Option<Rate>) -> Option<&'static str> {
+    let has_rate = |handover: &Json| handover.get("rate").is_some();
+    let limits = [
+        ("rate", rate.is_some()),
+        ("opportunities", settings.contains_key("opportunities")),
+        ("handover.rate", settings.get("handover").is_some_and(has_rate)),
+        ("dama", settings.contains_key("dama")),
+    ];
+    limits.into_iter().find_map(|(key, is_given)| is_given.then_some(key))
 }
 
 fn queue_limit(given: Json, rate: Option<Rate>, round_trip: Duration) -> Result<QueueLimit, String> {

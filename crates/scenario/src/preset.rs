@@ -89,6 +89,10 @@ pub(crate) fn suit(config: &mut Config) {
     if config.control.needs_l4s() {
         (config.ecn, config.accurate_ecn) = (Ecn::Ect1, true);
     }
+    if let Some(window) = config.control.own_initial_window() {
+        // After an idle time, too, it begins with no more.
+        config.initial_window = config.initial_window.min(window);
+    }
 }
 
 /// The recoveries that a flow may have: NACKs are spoken between gateways only.

@@ -1,6 +1,6 @@
 //! How QUIC endpoints behave, from the words of the format.
 
-use crate::endpoint::Wrong;
+use crate::endpoint::{Wrong, check_initial_window};
 use crate::format::quic as format;
 use crate::text::WindowSize;
 use quic::{Config, FlowWindow};
@@ -83,6 +83,7 @@ impl format::Quic {
                 WindowSize::Segments(packets) => f64::from(packets),
                 WindowSize::Bytes(bytes) => bytes.as_u64() as f64 / f64::from(config.max_datagram_size()),
             };
+            check_initial_window(config.control, config.initial_window)?;
         }
         config.send_buffer = self.send_buffer.map_or(config.send_buffer, |size| size.0);
         let size = |size: Option<document::Size>| size.map(|size| size.0);

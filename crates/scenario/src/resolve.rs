@@ -362,15 +362,13 @@ impl<'a> Resolver<'a> {
         let (from, to) = (from?, to?);
         let (at, every, spread) = start(flow.start.as_ref());
         let count = flow.count.unwrap_or(1);
-        let last = at + every * u64::from(count.saturating_sub(1));
-        if let Some(stop) = flow.stop.filter(|stop| stop.0 <= last) {
+        let latest = at + every * u64::from(count.saturating_sub(1)) + spread;
+        if let Some(stop) = flow.stop.filter(|stop| stop.0 <= latest) {
             let (stop, node) = (stop.0, node.get("stop").unwrap_or(node));
             self.fault(
                 node,
-                if count > 1 && stop > at {
-                    format!(
-                        "flow.{name}.stop = {stop}: expected a time after the start of the last of its flows, {last}"
-                    )
+                if stop > at {
+                    format!("flow.{name}.stop = {stop}: expected a time after the latest start of its flows, {latest}")
                 } else {
                     format!("flow.{name}.stop = {stop}: it would send nothing: expected a time after its start, {at}")
                 },

@@ -467,6 +467,87 @@ fn an_empty_list_takes_a_setting_away() {
     assert!(required.iter().any(|fault| fault.contains("link = []: expected a list of at least 1")), "{required:?}");
 }
 
+#[test]
+fn what_ledbat_does_not_begin_with_is_refused() {
+    for (setting, expected) in [
+        (
+            "tcp.ledbat={ initial_window = \"10segments\" }",
+            "tcp.ledbat.initial_window: ledbat begins with at most 2 segments",
+        ),
+        (
+            "tcp.x={ control = \"ledbat-plus-plus\", initial_window = \"3segments\" }",
+            "ledbat-plus-plus begins with at most 2 segments",
+        ),
+        (
+            "tcp.ledbat={ initial_ssthresh = \"20segments\" }",
+            "tcp.ledbat.initial_ssthresh: ledbat begins without slow start",
+        ),
+        (
+            "quic.ledbat={ initial_window = \"10segments\" }",
+            "quic.ledbat.initial_window: ledbat begins with at most 2 segments",
+        ),
+    ] {
+        let found = faults(SMALL, &[setting]);
+        assert!(found.iter().any(|fault| fault.contains(expected)), "{setting}: {found:?}");
+    }
+    accepted(SMALL, &["tcp.ledbat={ initial_window = \"2segments\" }"]);
+    // An idle time ends with the window that the connection began with.
+    let ledbat = accepted(SMALL, &["flow.file.tcp=ledbat"]);
+    let Traffic::Tcp { client, .. } = &ledbat.flows[0].traffic else { panic!("a file goes over TCP") };
+    assert_eq!(client.initial_window, 2.0);
+}
+
+/// It would be offered by neither end.
+#[test]
+fn sack_is_not_asked_for_beside_a_recovery_that_does_not_read_it() {
+    let found = faults(SMALL, &["tcp.newreno={ sack = true }"]);
+    assert!(found[0].contains("tcp.newreno.sack: recovery newreno does not read it"), "{found:?}");
+    for setting in ["tcp.newreno={ sack = false }", "tcp.sack={ sack = true }"] {
+        accepted(SMALL, &[setting]);
+    }
+}
+
+/// Handovers alone make nothing wait; with a rate they do, and RED knows its middle.
+#[test]
+fn a_link_with_handovers_needs_a_queue_if_they_draw_a_rate() {
+    let of = |handover: &str, more: &str| {
+        SMALL.replacen(
+            "rate = \"10Mbit/s\"\ndelay = \"10ms\"\nqueue = { packets = 100 }",
+            &format!("handover = {{ period = \"15s\", delay = [\"20ms\", \"40ms\"]{handover} }}\n{more}"),
+            1,
+        )
+    };
+    assert_eq!(accepted(&of("", ""), &[]).network.directions()[0].config.queue, QueueLimit::Unlimited);
+    let rates = ", rate = [\"1Mbit/s\", \"3Mbit/s\"]";
+    let found = faults(&of(rates, ""), &[]);
+    assert!(found[0].contains("test.toml:7:12: link.ab: a link with a rate needs `queue`"), "{found:?}");
+    let red = "queue = \"100packets\"\ndiscipline = { red = { min = \"10kB\", max = \"30kB\" } }";
+    accepted(&of(rates, red), &[]);
+    assert!(faults(&of("", red), &[])[0].contains("it needs `rate` or `handover.rate`"));
+}
+
+/// Steps that a variant or a sweep gives a link with a trace would have no effect.
+#[test]
+fn values_and_a_file_for_them_are_a_fault_until_one_is_taken_away() {
+    let of_file =
+        |key: &str| SMALL.replacen("delay = \"10ms\"", &format!("delay = \"10ms\"\n{key} = {{ file = \"rain\" }}"), 1);
+    let delays = of_file("delay_steps");
+    let both = "link.ab.delay_steps.steps=[[\"1s\", \"5ms\"]]";
+    let found = faults(&delays, &[both]);
+    assert!(
+        found.iter().any(|fault| fault.contains("`delay_steps.file`: rain: there are values beside the file")),
+        "{found:?}"
+    );
+    let scenario = accepted(&delays, &[both, "link.ab.delay_steps.file=[]"]);
+    assert_eq!(scenario.network.directions()[0].config.delay_steps.as_ref().unwrap().steps.len(), 1);
+    let recorded = of_file("opportunities").replacen("rate = \"10Mbit/s\"\n", "", 1);
+    let found = faults(&recorded, &["link.ab.opportunities.millis=[1]"]);
+    assert!(
+        found.iter().any(|fault| fault.contains("`opportunities.file`: rain: there are values beside the file")),
+        "{found:?}"
+    );
+}
+
 /// A table that bears a preset's name is that preset.
 #[test]
 fn a_table_with_the_name_of_a_preset_takes_it_or_is_refused() {
@@ -821,7 +902,12 @@ fn the_last_of_several_flows_starts_before_they_stop() {
         )
     };
     let found = faults(&text("3s"), &[]);
-    assert!(found[0].contains("expected a time after the start of the last of its flows, 3s"), "{found:?}");
+    assert!(found[0].contains("expected a time after the latest start of its flows, 3s"), "{found:?}");
     let sound = load(&text("4s"), "test.toml", &[], &|_| Err("none".into()));
     assert!(sound.is_ok(), "{sound:?}");
+    // Among random starts is the latest, too.
+    let random = ["flow.f.start={ every = \"1s\", spread = \"2s\" }"];
+    let found = faults(&text("4s"), &random);
+    assert!(found[0].contains("expected a time after the latest start of its flows, 5s"), "{found:?}");
+    accepted(&text("6s"), &random);
 }

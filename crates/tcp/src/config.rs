@@ -64,7 +64,8 @@ pub struct Config {
     /// ([`crate::Connection::set_granted_window`]) and may shrink; every arrival is acknowledged, and holes are reported by
     /// NACKs.
     pub satpep: bool,
-    /// Expiries of the retransmission timer in a row after which the connection fails; ns-2's never do.
+    /// Expiries in a row of the timers of retransmissions and of probes of a closed window that the connection survives; ns-2's survive all. SYNs
+    /// have limits of their own.
     pub max_expiries: u32,
     /// The network's capacity and the connections that share it, if a layer below reports them (cross-layer window, assigned
     /// window).
@@ -353,7 +354,7 @@ impl Config {
         Ns2Agent::of(self.control, self.recovery)
     }
 
-    /// Whether the SYN offers SACK: a recovery that does not use it must see duplicates only.
+    /// Whether the SYN offers SACK: a recovery that does not use it must see duplicates only. The peer's recovery has to do without it then.
     pub(crate) fn offers_sack(&self) -> bool {
         self.options.sack && self.recovery.needs_sack
     }
@@ -375,10 +376,10 @@ impl Config {
         }
     }
 
-    /// Whether the receiver reports each change of marks at once, so that the sender knows the share of marked bytes (RFC 8257,
-    /// section 3.2), rather than one mark for each window.
-    pub(crate) fn reports_each_mark(&self) -> bool {
-        self.control.reads_share_of_marks() && !self.accurate_ecn
+    /// Whether a receiver that echoes marks reports each change of them at once, so that the sender knows the share of marked bytes
+    /// (RFC 8257, section 3.2), rather than one mark for each window. Prague has given way to Reno where marks are echoed.
+    pub(crate) fn echoes_each_mark(&self) -> bool {
+        self.control.reads_share_of_marks() && !self.control.needs_l4s()
     }
 
     /// Bytes of headers and options of a data segment.

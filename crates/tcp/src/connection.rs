@@ -232,7 +232,7 @@ impl Connection {
                     self.sender.give_up_counts();
                 }
                 self.agreed.answer = 0b001;
-                self.receiver.use_ecn(self.config.reports_each_mark());
+                self.receiver.use_ecn(self.config.echoes_each_mark());
                 self.sender.use_echoes();
             }
             Agreement::Count => {

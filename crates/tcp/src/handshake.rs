@@ -5,6 +5,9 @@ use crate::segment::{Flags, Segment};
 use crate::timestamp::ms;
 use units::{Duration, Instant};
 
+/// The largest initial window of RFC 5681 (section 3.1), in segments.
+const INITIAL_WINDOW_RFC5681: f64 = 4.0;
+
 /// The SYN of this end.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
@@ -92,10 +95,17 @@ impl Handshake {
         Opening {
             rtt: if self.sent == 1 { Some(now.since(self.sent_at)) } else { by_echo },
             syn_expired,
-            // Not where the timestamp shows that the first one was not lost (`tcp_try_undo_spurious_syn` of Linux 6.18).
-            starts_from_one: syn_expired
-                && self.sent > rules.syns_with_full_window
-                && echo != Some(self.first_timestamp),
+            starts_from_one: syn_expired && self.sent > rules.syns_with_full_window && self.seems_lost(echo, config),
+        }
+    }
+
+    /// Whether the first SYN that left is taken for lost, where the timer has expired and the answer has the timestamp `echo`, if any.
+    fn seems_lost(&self, echo: Option<u32>, config: &Config) -> bool {
+        match echo {
+            // One that was only slow is echoed (`tcp_try_undo_spurious_syn` of Linux 6.18).
+            Some(echo) => echo != self.first_timestamp,
+            // The first may have been slow: with the initial window of RFC 6928, one more is no loss (section 2).
+            None => self.sent > 2 || config.initial_window <= INITIAL_WINDOW_RFC5681,
         }
     }
 }

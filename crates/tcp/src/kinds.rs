@@ -11,6 +11,9 @@ pub struct ControlKind {
     pub(crate) id: ControlId,
 }
 
+/// Segments that LEDBAT and LEDBAT++ begin with (2 to INIT_CWND in RFC 6817, section 2.4.2).
+pub(crate) const LEDBAT_WINDOW: f64 = 2.0;
+
 /// Tells congestion controls apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ControlId {
@@ -237,6 +240,16 @@ impl ControlKind {
     /// Whether it counts on a receiver that counts marked packets (RFC 9768), and on queues for ECT(1).
     pub fn needs_l4s(&self) -> bool {
         self.id == ControlId::Prague
+    }
+
+    /// Segments that it begins with at most, whatever the configuration says; `None` if it begins as configured.
+    pub fn own_initial_window(&self) -> Option<f64> {
+        matches!(self.id, ControlId::Ledbat | ControlId::LedbatPlusPlus).then_some(LEDBAT_WINDOW)
+    }
+
+    /// Whether it begins in slow start.
+    pub fn begins_in_slow_start(&self) -> bool {
+        self.id != ControlId::Ledbat
     }
 
     /// Whether it draws nothing at random.

@@ -220,6 +220,21 @@ fn dctcp_receivers_report_each_change_of_marks_at_once() {
     assert_eq!(said, [(seg(3), true), (seg(4), false)]);
 }
 
+/// One that could report counts echoes marks to a peer that cannot read counts as DCTCP does, not one for each window.
+#[test]
+fn dctcp_echoes_each_mark_where_counts_are_not_agreed_on() {
+    let mut server = server(Config { accurate_ecn: true, ..dctcp() });
+    let echoes: Vec<bool> = (0..10)
+        .map(|number| {
+            let ecn = if number == 2 { Ecn::CongestionExperienced } else { Ecn::Ect0 };
+            server.give(data(number, ecn, Flags::default()));
+            server.take().last().expect("it is acknowledged").has(Flags::ECE)
+        })
+        .collect();
+    assert_eq!(echoes.iter().position(|echo| *echo), Some(2));
+    assert_eq!(echoes.iter().filter(|echo| **echo).count(), 1, "{echoes:?}");
+}
+
 #[test]
 fn what_cannot_use_marks_is_refused() {
     let faults = |config: Config| config.validate().expect_err("refused").faults;

@@ -34,10 +34,17 @@ impl InitialWindow {
         if let Some(gateway) = after("via") {
             add.extend(["via", gateway]);
         }
+        let mut delete = vec![family, "route", "del", &host, "dev", device];
+        // Routing rules may have chosen another table than the main one.
+        if let Some(table) = after("table") {
+            add.extend(["table", table]);
+            delete.extend(["table", table]);
+        }
         add.extend(["dev", device, "initcwnd", &segments, "initrwnd", &segments]);
         ip(&add)?;
         let guard = Command::new("sh")
-            .args(["-c", "read -r _; exec ip \"$@\"", "sh", family, "route", "del", &host, "dev", device])
+            .args(["-c", "read -r _; exec ip \"$@\"", "sh"])
+            .args(&delete)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -47,7 +54,7 @@ impl InitialWindow {
         match guard {
             Ok(guard) => Ok(Self { guard }),
             Err(error) => {
-                ip(&[family, "route", "del", &host, "dev", device])?;
+                ip(&delete)?;
                 Err(Failure::missing(format!("--initial-window: sh: {error}")))
             }
         }

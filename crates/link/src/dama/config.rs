@@ -142,14 +142,10 @@ impl CarrierConfig {
     /// Reads the file that holds its rates, if it names one; see [`crate::LinkConfig::read_files`].
     ///
     /// # Errors
-    /// Names the key, the file and the line that is wrong.
+    /// Names the key, the file and the line that is wrong, or that values are given beside the file.
     pub fn read_files(&mut self, read: impl FnOnce(&str) -> Result<String, String>) -> Result<(), ConfigError> {
         let Some(Steps { steps, file, .. }) = &mut self.rate_steps else { return Ok(()) };
-        let Some(name) = file.take() else { return Ok(()) };
-        let error = |problem: String| ConfigError::new("rate_steps.file", &format!("{name}: {problem}"));
-        let text = read(&name).map_err(error)?;
-        *steps = crate::trace::steps(&text).map_err(|problem| error(problem.to_string()))?;
-        Ok(())
+        crate::trace::read_file("rate_steps.file", file, steps, read, crate::trace::steps)
     }
 
     /// Checks what types cannot.

@@ -29,9 +29,9 @@ pub(crate) struct Tcp {
     /// than the other takes (RFC 9293, section 3.7.1), except with ns2. With a peer that takes less, the initial window of RFC 6928 is that of the
     /// smaller segments; windows that are set in bytes count as so many segments of this size.
     pub(crate) mss: Option<Size>,
-    /// Initial congestion window. By default that of RFC 6928, for ns2 2segments.
+    /// Initial congestion window. By default that of RFC 6928, for ns2 2segments. ledbat and ledbat-plus-plus begin with at most 2segments.
     pub(crate) initial_window: Option<Window>,
-    /// Initial slow-start threshold. By default unlimited, for ns2 20segments.
+    /// Initial slow-start threshold. By default unlimited, for ns2 20segments. Not for ledbat, which begins without slow start.
     pub(crate) initial_ssthresh: Option<Window>,
     /// Send buffer: data unsent or unacknowledged. By default unlimited.
     pub(crate) send_buffer: Option<Window>,
@@ -52,7 +52,8 @@ pub(crate) struct Tcp {
     /// The window scale option.
     #[schemars(extend("default" = true))]
     pub(crate) window_scaling: Option<bool>,
-    /// The SACK option.
+    /// The SACK option. An end offers it if its own recovery reads it (sack, rack). If the other end does not offer it, sack and rack give way to
+    /// newreno.
     #[schemars(extend("default" = true))]
     pub(crate) sack: Option<bool>,
     /// Explicit congestion notification (RFC 3168): the codepoint of data segments, `ect0`, or `ect1` for queues that mark early
@@ -95,7 +96,8 @@ pub(crate) struct Tcp {
     pub(crate) max_rto: Option<Interval>,
     /// Neither the third segment of the handshake nor FIN nor options are sent. By default off, for ns2 on.
     pub(crate) bare: Option<bool>,
-    /// The connection fails after this many consecutive timeouts. By default 15, for ns2 never.
+    /// Consecutive timeouts that the connection survives: the next one fails it. By default 15; with ns2, it survives all. The handshake has limits of
+    /// its own: 6 timeouts; for linux 10, of the answer to a SYN 5.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) max_expiries: Option<u32>,
     /// Upper bound of the congestion window, like Linux's route option `cwnd`. By default unlimited; not for ns2.

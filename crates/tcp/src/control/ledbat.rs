@@ -25,7 +25,7 @@ const BASE_HISTORY: usize = 10;
 /// How long one entry of the history collects.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Segments that a window has at least (MIN_CWND), and with which it begins and slows down.
-const LEAST: f64 = 2.0;
+const LEAST: f64 = crate::kinds::LEDBAT_WINDOW;
 /// Segments by which the window may exceed what is in flight (ALLOWED_INCREASE of RFC 6817).
 const ALLOWED_INCREASE: f64 = 1.0;
 /// The queueing delay that RFC 6817 allows at most, and that of the draft.

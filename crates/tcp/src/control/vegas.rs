@@ -61,6 +61,10 @@ impl BaseRtt {
         }
     }
 
+    fn forget(&mut self) {
+        self.negated = None;
+    }
+
     fn get(&self) -> Option<f64> {
         self.negated.map(|filter| -filter.get())
     }
@@ -177,6 +181,14 @@ impl Control for Vegas {
     fn on_recovered(&mut self, ack: &Ack, _window: &mut Window) {
         self.round = Round::until(ack.nxt);
     }
+
+    /// After a pause, Linux measures the path from the beginning (`tcp_vegas_cwnd_event`).
+    fn on_restart(&mut self, _: Instant, _: &mut Window) {
+        if self.reading == Reading::Linux {
+            self.base.forget();
+            self.round = Round::until(self.round.end);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +254,26 @@ mod tests {
             shrunk[k] = path.window.cwnd;
         }
         assert!(shrunk[0] < 10.0 && shrunk[1] > 35.0, "{shrunk:?}");
+    }
+
+    /// A path that has become longer during a pause (`tcp_vegas_init` of Linux).
+    #[test]
+    fn in_linux_a_pause_ends_the_base() {
+        for (profile, recovers) in [(Profile::Rfc, false), (Profile::Linux, true)] {
+            let mut path = Path::new(Box::new(vegas(profile)), 2.0, Duration::from_millis(50), 400.0);
+            let rounds = |path: &mut Path| {
+                for _ in 0..300 {
+                    path.round();
+                }
+            };
+            rounds(&mut path);
+            path.propagation = Duration::from_millis(100);
+            rounds(&mut path);
+            assert!(path.window.cwnd < 10.0, "{profile:?}: {}", path.window.cwnd);
+            path.control.on_restart(path.now, &mut path.window);
+            rounds(&mut path);
+            assert_eq!(path.window.cwnd > 35.0, recovers, "{profile:?}: {}", path.window.cwnd);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The retransmission timeout by its formulas (RFC 6298), and the window scale (RFC 7323).
 
 use super::lone::{Lone, MSS, bare, config, seg};
-use tcp::{Config, Flags, MinRto, Profile, ReceiveBuffer, RttRules};
+use tcp::{Config, Event, Failure, Flags, MinRto, Profile, ReceiveBuffer, RttRules};
 use units::{Bytes, Duration};
 
 fn ms(duration: Duration) -> f64 {
@@ -92,6 +92,18 @@ fn the_backoff_ends_at_the_longest_timeout() {
         let doubled = |pair: &[u64]| pair[1].abs_diff((2 * pair[0]).min(longest)) <= 2;
         assert!(waits.len() > 7 && waits.windows(2).all(doubled), "{waits:?}");
         assert_eq!(waits.last(), Some(&longest), "{waits:?}");
+    }
+}
+
+#[test]
+fn a_connection_survives_so_many_expiries_and_fails_at_the_next() {
+    for survived in [1, 3] {
+        let mut end = Lone::connected(Config { max_expiries: survived, ..config("newreno") });
+        end.write(u64::from(MSS));
+        end.at(60_000);
+        let sent = end.take().iter().filter(|segment| segment.len > 0).count();
+        assert_eq!(sent, 1 + survived as usize);
+        assert!(end.events().contains(&Event::Failed(Failure::RetransmissionTimedOut)), "{survived}");
     }
 }
 

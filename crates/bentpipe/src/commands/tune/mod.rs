@@ -167,6 +167,7 @@ impl From<host::Error> for Failure {
     /// With the option that mends it.
     fn from(error: host::Error) -> Self {
         let remedy = match &error {
+            host::Error::Advertised(_) => " (tune a part of what it leads to, such as --to 2000::/3)",
             host::Error::AlreadyApplied(_) => " (undo them first: bentpipe tune --undo)",
             host::Error::NotApplied(_) => " (or --state names another file)",
             host::Error::OnlyLeft(_) => " (--undo --force restores it, too)",

@@ -2,6 +2,7 @@
 
 use host::Target;
 use model::tuning::{Place, Setting};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A command and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,11 +21,7 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
         let attributes: Vec<_> =
             of_route.iter().map(|setting| format!("{} {}", setting.place.name(), setting.value)).collect();
         let why = of_route.iter().map(|setting| format!("{}: {}", setting.place.name(), setting.why)).collect();
-        // `replace`, since a network may have no route of its own yet.
-        let verb = if matches!(target, Target::Default { .. }) { "change" } else { "replace" };
-        let route = route_with(&attributes.join(" "), target);
-        let line = format!("ip {}route {verb} {route}", family_option(target));
-        commands.push(Command { line, why });
+        commands.push(Command { line: set_route(&attributes.join(" "), target), why });
     }
     for setting in settings {
         let line = match setting.place {
@@ -49,7 +46,7 @@ fn at_least(key: &str, most: &str) -> String {
 }
 
 /// Gives the route's interface the queue discipline `kind`, unless the interface has been configured with another, whose handle is not 0
-/// then. A kernel without `kind` keeps what it has.
+/// then, or has one for each queue of the hardware. A kernel without `kind` keeps what it has.
 fn root_qdisc(kind: &str, target: Target) -> String {
     // Of several next hops none is taken.
     let device = format!("$({} | sed -n 's/\\\\.*//; s/.* dev \\([^ ]*\\).*/\\1/p')", shown_route(target));
@@ -57,36 +54,96 @@ fn root_qdisc(kind: &str, target: Target) -> String {
     let replace = format!("tc qdisc replace dev \"$device\" root {kind}");
     let not_set =
         format!("echo \"$device: {kind} cannot be set (does the kernel have it?): bbr keeps the time itself\" >&2");
+    let queues = format!(
+        "echo \"$device keeps a queue discipline for each of its queues: net.core.default_qdisc={kind} sets theirs when it is brought up; \
+         bbr keeps the time itself\" >&2"
+    );
     let stays = "echo \"$device keeps its queue discipline\" >&2";
     format!(
         "device={device}; if [ -z \"$device\" ]; then {no_device}; else case \"$(tc qdisc show dev \"$device\" root)\" in \
-         *' 0: '*) {replace} || {not_set};; *) {stays};; esac; fi"
+         *' mq 0: '*) {queues};; *' 0: '*) {replace} || {not_set};; *) {stays};; esac; fi"
     )
+}
+
+/// Gives the target's route `attributes`, or says why that cannot be.
+fn set_route(attributes: &str, target: Target) -> String {
+    let (ip, route) = (format!("ip {}route", family_option(target)), route_with(attributes, target));
+    let set = match target {
+        Target::Default { .. } => format!("{ip} change {route}"),
+        Target::Network(network) => {
+            let nowhere = format!("no route leads to all of {network}");
+            // `replace`, since a network may have no route of its own yet.
+            let replace = unless("[ -z \"$route\" ]", &nowhere, &format!("{ip} replace {network} $route"));
+            format!("route={route}; {replace}")
+        }
+    };
+    match advertised(target) {
+        None => set,
+        Some(is_advertised) => {
+            let problem = "router advertisements set this route, and would renew neither it nor addresses: \
+                           tune a part of what it leads to, such as 2000::/3";
+            unless(&is_advertised, problem, &set)
+        }
+    }
+}
+
+/// Fails with `problem` if `test` holds; does `command` otherwise.
+fn unless(test: &str, problem: &str, command: &str) -> String {
+    format!("if {test}; then echo '{problem}' >&2; false; else {command}; fi")
+}
+
+/// The test whether router advertisements have set the target's own route (`RTF_ADDRCONF` among the flags, the last but one of the fields),
+/// which `ip` does not show; `None` where there are none.
+fn advertised(target: Target) -> Option<String> {
+    let (address, length) = match target {
+        Target::Default { is_ipv6: true } => (Ipv6Addr::UNSPECIFIED, 0),
+        Target::Network(network) => match network.address() {
+            IpAddr::V6(address) => (address, network.length()),
+            IpAddr::V4(_) => return None,
+        },
+        Target::Default { is_ipv6: false } => return None,
+    };
+    let flags = "[0-9a-f]{3}[4-7c-f][0-9a-f]{4}";
+    Some(format!("grep -Eq '^{:032x} {length:02x} .* {flags} +[^ ]+$' /proc/net/ipv6_route", u128::from(address)))
 }
 
 /// The command that shows the target's route in a line.
 fn shown_route(target: Target) -> String {
     match target {
         Target::Default { .. } => format!("ip {}-o route show default | head -n 1", family_option(target)),
-        Target::Network(network) => format!("ip -o route get fibmatch {}", network.address()),
+        Target::Network(network) if network.is_host() => format!("ip -o route get fibmatch {}", network.address()),
+        Target::Network(network) => {
+            // A part of the network, such as the host's own, may have a route of its own: then the other end has the network's.
+            let ends = format!("{} {}", network.address(), network.last());
+            let length = format!("$1 == \"default\" ? 0 : split($1, part, \"/\") > 1 ? part[2] : {}", network.bits());
+            format!(
+                "for address in {ends}; do ip -o route get fibmatch $address || :; done \
+                 | awk '({length}) <= {} {{print; exit}}'",
+                network.length()
+            )
+        }
     }
 }
 
-/// What a shell substitutes by the target's route, to this target alone, with `attributes`: these stand before the next hops, if there are
-/// several. Left out is what `ip` shows and does not read, and the next hop where an object has it, beside which the kernel refuses it.
+/// What a shell substitutes by the target's route with `attributes`: without the destination if the target is a network, and with the
+/// attributes before the next hops if there are several. Left out is what `ip` shows and does not read, and the next hop where an object
+/// has it, beside which the kernel refuses it.
 fn route_with(attributes: &str, target: Target) -> String {
     const IN_A_LINE: &str = r"s/\\//g; s/$/ /";
     const UNREADABLE: &str =
         "expires [0-9]+sec|dead|linkdown|offload|trap|unresolved|rt_offload|rt_offload_failed|rt_trap";
     const WITHOUT_HOPS_OF_OBJECT: &str = r"s/( nhid [0-9]+)( via .*)? dev [^ ]+/\1/; / nhid /s/[[:space:]]nexthop .*//";
-    let (network, cut) = match target {
-        Target::Default { .. } => (String::new(), ""),
-        Target::Network(network) => (format!("{network} "), " | cut -d ' ' -f 2-"),
+    // A route of the network's own has another destination, and is not of the daemon or the kernel that has made the general one.
+    let own = match target {
+        Target::Default { .. } => String::new(),
+        Target::Network(network) => {
+            format!(" -e '\\,^{network} ,!s/ proto [^ ]+/ proto static/' -e 's/^[^ ]+ //'")
+        }
     };
     let shown = shown_route(target);
     let insert = format!("s/[[:space:]]nexthop |$/ {attributes}&/");
     let readable = format!("-e ':a' -e 's/ ({UNREADABLE}) / /' -e 'ta'");
-    format!("{network}$({shown}{cut} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}')")
+    format!("$({shown} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}'{own})")
 }
 
 /// The option of `ip` for the target's family, with a space.
@@ -153,9 +210,56 @@ mod tests {
             assert_eq!(sh(&format!("ip() {{ printf '{shown}\\n'; }}; echo {route}")), read);
         }
         let network = Target::Network("198.18.0.0/24".parse().unwrap());
-        let shown = "198.18.0.0/16 via 192.0.2.1 dev eth0 ";
-        let route = sh(&format!("ip() {{ echo '{shown}'; }}; echo {}", route_with("initcwnd 40", network)));
-        assert_eq!(route, "198.18.0.0/24 via 192.0.2.1 dev eth0 initcwnd 40");
+        for (shown, read) in [
+            ("198.18.0.0/16 via 192.0.2.1 dev eth0 ", "via 192.0.2.1 dev eth0 initcwnd 40"),
+            (
+                "default via 192.0.2.1 dev eth0 proto dhcp src 192.0.2.9 ",
+                "via 192.0.2.1 dev eth0 proto static src 192.0.2.9 initcwnd 40",
+            ),
+            ("198.18.0.0/24 via 192.0.2.1 dev eth0 proto bgp ", "via 192.0.2.1 dev eth0 proto bgp initcwnd 40"),
+        ] {
+            let route = route_with("initcwnd 40", network);
+            assert_eq!(sh(&format!("ip() {{ echo '{shown}'; }}; echo {route}")), read);
+        }
+    }
+
+    #[test]
+    fn a_network_gets_the_route_of_all_of_it_and_not_that_of_a_part() {
+        let network = Target::Network("10.0.0.0/8".parse().unwrap());
+        let run = |lowest: &str, highest: &str| {
+            let routes = format!("10.0.0.0) echo '{lowest}';; 10.255.255.255) echo '{highest}';; *) false;;");
+            let ip = format!("ip() {{ if [ \"$1\" = -o ]; then case $5 in {routes} esac; else echo \"$@\"; fi; }}");
+            sh(&format!("{ip}; if x=$({}); then echo \"$x\"; fi 2>&1", set_route("initcwnd 40", network)))
+        };
+        let (part, all) = ("10.0.0.0/24 dev eth1 proto kernel scope link", "default via 192.0.2.1 dev eth0");
+        let set = "route replace 10.0.0.0/8 via 192.0.2.1 dev eth0 initcwnd 40";
+        assert_eq!(run(part, all), set);
+        assert_eq!(run(all, part), set);
+        assert_eq!(run("10.0.0.0/8 via 192.0.2.1 dev eth0", part), set);
+        assert_eq!(run("default nhid 5 via 192.0.2.1 dev eth0", part), "route replace 10.0.0.0/8 nhid 5 initcwnd 40");
+        assert_eq!(run(part, "10.255.255.255 dev eth1"), "no route leads to all of 10.0.0.0/8");
+    }
+
+    /// Lines of /proc/net/ipv6_route of a host with a router that advertises itself, and as `ip` has changed the route.
+    #[test]
+    fn a_route_that_router_advertisements_renew_is_not_changed() {
+        let [zero, hop] = ["0".repeat(32), format!("fe80{}1", "0".repeat(27))];
+        let line = |flags: &str| format!("{zero} 00 {zero} 00 {hop} 00000400 00000001 00000000 {flags}     eth0");
+        let unreachable = format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo");
+        let is_advertised = |target: Target, text: &str| {
+            let test = advertised(target).unwrap().replace("/proc/net/ipv6_route", "-");
+            sh(&format!("if echo '{text}' | {test}; then echo yes; fi")) == "yes"
+        };
+        let default = Target::Default { is_ipv6: true };
+        assert!(is_advertised(default, &format!("{}\n{unreachable}", line("00450003"))));
+        assert!(!is_advertised(default, &format!("{}\n{unreachable}", line("00000003"))));
+        let network = Target::Network("2001:db8::/32".parse().unwrap());
+        assert!(!is_advertised(network, &line("00450003")));
+        assert!(is_advertised(
+            network,
+            &line("00450003").replacen(&format!("{zero} 00"), &format!("20010db8{} 20", "0".repeat(24)), 1)
+        ));
+        assert_eq!(advertised(Target::Default { is_ipv6: false }), None);
     }
 
     #[test]
@@ -170,7 +274,8 @@ mod tests {
         let replaced = "qdisc replace dev eth0 root fq\ngo on";
         assert_eq!(run("qdisc fq_codel 0: root refcnt 2", "true"), replaced);
         assert_eq!(run("qdisc noqueue 0: root refcnt 2", "true"), replaced);
-        assert!(run("qdisc mq 0: root", "false").contains("eth0: fq cannot be set"));
+        assert!(run("qdisc pfifo_fast 0: root refcnt 2", "false").contains("eth0: fq cannot be set"));
+        assert!(run("qdisc mq 0: root ", "true").starts_with("eth0 keeps a queue discipline for each of its queues"));
         let several = "default \\\\\tnexthop via 192.0.2.1 dev a weight 1 \\\\\tnexthop via 192.0.2.5 dev b weight 1";
         let by_hand = "there is not one interface: give those that lead there fq by hand\ngo on";
         assert_eq!(run_with(several, "qdisc noqueue 0: root", "true"), by_hand);
@@ -199,9 +304,8 @@ mod tests {
         ];
         let commands = commands(&settings, Target::Network("198.18.0.0/24".parse().unwrap()));
         let lines: Vec<_> = commands.iter().map(|command| command.line.as_str()).collect();
-        let shown =
-            "ip route replace 198.18.0.0/24 $(ip -o route get fibmatch 198.18.0.0 | cut -d ' ' -f 2- | sed -E -e '";
-        assert!(lines[0].starts_with(shown), "{}", lines[0]);
+        assert!(lines[0].starts_with("route=$(for address in 198.18.0.0 198.18.0.255; do ip "), "{}", lines[0]);
+        assert!(lines[0].ends_with(" ip route replace 198.18.0.0/24 $route; fi"), "{}", lines[0]);
         assert!(lines[0].contains(" initcwnd 40 congctl bbr&"), "{}", lines[0]);
         let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
         assert_eq!(lines[1], format!("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {most}\""));
