@@ -57,6 +57,7 @@ impl<P: Payload> Session<P> {
         self.feedback.on_packet_end(&self.recovery.sent_packets);
         if self.credit.on_packet(now, self.recovery.rtt.smoothed()) {
             self.decoder.grow(Self::remembered(self.credit.most_in_round()));
+            self.decoder.on_round(now);
         }
         Ok(())
     }
