@@ -248,6 +248,13 @@ impl<P: Payload> Session<P> {
 
     /// Takes in an ACK that `arrived` before it is read: how late that is belongs to no round trip.
     fn on_ack(&mut self, now: Instant, arrived: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
+        if self.recovery.sent_packets.largest_acked() < Some(ack.largest) {
+            if self.liveness.on_reached() {
+                self.on_heard(now);
+            }
+        } else if self.liveness.on_not_reached(now, &self.recovery.rtt) {
+            self.events.push_back(Event::PeerUnresponsive(self.peer));
+        }
         let outcomes = self.recovery.on_ack(arrived, ack, self.liveness.is_returning())?;
         self.on_outcomes(now, outcomes);
         let awaits = self.recovery.sent_packets.awaits_more_than_pings();
