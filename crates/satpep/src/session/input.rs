@@ -73,7 +73,7 @@ impl<P: Payload> Session<P> {
             }
             Frame::Ack(ack) => {
                 self.on_ack(now, packet.arrived.min(now), &ack)?;
-                if self.path.on_report(number) {
+                if self.path.on_report(now, number) {
                     self.judge_path();
                 }
             }
