@@ -497,7 +497,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
-            self.relays.transport_mut().trim_memory();
+            self.relays.transport_mut().trim_memory(now);
             if self.rest.begins() {
                 self.relays.transport_mut().give_back_memory();
                 kernel::memory::give_back();

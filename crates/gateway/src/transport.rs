@@ -54,7 +54,7 @@ pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succe
     /// Called a few times in a second.
     fn tick(&mut self, now: Instant);
     /// Gives memory that was not needed since the last call back to the allocator, but for some; called once a second.
-    fn trim_memory(&mut self) {}
+    fn trim_memory(&mut self, _now: Instant) {}
     /// Gives memory that is kept for later back to the allocator.
     fn give_back_memory(&mut self) {}
     /// The last words: takes until `end` at most, and ends what is left.

@@ -9,6 +9,8 @@ use crate::mtu::{self, MtuSearch};
 use crate::received::Received;
 use crate::reordering::Reordering;
 use crate::repair::documented as repair;
+use crate::rtt::RttEstimator;
+use crate::sent_packets::SentPackets;
 use crate::session::documented as session;
 use crate::wire::frame::{MAX_ACK_RANGES, MAX_RECOVERED_RANGES, SKIPPABLE};
 use crate::wire::packet::{COOKIE_REPLY, DATA_HEADER, MIN_INIT, NOTICE_LENGTH, TAG};
@@ -36,7 +38,9 @@ fn limits() -> Vec<Limit> {
         limit("ranges of a RECOVERED", MAX_RECOVERED_RANGES),
         limit("packet numbers below the largest that are accepted", Received::REPLAY_WINDOW),
         limit("ranges that a receiver keeps", Received::MAX_RANGES),
+        limit("packets that a sender records beside those in flight with data", SentPackets::MOST_WITHOUT_DATA),
         limit("largest reordering window", Reordering::MAX),
+        limit("longest sample of the round-trip time, or four times the configured one", RttEstimator::LONGEST),
         limit("streams that a peer may have open, by default", config.max_streams),
     ]);
     limits.extend(session::limits());

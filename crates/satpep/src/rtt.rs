@@ -10,16 +10,29 @@ pub(crate) struct RttEstimator {
     min: Duration,
     latest: Duration,
     measured: bool,
+    /// No sample counts for more.
+    most: Duration,
 }
 
 impl RttEstimator {
+    /// The longest sample, or four times the expected round trip if that is longer: what takes longer is an outage, or held back by the peer.
+    pub(crate) const LONGEST: Duration = Duration::from_secs(60);
+
     /// An estimator that trusts `expected` until the first sample.
     pub(crate) fn new(expected: Duration) -> Self {
-        Self { smoothed: expected, variation: expected / 4, min: Duration::MAX, latest: expected, measured: false }
+        Self {
+            smoothed: expected,
+            variation: expected / 4,
+            min: Duration::MAX,
+            latest: expected,
+            measured: false,
+            most: Self::LONGEST.max(expected * 4),
+        }
     }
 
     /// Takes a sample, the receiver's delay already taken off.
     pub(crate) fn sample(&mut self, rtt: Duration) {
+        let rtt = rtt.min(self.most);
         self.min = self.min.min(rtt);
         self.latest = rtt;
         if self.measured {
@@ -79,6 +92,16 @@ mod tests {
             let timeout = rtt.probe_timeout(Duration::ZERO).as_millis_f64();
             assert!((timeout - f64::from(expected_timeout)).abs() < 1.0, "{timeout}");
         }
+    }
+
+    #[test]
+    fn an_acknowledgement_that_is_held_back_for_an_hour_counts_for_a_minute() {
+        let mut rtt = RttEstimator::new(Duration::from_millis(600));
+        rtt.sample(Duration::from_secs(3600));
+        assert_eq!(rtt.smoothed(), RttEstimator::LONGEST);
+        let mut rtt = RttEstimator::new(Duration::from_secs(30));
+        rtt.sample(Duration::from_secs(3600));
+        assert_eq!(rtt.smoothed(), Duration::from_secs(120));
     }
 
     #[test]

@@ -49,6 +49,39 @@ pub(crate) enum SentFrame {
 
 pub(crate) type SentFrames = SmallVec<[SentFrame; 2]>;
 
+/// How many packets are in flight, and of those how many carry what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct InFlight {
+    packets: usize,
+    /// More than pings.
+    beyond_pings: usize,
+    /// Bytes or the end of a stream, which credit and send memory bound.
+    with_data: usize,
+}
+
+impl InFlight {
+    /// A packet with these frames alone; none without frames.
+    fn of(frames: &SentFrames) -> Self {
+        Self {
+            packets: usize::from(!frames.is_empty()),
+            beyond_pings: usize::from(frames.iter().any(|frame| !matches!(frame, SentFrame::Ping))),
+            with_data: usize::from(frames.iter().any(|frame| matches!(frame, SentFrame::Stream { .. }))),
+        }
+    }
+
+    fn add(&mut self, one: Self) {
+        self.packets += one.packets;
+        self.beyond_pings += one.beyond_pings;
+        self.with_data += one.with_data;
+    }
+
+    fn remove(&mut self, one: Self) {
+        self.packets -= one.packets;
+        self.beyond_pings -= one.beyond_pings;
+        self.with_data -= one.with_data;
+    }
+}
+
 /// The outcome of a packet, and what it carried.
 pub(crate) struct PacketOutcome {
     pub(crate) number: PacketNumber,
@@ -131,7 +164,7 @@ pub(crate) struct SentPackets {
     /// IP bytes of all packets so far, and of the longest.
     sent_bytes: u64,
     longest: u16,
-    ack_eliciting: usize,
+    in_flight: InFlight,
     reordering: Reordering,
     /// The same between packets of different markings.
     overtaking: Reordering,
@@ -171,6 +204,9 @@ impl SentPackets {
     const LONG: usize = 4096;
     const LITTLE: usize = 64;
     const DEAF: Duration = Duration::from_millis(2);
+    /// Packets that are recorded at most beside those in flight that carry data: several times as many as an honest peer leaves behind
+    /// one of which it does not know, at 1 Gbit/s over 600 ms.
+    pub(crate) const MOST_WITHOUT_DATA: usize = 1 << 18;
     /// The horizon is about one and a half round trips: this part of it is a quarter of one, as RFC 8985 (section 6.2.1) gives
     /// what is late where reordering is to be expected.
     const OVERTAKING_SHARE: u64 = 6;
@@ -182,7 +218,7 @@ impl SentPackets {
             concluded: RangeSet::new(),
             sent_bytes: 0,
             longest: 0,
-            ack_eliciting: 0,
+            in_flight: InFlight::default(),
             reordering: Reordering::new(reordering),
             overtaking: Reordering::new(Duration::ZERO),
             least_overtaking: Duration::ZERO,
@@ -214,13 +250,12 @@ impl SentPackets {
 
     /// Whether an ack-eliciting packet is in flight.
     pub(crate) fn awaits_ack(&self) -> bool {
-        self.ack_eliciting > 0
+        self.in_flight.packets > 0
     }
 
     /// Whether more is in flight than pings.
     pub(crate) fn awaits_more_than_pings(&self) -> bool {
-        let is_ping = |frame: &SentFrame| matches!(frame, SentFrame::Ping);
-        self.entries.iter().rev().any(|entry| entry.in_flight && !entry.frames.iter().all(is_ping))
+        self.in_flight.beyond_pings > 0
     }
 
     pub(crate) fn loss_deadline(&self) -> Option<Instant> {
@@ -241,7 +276,7 @@ impl SentPackets {
     /// never in flight.
     pub(crate) fn record(&mut self, now: Instant, position: u64, ip_size: usize, dscp: Dscp, frames: SentFrames) {
         let ack_eliciting = !frames.is_empty();
-        self.ack_eliciting += usize::from(ack_eliciting);
+        self.in_flight.add(InFlight::of(&frames));
         if !ack_eliciting {
             let number = self.next_number();
             self.concluded.insert(number..number.next());
@@ -262,6 +297,24 @@ impl SentPackets {
             frames,
         });
         self.forget_concluded();
+        if self.is_overfull() {
+            // Its outcome changes what is to be sent, so that it waits until this packet is written.
+            self.loss_deadline = Some(now);
+        }
+    }
+
+    /// Whether the record is too long for what is in flight: a peer that acknowledges later packets, or asks for many, keeps back the
+    /// acknowledgement of an early one.
+    fn is_overfull(&self) -> bool {
+        self.entries.len() - self.in_flight.with_data > Self::MOST_WITHOUT_DATA
+    }
+
+    /// Takes the oldest packets for lost while the record is too long.
+    fn shorten(&mut self, outcomes: &mut Vec<PacketOutcome>) {
+        while self.is_overfull() {
+            self.conclude(self.first..self.first.next(), Outcome::Lost, outcomes);
+            self.forget_concluded();
+        }
     }
 
     /// Whether the latest packet asks to be acknowledged.
@@ -353,6 +406,7 @@ impl SentPackets {
         outcomes: &mut Vec<PacketOutcome>,
     ) {
         self.loss_deadline = None;
+        self.shorten(outcomes);
         self.forget_protected();
         // Only an ACK of a later packet says that one is missing.
         let end = ack.map(|(_, largest, _)| largest).or(self.largest_acked).unwrap_or(self.first);
@@ -468,7 +522,7 @@ impl SentPackets {
         entry.in_flight = false;
         entry.acknowledged = acknowledged;
         let (frames, departure) = (std::mem::take(&mut entry.frames), entry.departure);
-        self.ack_eliciting -= usize::from(self.entries[(number - self.first) as usize].ack_eliciting);
+        self.in_flight.remove(InFlight::of(&frames));
         let Departure { sent, position, ip_size, is_train, .. } = departure;
         outcomes.push(PacketOutcome { number, frames, sent, position, is_train, ip_size, outcome });
     }
@@ -694,11 +748,11 @@ mod tests {
     fn a_packet_that_others_of_another_marking_overtake_is_no_loss() {
         let mut sent_packets = sent_with_dscps(10);
         let mut lost = |ranges: &[Range<u64>], now| {
-            let before = sent_packets.ack_eliciting;
+            let before = sent_packets.in_flight.packets;
             let (acknowledged, _) = acknowledge(&mut sent_packets, now, ranges).expect("they were sent");
             drop(acknowledged);
             let named: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-            (before - sent_packets.ack_eliciting) as u64 - named
+            (before - sent_packets.in_flight.packets) as u64 - named
         };
         assert_eq!(lost(&[4..5], at(500)), 0, "it has overtaken four");
         assert_eq!(lost(&[0..2], at(505)), 0);
@@ -747,6 +801,50 @@ mod tests {
         assert_eq!(told.0.len(), 2995);
         let short = looked_at(&mut sent_packets, 4000);
         assert_eq!(short, 1000, "a short record costs little");
+    }
+
+    #[test]
+    fn what_is_in_flight_is_counted_by_what_it_carries() {
+        let mut sent_packets = sent_packets(2);
+        let record = |sent_packets: &mut SentPackets, frames: &[SentFrame]| {
+            sent_packets.record(at(2), 0, 100, Dscp::default(), SmallVec::from_slice(frames));
+        };
+        record(&mut sent_packets, &[SentFrame::MaxData, SentFrame::Ping]);
+        record(&mut sent_packets, &[SentFrame::Ping]);
+        record(&mut sent_packets, &[]);
+        assert_eq!(sent_packets.in_flight, InFlight { packets: 4, beyond_pings: 3, with_data: 2 });
+        acknowledge(&mut sent_packets, at(500), &[0..2]).expect("they were sent");
+        assert!(sent_packets.awaits_more_than_pings());
+        acknowledge(&mut sent_packets, at(500), &[0..3]).expect("they were sent");
+        assert!(sent_packets.awaits_ack() && !sent_packets.awaits_more_than_pings());
+        acknowledge(&mut sent_packets, at(500), &[0..5]).expect("they were sent");
+        assert_eq!(sent_packets.in_flight, InFlight::default());
+    }
+
+    #[test]
+    fn a_peer_that_never_acknowledges_one_packet_does_not_make_the_record_grow_without_bound() {
+        // The packets behind it are acknowledged, or ask for nothing, or for more than they get.
+        let later: [&[SentFrame]; 2] = [&[], &[SentFrame::Opened]];
+        for frames in later {
+            let mut sent_packets = sent_packets(1);
+            let mut lost = Vec::new();
+            for number in 0..SentPackets::MOST_WITHOUT_DATA as u64 + 1000 {
+                sent_packets.record(at(number), 0, 60, Dscp::default(), SmallVec::from_slice(frames));
+                if sent_packets.loss_deadline().is_some() {
+                    sent_packets.on_timeout(at(number), &mut lost);
+                }
+                assert!(sent_packets.entries.len() <= SentPackets::MOST_WITHOUT_DATA + 1);
+            }
+            assert_eq!(lost[0].number, PacketNumber::ZERO);
+            assert_eq!(lost[0].outcome, Outcome::Lost);
+            assert_eq!(lost.len(), if frames.is_empty() { 1 } else { 1001 });
+        }
+    }
+
+    #[test]
+    fn data_in_flight_is_no_reason_to_shorten_the_record() {
+        let sent_packets = sent_packets(SentPackets::MOST_WITHOUT_DATA as u64 + 1000);
+        assert_eq!(sent_packets.loss_deadline(), None);
     }
 
     #[test]

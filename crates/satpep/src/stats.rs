@@ -174,4 +174,6 @@ pub struct MemoryStats {
     pub granted: u64,
     /// Bytes written and not acknowledged.
     pub send_buffered: u64,
+    /// Bytes of packets from peers that are remembered to recover others with. The limit does not count them.
+    pub repair: u64,
 }

@@ -153,6 +153,42 @@ fn in_an_outage_data_stops_within_one_and_a_half_round_trips_and_is_back_as_soon
 }
 
 #[test]
+fn a_peer_that_is_heard_and_not_reached_is_unresponsive_until_it_is_reached() {
+    for both_send in [true, false] {
+        let mut world = connected(0.0, 3);
+        let is_cut = Rc::new(RefCell::new(false));
+        let cut = Rc::clone(&is_cut);
+        world.tamper = Some(Box::new(move |datagram| {
+            let is_lost = *cut.borrow() && datagram.to == crate::world::address(1);
+            if is_lost { Vec::new() } else { vec![datagram.clone()] }
+        }));
+        let id = world.send(0, 0, 1 << 30);
+        if both_send {
+            world.send(1, 0, 1 << 30);
+        }
+        world.run_for(seconds(5));
+        *is_cut.borrow_mut() = true;
+        // Three round trips after the last packet that arrived was acknowledged; and the peer, which may have nothing to send, asks.
+        assert!(world.run_until(millis(6 * 550), |world| world.gateways[0].state(0) == PeerState::Unresponsive));
+        // Where the peer has nothing to send, it asks first without saying what has arrived.
+        world.run_for(if both_send { millis(10) } else { seconds(4) });
+        let sent = world.gateways[0].endpoint.stats().sent_ip_bytes;
+        for _ in 0..200 {
+            world.run_for(millis(100));
+            assert_eq!(world.gateways[0].state(0), PeerState::Unresponsive);
+        }
+        let sent = world.gateways[0].endpoint.stats().sent_ip_bytes - sent;
+        assert!(sent < 50_000, "{sent} bytes into the void in 20 s");
+        *is_cut.borrow_mut() = false;
+        assert!(world.run_until(millis(2 * 550), |world| world.gateways[0].state(0) == PeerState::Up));
+        let bytes = world.received(1, id).expect("receiving").bytes;
+        world.run_for(seconds(4));
+        assert!(world.received(1, id).expect("receiving").bytes > bytes + 1_000_000);
+        world.gateways.iter().for_each(|gateway| assert_eq!(gateway.state(0), PeerState::Up));
+    }
+}
+
+#[test]
 fn lost_answers_alone_stop_no_data() {
     // Three answers of ten are lost, or they come in clumps.
     for clumps in [false, true] {

@@ -63,3 +63,23 @@ fn a_session_that_begins_with_less_memory_than_the_one_before_is_served_to_its_e
     let id = world.send(1, 0, 100_000_000);
     assert!(world.run_until(Duration::from_secs(60), |world| world.is_finished(0, id)), "the sender waits for credit");
 }
+
+#[test]
+fn what_is_remembered_for_repair_is_given_back_once_it_is_of_no_use() {
+    let mut world = world(Duration::from_millis(600), |_| {});
+    let id = world.send(0, 0, 100_000_000);
+    let run = |world: &mut World, seconds: u64| {
+        for _ in 0..seconds {
+            world.run_for(Duration::from_secs(1));
+            let now = world.time.now();
+            world.gateways.iter_mut().for_each(|gateway| gateway.endpoint.trim_memory(now));
+        }
+        world.gateways[1].endpoint.memory_stats().repair
+    };
+    let busy = run(&mut world, 3);
+    assert!(busy > 10_000_000, "a flight is remembered: {busy}");
+    while !world.is_finished(1, id) {
+        run(&mut world, 1);
+    }
+    assert_eq!(run(&mut world, 15), 0);
+}

@@ -461,3 +461,35 @@ fn a_writer_that_found_no_space_hears_of_space() {
     assert!(world.run_until(seconds(2), |world| world.gateways[0].count(wakes) > 0));
     assert!(world.gateways[0].endpoint.write_space(id) > 0);
 }
+
+#[test]
+fn streams_that_have_ended_and_wait_for_their_readers_break_no_session() {
+    // Servers answer, end their direction, and do not read the rest of the request.
+    let mut world = World::with(Hop::geo(0.0, 3), 1, |config| config.max_streams = 4);
+    world.connect();
+    world.gateways[1].stalled = (0..200).collect();
+    let now_open =
+        |world: &World| world.gateways[0].endpoint.peer_stats(world.time.now(), world.gateways[0].peers[0]).streams;
+    let mut refused = 0;
+    for _ in 0..20 {
+        let id = world.send(0, 0, 5000);
+        world.run_for(Duration::from_secs(2));
+        let now = world.time.now();
+        let events = &world.gateways[1].events;
+        let is_it = |event: &Event| matches!(event, Event::Opened(theirs) if theirs.number() == id.number());
+        match events
+            .iter()
+            .find_map(|(_, event)| if let Event::Opened(id) = event { is_it(event).then_some(*id) } else { None })
+        {
+            Some(theirs) => world.gateways[1].endpoint.finish(now, theirs),
+            None => refused += 1,
+        }
+        world.run_for(Duration::from_secs(2));
+        assert_eq!(now_open(&world), 0, "the client's side is done");
+    }
+    let resets = world.gateways[0].count(|event| matches!(event, Event::Reset(_, ResetReason::StreamLimit)));
+    // As many are held as may be open, and twice as many counted.
+    assert_eq!((refused, resets), (8, 8));
+    assert!(world.gateways.iter().all(|gateway| gateway.endpoint.stats().violations == 0));
+    assert!(world.gateways.iter().all(|gateway| gateway.state(0) == satpep::PeerState::Up));
+}

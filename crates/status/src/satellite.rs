@@ -45,6 +45,9 @@ pub struct Memory {
     pub granted_bytes: u64,
     /// What waits for peers' acknowledgements.
     pub send_buffered_bytes: u64,
+    /// Packets from peers that are remembered to recover lost ones with. The limit does not count them.
+    #[serde(default)]
+    pub repair_bytes: u64,
 }
 
 /// The link's entry of the cross-layer congestion control.

@@ -275,6 +275,10 @@ fn memory(registry: &mut Registry, snapshot: &Snapshot) {
     unread.set(snapshot.peers.iter().map(|peer| peer.receive_buffered_bytes).sum::<u64>() as i64);
     let help = "Of what was granted to peers, what has arrived and waits for clients and servers to read";
     registry.register_with_unit("memory_unread", help, Unit::Bytes, unread);
+    let repair = Gauge::<i64>::default();
+    repair.set(memory.repair_bytes as i64);
+    let help = "Packets from peers that are remembered to recover lost ones with";
+    registry.register_with_unit("memory_repair", help, Unit::Bytes, repair);
     if let Some(most) = memory.limit_bytes {
         let limit = Gauge::<i64>::default();
         limit.set(most as i64);

@@ -31,7 +31,7 @@ fn snapshot() -> Snapshot {
             tunnels_opened: [("warm".into(), 1)].into(),
             tunnels_rejected: [("late".into(), 1)].into(),
             cross_layer: Some(CrossLayer { control: "bp_cross".into(), capacity_bps: 1, connections: 1 }),
-            memory: Some(Memory { limit_bytes: Some(1), granted_bytes: 0, send_buffered_bytes: 0 }),
+            memory: Some(Memory { limit_bytes: Some(1), granted_bytes: 0, send_buffered_bytes: 0, repair_bytes: 0 }),
             workers: Some(1),
             ..Satellite::default()
         },
@@ -247,13 +247,15 @@ fn a_peer_that_drains_is_not_up_and_is_told_from_one_that_does_not_answer() {
 #[test]
 fn what_waits_for_readers_is_the_peers_sum_and_not_their_credit() {
     let mut snapshot = snapshot();
-    snapshot.satellite.memory = Some(Memory { limit_bytes: Some(1000), granted_bytes: 970, send_buffered_bytes: 20 });
+    snapshot.satellite.memory =
+        Some(Memory { limit_bytes: Some(1000), granted_bytes: 970, send_buffered_bytes: 20, repair_bytes: 40 });
     snapshot.peers = (0..3).map(|n| Peer { receive_buffered_bytes: 10 * n, ..Peer::default() }).collect();
     let text = exported_of(&snapshot, SystemTime::UNIX_EPOCH);
     for line in [
         "bentpipe_memory_bytes{direction=\"received\"} 970",
         "bentpipe_memory_bytes{direction=\"sent\"} 20",
         "bentpipe_memory_unread_bytes 30",
+        "bentpipe_memory_repair_bytes 40",
         "bentpipe_memory_limit_bytes 1000",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -442,8 +442,8 @@ impl SatelliteTransport for Satpep {
         self.datagrams.next_timeout(now, self.streams.endpoint.next_timeout())
     }
 
-    fn trim_memory(&mut self) {
-        self.streams.endpoint.trim_memory();
+    fn trim_memory(&mut self, now: Instant) {
+        self.streams.endpoint.trim_memory(now);
     }
 
     fn give_back_memory(&mut self) {
@@ -816,7 +816,12 @@ fn tell_of(stranger: &satpep::Stranger) {
 }
 
 fn memory(stats: &MemoryStats) -> status::Memory {
-    status::Memory { limit_bytes: stats.limit, granted_bytes: stats.granted, send_buffered_bytes: stats.send_buffered }
+    status::Memory {
+        limit_bytes: stats.limit,
+        granted_bytes: stats.granted,
+        send_buffered_bytes: stats.send_buffered,
+        repair_bytes: stats.repair,
+    }
 }
 
 /// Between handshakes with peers that a process before this one had.

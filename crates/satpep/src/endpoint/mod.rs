@@ -297,9 +297,15 @@ impl<P: Payload> Endpoint<P> {
         endpoint
     }
 
-    /// Gives memory that streams have not needed since the last call back to the allocator, but for some; called once a second or so.
-    pub fn trim_memory(&mut self) {
+    /// Gives memory that streams have not needed since the last call back to the allocator, but for some, and that of packets which
+    /// repair needs no longer; called once a second or so.
+    pub fn trim_memory(&mut self, now: Instant) {
         P::trim(&self.pool);
+        for id in self.peers.ids() {
+            if let Some(session) = &mut self.peers[id.index()].session {
+                session.trim_memory(now);
+            }
+        }
     }
 
     /// Gives memory that is kept for what streams may bring back to the allocator: for when there is little to do.
@@ -660,7 +666,9 @@ impl<P: Payload> Endpoint<P> {
     /// The memory for the data of streams.
     pub fn memory_stats(&self) -> MemoryStats {
         let (granted, send_buffered) = (self.receive_memory.held(), self.send_memory.held());
-        MemoryStats { limit: self.receive_memory.limit(), granted, send_buffered }
+        let sessions = self.peers.iter().filter_map(|peer| peer.session.as_ref());
+        let repair = sessions.map(Session::repair_memory).sum();
+        MemoryStats { limit: self.receive_memory.limit(), granted, send_buffered, repair }
     }
 
     fn with_session<T>(&mut self, now: Instant, id: StreamId, act: impl FnOnce(&mut Session<P>) -> T) -> Option<T> {

@@ -9,7 +9,7 @@ use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::frame::{Frame, Reader, Writer, stream_with_length_size};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use units::Instant;
+use units::{Duration, Instant};
 
 /// The receiver's memory of recent packets, and of blocks that miss some.
 pub(crate) struct Decoder<P> {
@@ -21,6 +21,10 @@ pub(crate) struct Decoder<P> {
     /// Bytes of the packets, and of their entries and those of missing ones.
     bytes: usize,
     max_bytes: usize,
+    /// When each of the latest round trips ended, and the first packet after it.
+    rounds: VecDeque<(Instant, PacketNumber)>,
+    /// No block needs packets below any more.
+    outdated_to: PacketNumber,
     /// How many numbers may be skipped until more packets arrive: each takes an entry.
     skips: usize,
     blocks: VecDeque<Block>,
@@ -108,6 +112,12 @@ impl<P: Payload> Decoder<P> {
     const ENTRY: usize = size_of::<Option<Remembered>>();
     /// Space of so many forgotten packets is kept.
     const MAX_SPARE: usize = 64;
+    /// Packets are needed for so many round trips of this length at least: the symbols of a block leave while its last packet is in flight,
+    /// and its first one was when they were made.
+    const ROUNDS: usize = 4;
+    const ROUND: Duration = Duration::from_millis(500);
+    /// Outdated packets that are forgotten for each packet that arrives: their space serves those that come.
+    const FORGOTTEN: usize = 2;
 
     /// A memory of `max_bytes` of packets.
     pub(crate) fn new(max_bytes: u64) -> Self {
@@ -118,6 +128,8 @@ impl<P: Payload> Decoder<P> {
             spare: Vec::new(),
             bytes: 0,
             max_bytes,
+            rounds: VecDeque::new(),
+            outdated_to: PacketNumber::ZERO,
             skips: Self::MAX_SYMBOLS,
             blocks: VecDeque::new(),
             jobs: VecDeque::new(),
@@ -130,6 +142,45 @@ impl<P: Payload> Decoder<P> {
     /// Up to `max_bytes` of packets are remembered from now on, if that is more than before.
     pub(crate) fn grow(&mut self, max_bytes: u64) {
         self.max_bytes = self.max_bytes.max(usize::try_from(max_bytes).unwrap_or(usize::MAX));
+    }
+
+    /// A round trip has ended: packets of some round trips ago are outdated.
+    pub(crate) fn on_round(&mut self, now: Instant) {
+        if self.rounds.back().is_some_and(|(ended, _)| now < *ended + Self::ROUND) {
+            return;
+        }
+        self.rounds.push_back((now, self.first + self.symbols.len() as u64));
+        if self.rounds.len() > Self::ROUNDS
+            && let Some((_, first)) = self.rounds.pop_front()
+        {
+            self.outdated_to = first;
+        }
+    }
+
+    /// Gives memory of what is outdated back to the allocator.
+    pub(crate) fn trim(&mut self) {
+        self.forget_outdated(usize::MAX);
+        let outdated_to = self.outdated_to;
+        self.blocks.retain(|block| block.shape.last() >= outdated_to);
+        if self.symbols.capacity() > 4 * self.symbols.len().max(Self::MAX_SPARE) {
+            self.symbols.shrink_to(2 * self.symbols.len());
+        }
+    }
+
+    /// Gives all memory back to the allocator: nothing has arrived for long, so that no block of what has is still on its way.
+    pub(crate) fn clear(&mut self) {
+        self.first = self.first + self.symbols.len() as u64;
+        (self.symbols, self.bytes) = (VecDeque::new(), 0);
+        (self.spare, self.blocks) = (Vec::new(), VecDeque::new());
+        self.rounds.clear();
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory(&self) -> u64 {
+        let spare: usize = self.spare.iter().map(Vec::capacity).sum();
+        let parts =
+            self.blocks.iter().flat_map(|block| &block.parts).chain(self.jobs.iter().flat_map(|job| &job.parts));
+        (self.bytes + spare + parts.map(|(_, part)| part.len()).sum::<usize>()) as u64
     }
 
     /// Remembers the frames of a packet that arrived; `has_data` says whether there are stream frames among them.
@@ -149,6 +200,7 @@ impl<P: Payload> Decoder<P> {
             self.first = number;
         }
         let Some(at) = number.checked_since(self.first) else { return };
+        self.forget_outdated(Self::FORGOTTEN);
         self.skips = (self.skips + Self::SKIPS_EARNED).min(Self::MAX_SYMBOLS);
         let skipped = usize::try_from(at).unwrap_or(usize::MAX).saturating_sub(self.symbols.len());
         // A peer that skips numbers makes us forget, not grow, nor work.
@@ -185,6 +237,12 @@ impl<P: Payload> Decoder<P> {
             }
             self.first = self.first.next();
         }
+    }
+
+    /// Forgets up to `most` packets that are outdated.
+    fn forget_outdated(&mut self, most: usize) {
+        let count = self.outdated_to.saturating_since(self.first).min(self.symbols.len() as u64);
+        self.forget_oldest((count as usize).min(most));
     }
 
     fn forget(&mut self, packet: Option<Remembered>) {
@@ -488,6 +546,51 @@ mod tests {
         (0..200_000).for_each(|number| decoder.remember(PacketNumber::new(number), &[], 0, false));
         let memory = decoder.symbols.capacity() * Decoder::<Stored>::ENTRY;
         assert!(decoder.symbols.len() > 10_000 && memory <= 2_000_000, "{memory}");
+    }
+
+    #[test]
+    fn packets_are_forgotten_some_round_trips_after_they_came() {
+        let mut decoder = Decoder::<Stored>::new(100 << 20);
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut most = 0;
+        for number in 0..20_000 {
+            decoder.remember(PacketNumber::new(number), &packet(1), 0, true);
+            if number % 600 == 0 {
+                decoder.on_round(at(number));
+            }
+            most = most.max(decoder.symbols.len());
+        }
+        assert!((4 * 600..=6 * 600).contains(&most), "{most} packets of 600 ms each");
+        decoder.clear();
+        assert_eq!(decoder.memory(), 0);
+        // A trickle behind many packets, and short round trips.
+        (20_000..40_000).for_each(|number| decoder.remember(PacketNumber::new(number), &packet(1), 0, true));
+        for number in 40_000..40_250 {
+            decoder.remember(PacketNumber::new(number), &packet(1), 0, true);
+            decoder.on_round(at(10 * number));
+        }
+        assert!(decoder.symbols.len() > 10_000, "{} of them are forgotten at once", decoder.symbols.len());
+        decoder.trim();
+        assert!((200..=250).contains(&decoder.symbols.len()), "{} packets within two seconds", decoder.symbols.len());
+        assert!(decoder.symbols.capacity() < 1000 && decoder.memory() < 400_000, "{}", decoder.memory());
+    }
+
+    #[test]
+    fn blocks_of_outdated_packets_are_forgotten() {
+        let mut decoder = Decoder::<Stored>::new(1 << 20);
+        let shape = |first| SourceBlock { first: PacketNumber::new(first), count: 10, stride: 1, repair_symbols: 1 };
+        for first in [0, 100] {
+            let symbol = encode(shape(first), &vec![canonical(&packet(1)); 10]).swap_remove(0);
+            assert!(take_in(&mut decoder, symbol).is_empty(), "all of the block are missing");
+        }
+        for round in 0..6 {
+            decoder.remember(PacketNumber::new(20 * round), &packet(1), 0, true);
+            decoder.on_round(Instant::from_nanos(round * 600_000_000));
+        }
+        let before = decoder.memory();
+        decoder.trim();
+        assert_eq!(decoder.blocks.iter().map(|block| block.shape).collect::<Vec<_>>(), [shape(100)]);
+        assert!(decoder.memory() < before);
     }
 
     /// A step takes an entry for each number that is skipped.

@@ -12,6 +12,7 @@ use crate::repair::{RepairSymbol, SourceBlock};
 use crate::sent_packets::{Outcome, PacketOutcome, SentFrame, StreamKey};
 use crate::stream::{Sent, Stream, StreamNumber, StreamOffset};
 use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame, RepairFrame};
+use peering::ResetReason;
 use units::Instant;
 
 impl<P: Payload> Session<P> {
@@ -57,6 +58,7 @@ impl<P: Payload> Session<P> {
         self.feedback.on_packet_end(&self.recovery.sent_packets);
         if self.credit.on_packet(now, self.recovery.rtt.smoothed()) {
             self.decoder.grow(Self::remembered(self.credit.most_in_round()));
+            self.decoder.on_round(now);
         }
         Ok(())
     }
@@ -71,7 +73,7 @@ impl<P: Payload> Session<P> {
             }
             Frame::Ack(ack) => {
                 self.on_ack(now, packet.arrived.min(now), &ack)?;
-                if self.path.on_report(number) {
+                if self.path.on_report(now, number) {
                     self.judge_path();
                 }
             }
@@ -144,6 +146,11 @@ impl<P: Payload> Session<P> {
                 }
                 Ok(Some(key))
             }
+            Accepted::Refused(key) => {
+                self.end_wait();
+                self.queue_reset(key, ResetReason::StreamLimit);
+                Ok(Some(key))
+            }
         }
     }
 
@@ -180,23 +187,21 @@ impl<P: Payload> Session<P> {
         self.credit.on_unread(&mut stream.unread, stream.receive.readable());
         // A reader whose next byte is still missing is not to blame for what is held.
         let (waits, has_news) = (stream.receive.readable() == 0 && moved > 0, stream.receive.take_news());
+        let at_end = stream.receive.at_end();
         if waits {
             self.extend_stream(key);
         }
         if has_news {
             let id = self.id(key);
             self.events.push_back(Event::Readable(id));
+        }
+        if at_end {
             self.close_if_done(key);
         }
         Ok(())
     }
 
-    fn on_reset(
-        &mut self,
-        key: StreamKey,
-        reason: peering::ResetReason,
-        final_size: StreamOffset,
-    ) -> Result<(), Violation> {
+    fn on_reset(&mut self, key: StreamKey, reason: ResetReason, final_size: StreamOffset) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
         stream.receive.allow(final_size, self.credit.new_stream_limit());
         let moved = stream.receive.on_reset(final_size)?;
@@ -212,7 +217,7 @@ impl<P: Payload> Session<P> {
         if was_aborted {
             self.discard(key);
         } else if self.streams[key].is_to_be_read() && self.streams.hold(key) {
-            (self.streams[key].abort.held, self.streams[key].was_held) = (Some(reason), true);
+            self.streams[key].abort.held = Some(reason);
             self.queue_reset(key, reason);
             self.discard_written(key);
             // The reader is to know that nothing can be written any more.
@@ -247,6 +252,13 @@ impl<P: Payload> Session<P> {
 
     /// Takes in an ACK that `arrived` before it is read: how late that is belongs to no round trip.
     fn on_ack(&mut self, now: Instant, arrived: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
+        if self.recovery.sent_packets.largest_acked() < Some(ack.largest) {
+            if self.liveness.on_reached() {
+                self.on_heard(now);
+            }
+        } else if self.liveness.on_not_reached(now, &self.recovery.rtt) {
+            self.events.push_back(Event::PeerUnresponsive(self.peer));
+        }
         let outcomes = self.recovery.on_ack(arrived, ack, self.liveness.is_returning())?;
         self.on_outcomes(now, outcomes);
         let awaits = self.recovery.sent_packets.awaits_more_than_pings();

@@ -6,7 +6,8 @@
 //! | stalled | an answer is overdue by a quarter | paced probes, no data |
 //! | unresponsive | three round trips without an answer | probes, less often with time; the driver bypasses the peer |
 //!
-//! Anything that is heard ends both. A session without traffic asks seldom: as seldom as the mappings of NATs on the path
+//! Anything that is heard ends both, unless acknowledgements say again and again that nothing new arrives at the peer: it is unresponsive then
+//! until one says otherwise. A session without traffic asks seldom: as seldom as the mappings of NATs on the path
 //! bear, which [`Keepalive`] finds out. With streams open, something may be waited for: it asks soon after the last traffic,
 //! and each time after twice the time.
 //!
@@ -34,6 +35,12 @@ pub(super) struct Liveness {
     last_traffic: Instant,
     /// Since when something ack-eliciting has been in flight, with nothing heard since.
     unanswered_since: Option<Instant>,
+    /// Since when something ack-eliciting has been in flight, with no acknowledgement of anything new since: or since the peer was heard
+    /// again after an outage, if that is later and `is_heard_again`.
+    unacknowledged_since: Option<Instant>,
+    is_heard_again: bool,
+    /// Acknowledgements come, and say that nothing has arrived at the peer for as long as makes it unresponsive.
+    is_cut_off: bool,
     /// IP bytes of ack-eliciting packets sent since then.
     unanswered_bytes: u64,
     /// How many of them are sent although an answer is overdue.
@@ -61,6 +68,8 @@ impl Liveness {
     pub(super) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(1000);
     /// A host that is busy keeps an answer back for so long; a shorter wait is no stall.
     pub(super) const MIN_STALL: Duration = Duration::from_millis(100);
+    /// The least time without an answer after which the peer is unresponsive.
+    const MIN_UNRESPONSIVE: Duration = Duration::from_secs(1);
     /// Since the last traffic, until the peer is first asked while streams are open.
     pub(super) const FIRST_ASKED: Duration = Duration::from_secs(2);
 
@@ -71,6 +80,9 @@ impl Liveness {
             last_heard: now,
             last_traffic: Instant::ZERO,
             unanswered_since: None,
+            unacknowledged_since: None,
+            is_heard_again: false,
+            is_cut_off: false,
             unanswered_bytes: 0,
             stall_allowance: config.stall_allowance(),
             packet_time: config.capacity.time_to_send(Bytes::new(config.mtu.into())),
@@ -149,13 +161,21 @@ impl Liveness {
     pub(super) fn on_heard(&mut self, now: Instant) -> Heard {
         self.learn_answer_gap(now);
         self.last_heard = now;
+        self.keepalive.on_heard();
+        if self.is_cut_off {
+            self.is_returning = false;
+            return Heard { is_returning: false, was_unresponsive: false };
+        }
         self.unanswered_since = None;
         self.unanswered_bytes = 0;
-        self.keepalive.on_heard();
         let was_unresponsive = self.unresponsive_since.take().is_some();
         self.is_returning = std::mem::take(&mut self.is_stalled) || was_unresponsive;
         // The answer tells what was lost meanwhile, so that it is sent again at once.
         self.ping_due |= self.is_returning;
+        if self.is_returning && !std::mem::replace(&mut self.is_heard_again, true) {
+            // Of what was sent in the outage the peer can say nothing yet.
+            self.unacknowledged_since = None;
+        }
         Heard { is_returning: self.is_returning, was_unresponsive }
     }
 
@@ -163,13 +183,35 @@ impl Liveness {
     #[inline]
     pub(super) fn on_sent(&mut self, now: Instant, ip_size: usize, rtt: &RttEstimator) {
         self.unanswered_since.get_or_insert(now);
+        self.unacknowledged_since.get_or_insert(now);
         self.unanswered_bytes += ip_size as u64;
         self.probe_at = Some(self.probe_deadline(now, rtt));
+    }
+
+    /// An ACK came that says that something more has arrived at the peer. Returns whether it was cut off until now.
+    pub(super) fn on_reached(&mut self) -> bool {
+        (self.unacknowledged_since, self.is_heard_again) = (None, false);
+        std::mem::take(&mut self.is_cut_off)
+    }
+
+    /// An ACK came that says that nothing more has arrived at the peer. Returns whether the peer has become unresponsive.
+    pub(super) fn on_not_reached(&mut self, now: Instant, rtt: &RttEstimator) -> bool {
+        let patience = (rtt.smoothed() * 3 + self.packet_time).max(Self::MIN_UNRESPONSIVE);
+        let is_overdue = self.unacknowledged_since.is_some_and(|since| since + patience <= now);
+        if self.is_cut_off || !is_overdue {
+            return false;
+        }
+        self.is_cut_off = true;
+        (self.unresponsive_since, self.is_stalled, self.ping_due) = (Some(now), true, true);
+        true
     }
 
     /// An ACK came; `awaits` says whether more than pings is in flight. A ping that is still in flight has been answered by it: to ask
     /// again would begin again, where answers are spaced, for ever.
     pub(super) fn on_ack(&mut self, now: Instant, awaits: bool, rtt: &RttEstimator) {
+        if self.is_cut_off {
+            return;
+        }
         self.probes = 0;
         self.probe_at = awaits.then(|| self.probe_deadline(now, rtt));
     }
@@ -249,7 +291,7 @@ impl Liveness {
 
     /// Time without an answer after which the peer is unresponsive: a few round trips, and a thin link's time for what asks.
     fn unresponsive_after(&self, rtt: &RttEstimator) -> Duration {
-        (rtt.smoothed() * 3 + self.time_to_ask()).max(Duration::from_secs(1))
+        (rtt.smoothed() * 3 + self.time_to_ask()).max(Self::MIN_UNRESPONSIVE)
     }
 
     /// How long the link takes to send what asks, or a full packet of it.
@@ -371,6 +413,41 @@ mod tests {
         assert!(liveness.is_ping_due() && liveness.is_returning());
         assert!(!liveness.is_stalled() && !liveness.is_unresponsive());
         assert_eq!(liveness.on_heard(at(5001)), Heard { is_returning: false, was_unresponsive: false });
+    }
+
+    #[test]
+    fn a_peer_that_is_heard_and_acknowledges_nothing_more_is_unresponsive_until_it_does() {
+        let (mut liveness, rtt) = liveness();
+        liveness.on_sent(at(0), 1500, &rtt);
+        // Packets without acknowledgements tell nothing.
+        (0..20).for_each(|k| _ = liveness.on_heard(at(100 * k)));
+        assert!(!liveness.on_not_reached(at(1800), &rtt), "a full packet takes 2 ms");
+        assert!(liveness.on_not_reached(at(1810), &rtt) && !liveness.on_not_reached(at(1820), &rtt), "once");
+        assert!(liveness.is_unresponsive() && liveness.is_stalled() && liveness.is_ping_due());
+        liveness.on_ping_sent();
+        liveness.on_sent(at(1820), 60, &rtt);
+        let probe_at = liveness.probe_at();
+        assert_eq!(liveness.on_heard(at(1900)), Heard { is_returning: false, was_unresponsive: false });
+        liveness.on_ack(at(1900), false, &rtt);
+        assert!(liveness.is_unresponsive() && probe_at.is_some() && liveness.probe_at() == probe_at);
+        assert!(liveness.on_reached() && !liveness.on_reached());
+        assert_eq!(liveness.on_heard(at(2000)), Heard { is_returning: true, was_unresponsive: true });
+        assert!(!liveness.is_unresponsive());
+    }
+
+    #[test]
+    fn the_first_acknowledgement_after_an_outage_both_ways_says_nothing_of_it() {
+        let (mut liveness, rtt) = liveness();
+        liveness.on_sent(at(0), 1500, &rtt);
+        run(&mut liveness, &rtt, 20_000, true);
+        assert!(liveness.on_heard(at(20_000)).was_unresponsive);
+        assert!(!liveness.on_not_reached(at(20_000), &rtt));
+        liveness.on_sent(at(20_000), 60, &rtt);
+        assert!(!liveness.on_not_reached(at(21_000), &rtt));
+        // It stalls again and again, and nothing arrives at the peer.
+        liveness.is_stalled = true;
+        assert!(liveness.on_heard(at(21_500)).is_returning);
+        assert!(liveness.on_not_reached(at(21_900), &rtt));
     }
 
     #[test]

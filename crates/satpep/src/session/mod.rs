@@ -110,6 +110,9 @@ impl<P: Payload> Session<P> {
     /// Bytes that are remembered for repair at most: about as many as the blocks of one flight can span.
     const MOST_REMEMBERED: u64 = 96 << 20;
 
+    /// After so long without a packet, what is remembered for repair has done what it could.
+    const IDLE: Duration = Duration::from_secs(10);
+
     /// Bytes that are remembered for repair where `bdp` are in flight.
     fn remembered(bdp: u64) -> u64 {
         bdp.saturating_mul(2).min(Self::MOST_REMEMBERED)
@@ -156,6 +159,21 @@ impl<P: Payload> Session<P> {
                 ..PeerStats::default()
             },
         }
+    }
+
+    /// Gives memory of what is remembered for repair, and needed no longer, back to the allocator.
+    pub(crate) fn trim_memory(&mut self, now: Instant) {
+        let idle = now.since(self.liveness.last_heard());
+        if idle >= Self::IDLE.max(self.rtt() * 4) && !self.decoder.is_working() {
+            self.decoder.clear();
+        } else {
+            self.decoder.trim();
+        }
+    }
+
+    /// Bytes that are remembered for repair.
+    pub(crate) fn repair_memory(&self) -> u64 {
+        self.decoder.memory()
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {

@@ -2,7 +2,7 @@
 //!
 //! Contract: a session carries data once a packet of the size in use has arrived ([`PathState::Proven`]). A path that carries not even
 //! the least size, there or back, is [`PathState::TooSmall`] until a packet arrives. Of the way back one knows by the peer, which says so
-//! with each of its acknowledgements. Each change is reported once.
+//! with each of its acknowledgements. Each change is reported once, and of the way back no more often than it can be found.
 
 use crate::mtu::{self, MtuSearch};
 use crate::packet_number::PacketNumber;
@@ -38,6 +38,8 @@ struct WayBack {
     newest: PacketNumber,
     /// Whether that one said so.
     is_too_small: bool,
+    /// When it may be said again, after it was not: the peer tries no sooner, unless it only says so.
+    believed_from: Option<Instant>,
 }
 
 impl Path {
@@ -75,14 +77,19 @@ impl Path {
 
     /// Packet `number` has an acknowledgement, which says what it has to say of the way back. Returns whether that has changed.
     #[inline]
-    pub(super) fn on_report(&mut self, number: PacketNumber) -> bool {
+    pub(super) fn on_report(&mut self, now: Instant, number: PacketNumber) -> bool {
         let way_back = &mut self.way_back;
         if number < way_back.newest {
             return false;
         }
         way_back.newest = number;
-        let is_too_small = way_back.said_in == Some(number);
-        std::mem::replace(&mut way_back.is_too_small, is_too_small) != is_too_small
+        let is_believed = way_back.is_too_small || way_back.believed_from.is_none_or(|from| from <= now);
+        let is_too_small = way_back.said_in == Some(number) && is_believed;
+        let has_changed = std::mem::replace(&mut way_back.is_too_small, is_too_small) != is_too_small;
+        if has_changed && is_too_small {
+            way_back.believed_from = Some(now + MtuSearch::TRY_AGAIN);
+        }
+        has_changed
     }
 
     pub(super) fn on_frame(&mut self, frame: PathFrame) {
@@ -97,6 +104,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::Duration;
 
     const NOW: Instant = Instant::from_nanos(1);
 
@@ -129,14 +137,32 @@ mod tests {
         path.mtu.on_probe_acked(NOW, 1500);
         assert_eq!(path.judge(), Some(PathState::Proven));
         let [first, second, third] = [5, 6, 7].map(PacketNumber::new);
-        assert!(!path.on_report(first));
+        assert!(!path.on_report(NOW, first));
         path.on_too_small(third);
-        assert!(path.on_report(third));
+        assert!(path.on_report(NOW, third));
         assert_eq!(path.judge(), Some(PathState::TooSmall));
-        assert!(!path.on_report(second), "it is older");
+        assert!(!path.on_report(NOW, second), "it is older");
         assert_eq!(path.judge(), None);
-        assert!(path.on_report(PacketNumber::new(8)));
+        assert!(path.on_report(NOW, PacketNumber::new(8)));
         assert_eq!(path.judge(), Some(PathState::Proven));
+    }
+
+    #[test]
+    fn a_peer_that_says_so_and_takes_it_back_in_turns_is_believed_now_and_then() {
+        let mut path = Path::new(1500, false, NOW);
+        path.mtu.on_probe_acked(NOW, 1500);
+        path.judge();
+        let mut changes = 0;
+        for number in 0..1000 {
+            if number % 2 == 0 {
+                path.on_too_small(PacketNumber::new(number));
+            }
+            path.on_report(NOW + Duration::from_millis(10 * number), PacketNumber::new(number));
+            changes += usize::from(path.judge().is_some());
+        }
+        assert_eq!(changes, 4, "in ten seconds");
+        path.on_too_small(PacketNumber::new(1000));
+        assert!(path.on_report(NOW + MtuSearch::TRY_AGAIN * 3, PacketNumber::new(1000)));
     }
 
     #[test]

@@ -249,9 +249,18 @@ impl<P: Payload> Session<P> {
         }
     }
 
+    /// Counts a stream of the peer's as closed that has ended, of which the reader has not taken all: the peer has no part in that.
+    fn hold_if_ended(&mut self, key: StreamKey) {
+        if !self.streams.is_own(key.number) && self.stream(key).is_some_and(Stream::has_ended) {
+            self.streams.hold(key);
+        }
+    }
+
     /// Forgets a stream when nothing more will come of it.
     pub(super) fn close_if_done(&mut self, key: StreamKey) {
-        let Some(stream) = self.stream(key).filter(|stream| stream.is_closed()) else { return };
+        let Some(stream) = self.stream(key).filter(|stream| stream.is_closed()) else {
+            return self.hold_if_ended(key);
+        };
         let in_order = !stream.is_aborted();
         let buffered = stream.send.buffered();
         let id = self.id(key);

@@ -19,6 +19,8 @@ pub(super) enum Accepted {
     Open(StreamKey),
     /// The peer opens it with this frame.
     Opened(StreamKey),
+    /// The same, and the peer has too many open: it is to be reset.
+    Refused(StreamKey),
     /// It was open once.
     Closed,
 }
@@ -48,6 +50,11 @@ impl<P: Payload> StreamTable<P> {
     /// Losses leave at most so many pieces apart, of all streams together: each takes up 16 to 32 bytes, of which no credit tells the
     /// peer. A flight of 1 Gbit/s and 600 ms has 54,000 packets.
     pub(super) const MOST_PIECES: usize = 1 << 18;
+
+    /// The peer counts a stream as closed a little before we do, so it may seem to exceed the limit for a while: up to so many times the
+    /// limit its streams are accepted. It may not know why we count more of them still: up to so many times they are refused.
+    const ACCEPTED: u32 = 2;
+    const REFUSED: u32 = 3;
 
     /// No streams. `even` says whether those that we open have even numbers; at most `own_limit` of these may be open, and
     /// `peer_limit` of the peer's.
@@ -98,13 +105,15 @@ impl<P: Payload> StreamTable<P> {
         if self.seen.len() > 1024 + 4 * self.peer_limit as usize {
             return Err(Violation::Scattered);
         }
-        // The peer counts a stream as closed a little before we do, so it may seem to exceed the limit for a while.
-        if self.peer_open >= self.peer_limit.saturating_mul(2) {
+        let is_within = |times: u32| self.peer_open < self.peer_limit.saturating_mul(times);
+        let (is_accepted, is_refused) = (is_within(Self::ACCEPTED), is_within(Self::REFUSED));
+        if !is_accepted && !is_refused {
             return Err(Violation::TooManyStreams);
         }
         self.seen.insert(number.index()..number.index() + 1);
         self.peer_open += 1;
-        Ok(Accepted::Opened(self.insert(stream(number))))
+        let key = self.insert(stream(number));
+        Ok(if is_accepted { Accepted::Opened(key) } else { Accepted::Refused(key) })
     }
 
     fn insert(&mut self, stream: Stream<P>) -> StreamKey {
@@ -124,15 +133,20 @@ impl<P: Payload> StreamTable<P> {
         self.pieces > Self::MOST_PIECES
     }
 
-    /// Keeps a stream, which both sides have reset, for its reader alone: for the peer it is closed, and counts as such. `false` if as many
-    /// are held as the peer may have open: that is this side's choice, and the other limit is not.
+    /// Keeps a stream, which has ended or which both sides have reset, for its reader alone: for the peer it is closed, and counts as such.
+    /// `false` if as many are held as the peer may have open: that is this side's choice, and the other limit is not.
     pub(super) fn hold(&mut self, key: StreamKey) -> bool {
-        if self.held >= self.peer_limit {
-            return false;
+        let has_room = self.held < self.peer_limit;
+        let Some(stream) = self.get_mut(key) else { return false };
+        if stream.was_held {
+            return true;
         }
-        self.held += 1;
-        self.uncount(key.number);
-        true
+        stream.was_held = has_room;
+        if has_room {
+            self.held += 1;
+            self.uncount(key.number);
+        }
+        has_room
     }
 
     /// Removes a stream that is closed.
@@ -157,7 +171,7 @@ impl<P: Payload> StreamTable<P> {
         }
     }
 
-    fn is_own(&self, number: StreamNumber) -> bool {
+    pub(super) fn is_own(&self, number: StreamNumber) -> bool {
         number.is_of_side(self.next_own)
     }
 
@@ -312,19 +326,18 @@ mod tests {
         let number = |at: u64| StreamNumber::new(2 * at + 1);
         for at in 0..3 {
             let Ok(Accepted::Opened(key)) = accept(&mut table, number(at).get()) else { panic!("within the limit") };
-            assert!(table.hold(key));
-            table.get_mut(key).expect("a stream").was_held = true;
+            assert!(table.hold(key) && table.hold(key), "once");
         }
         let held: Vec<_> = table.keys();
         for at in 3..9 {
             assert!(matches!(accept(&mut table, number(at).get()), Ok(Accepted::Opened(_))), "stream {at}");
         }
-        assert_eq!(accept(&mut table, number(9).get()), Err(Violation::TooManyStreams));
+        assert!(matches!(accept(&mut table, number(9).get()), Ok(Accepted::Refused(_))));
         let open = table.keys()[3];
         assert!(!table.hold(open), "as many as may be open are held");
         held.into_iter().for_each(|key| drop(table.remove(key)));
         assert!(table.hold(open));
-        assert_eq!((table.len(), table.peer_open, table.held), (6, 5, 1));
+        assert_eq!((table.len(), table.peer_open, table.held), (7, 6, 1));
     }
 
     #[test]
@@ -356,7 +369,7 @@ mod tests {
         for at in 0..5 {
             let Ok(Accepted::Opened(key)) = accept(&mut table, 2 * at + 1) else { panic!("within the limit") };
             assert_eq!(table.hold(key), at < 4, "stream {at}");
-            table.get_mut(key).expect("a stream").was_held = at < 4;
+            assert_eq!(table.get(key).expect("a stream").was_held, at < 4);
         }
     }
 
@@ -386,8 +399,14 @@ mod tests {
         for number in [1, 3, 7, 9, 11, 13] {
             assert!(matches!(accept(&mut table, number), Ok(Accepted::Opened(_))), "{number}");
         }
-        assert_eq!(accept(&mut table, 15), Err(Violation::TooManyStreams), "twice the limit");
-        assert!(table.has_seen(7) && !table.has_seen(8));
+        for number in [15, 17, 19] {
+            assert!(
+                matches!(accept(&mut table, number), Ok(Accepted::Refused(_))),
+                "{number} is beyond twice the limit"
+            );
+        }
+        assert_eq!(accept(&mut table, 21), Err(Violation::TooManyStreams), "three times the limit");
+        assert!(table.has_seen(10) && !table.has_seen(11));
     }
 
     #[test]

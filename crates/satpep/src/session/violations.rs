@@ -164,8 +164,10 @@ fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
     let mut session = session();
     let outcomes: Vec<_> = (0..100).map(|k| receive(&mut session, k, data(2 * k, 0, 1, false))).collect();
     let accepted = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();
-    assert!(accepted >= MAX_STREAMS as usize && accepted <= 2 * MAX_STREAMS as usize, "{accepted}");
+    assert_eq!(accepted, 3 * MAX_STREAMS as usize);
     assert_eq!(outcomes[accepted], Err(Violation::TooManyStreams));
+    let opened = std::iter::from_fn(|| session.poll_event()).filter(|event| matches!(event, Event::Opened(_)));
+    assert_eq!(opened.count(), 2 * MAX_STREAMS as usize, "the others are refused");
 }
 
 #[test]
@@ -315,7 +317,7 @@ proptest! {
                 return Ok(());
             }
             prop_assert!(session.credit.held() <= POOL);
-            prop_assert!(session.streams.len() <= 1 + 2 * MAX_STREAMS as usize);
+            prop_assert!(session.streams.len() <= 1 + 4 * MAX_STREAMS as usize);
             let mut opened = Vec::new();
             while let Some(event) = session.poll_event() {
                 if let Event::Readable(id) = event {

@@ -139,8 +139,12 @@ impl<P: Payload> Stream<P> {
 
     /// Whether all of it has arrived, at both ends, or all that will.
     pub(crate) fn has_arrived(&self) -> bool {
-        let in_order = self.abort == Abort::default() && self.send.is_finished() && self.receive.at_end();
-        in_order || self.is_held()
+        self.has_ended() || self.is_held()
+    }
+
+    /// Whether both directions have ended in order, and all of them has arrived.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.abort == Abort::default() && self.send.is_finished() && self.receive.at_end()
     }
 
     /// Whether nothing more will be sent or received on it.
