@@ -690,9 +690,12 @@ impl Transport<HostSockets> for TcpTransport {
 
     fn tell_reach(&mut self, _: Instant, peer: usize, reach: &Reach) {
         let known = &mut self.peers[peer];
-        known.reach = reach.encode();
-        known.notified.reach = false;
-        self.has_news = true;
+        let entries = reach.encode();
+        if known.reach != entries {
+            known.reach = entries;
+            known.notified.reach = false;
+            self.has_news = true;
+        }
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
