@@ -137,16 +137,13 @@ fn an_address_of_the_host_does_not_pass_for_the_routing_rule() {
     let delivered =
         || [false, true].map(|ipv6| namespace.run(|| route::is_delivered_here(MARK, ipv6)).unwrap().unwrap());
     assert_eq!(delivered(), [false, false]);
-    IpBatch::new(&namespace)
-        .add(format!("-4 rule add fwmark {MARK} lookup 25200 priority 10"))
-        .add("-4 route add local default dev lo table 25200")
-        .run()
-        .unwrap();
-    assert_eq!(delivered(), [true, false]);
-    IpBatch::new(&namespace)
-        .add(format!("-6 rule add fwmark {MARK} lookup 25200 priority 10"))
-        .add("-6 route add local default dev lo table 25200")
-        .run()
-        .unwrap();
-    assert_eq!(delivered(), [true, true]);
+    for (family, expected) in [("-4", [true, false]), ("-6", [true, true])] {
+        for command in
+            ["rule add fwmark 0x62700001 lookup 25200 priority 10", "route add local default dev lo table 25200"]
+        {
+            let status = namespace.command("ip").arg(family).args(command.split(' ')).status().unwrap();
+            assert!(status.success(), "ip {family} {command}");
+        }
+        assert_eq!(delivered(), expected);
+    }
 }
