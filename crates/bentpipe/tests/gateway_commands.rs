@@ -134,7 +134,24 @@ fn interfaces_that_this_machine_does_not_have_are_faults_of_a_check() {
         "{faults}"
     );
     assert_eq!(faults.lines().count(), 2, "{faults}");
-    assert!(bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere"], "").status.success());
+    for option in ["--elsewhere", "--without-interfaces"] {
+        assert!(bentpipe(&["gateway", "--config", &file, "--check", option], "").status.success(), "{option}");
+    }
+}
+
+#[test]
+fn a_file_of_another_machine_is_checked_without_its_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = settings(directory.path(), "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let key = text.lines().find(|line| line.starts_with("private_key")).unwrap();
+    std::fs::write(&file, text.replace(key, "private_key_file = \"/nowhere/private.key\"")).unwrap();
+    let check = |option| bentpipe(&["gateway", "--config", &file, "--check", option], "");
+    let elsewhere = check("--elsewhere");
+    assert!(elsewhere.status.success(), "{}", stderr(&elsewhere));
+    let here = check("--without-interfaces");
+    assert_eq!(here.status.code(), Some(2));
+    assert!(stderr(&here).contains("private_key_file = \"/nowhere/private.key\": No such file"), "{}", stderr(&here));
 }
 
 #[test]

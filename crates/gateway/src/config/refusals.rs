@@ -1,7 +1,7 @@
 //! What a configuration file may not say: bounds, names, addresses, secrets, and that all of it is reported at once.
 
 use super::tests::{faults, minimal};
-use super::{ConfigError, Settings, load, load_again, parse};
+use super::{ConfigError, Settings, check_for_another_machine, load, load_again, parse};
 use satpep::{PrivateKey, PublicKey};
 use std::path::Path;
 use units::Bytes;
@@ -281,6 +281,21 @@ fn a_running_gateway_keeps_its_key_only_where_it_may_not_read_the_file() {
     assert_eq!(settings.private_key.public_key(), other.public_key(), "what can be read counts");
     std::fs::write(&key, "nothing").unwrap();
     assert!(refused(load_again(&file, &own))[0].contains("does not hold a private key"));
+}
+
+/// Checked at the other gateway of the pair, whose key is the peer's, or where there is no key at all.
+#[test]
+fn a_file_for_another_machine_is_checked_without_the_key_of_this_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("private.key");
+    let file = of_key_file(directory.path(), &key);
+    assert_eq!(check_for_another_machine(&file).unwrap(), [""; 0]);
+    std::fs::write(&key, PrivateKey::from_random([6; 32]).to_base64()).unwrap();
+    assert!(refused(load(&file))[0].contains("is this gateway's own key"), "of the peer in this file");
+    assert_eq!(check_for_another_machine(&file).unwrap(), [""; 0]);
+    let faulty = std::fs::read_to_string(&file).unwrap() + "public_kye = \"\"\n";
+    std::fs::write(&file, faulty).unwrap();
+    assert!(check_for_another_machine(&file).unwrap_err().to_string().contains("did you mean public_key?"));
 }
 
 #[test]
