@@ -146,6 +146,10 @@ pub(crate) struct PathDelay {
 pub(crate) trait Reports {
     /// What is believed of the link's transmit capacity.
     fn capacity(&self, now: Instant) -> status::Capacity;
+    /// The rate at which packets are sent at most, in bit/s; `None` if the transport paces none.
+    fn send_limit_bps(&self) -> Option<u64> {
+        None
+    }
     /// Cross traffic on the satellite interface, in bit/s.
     fn cross_traffic_bps(&self) -> u64;
     /// The counters of the satellite link.

@@ -35,6 +35,9 @@ pub struct Snapshot {
     /// Why it is believed to be so.
     #[serde(default)]
     pub capacity: Capacity,
+    /// The rate at which packets are sent at most: what cross traffic leaves of the capacity; null with `tcp`, which paces none.
+    #[serde(default)]
+    pub send_limit_bps: Option<u64>,
     /// The link state: reported or configured.
     pub link: Link,
     /// Outcomes of link updates, by source.

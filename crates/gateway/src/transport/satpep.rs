@@ -590,6 +590,10 @@ impl Succession for Satpep {
 }
 
 impl Reports for Satpep {
+    fn send_limit_bps(&self) -> Option<u64> {
+        Some(self.streams.endpoint.send_limit().as_bps())
+    }
+
     fn cross_traffic_bps(&self) -> u64 {
         self.cross_traffic_bps
     }

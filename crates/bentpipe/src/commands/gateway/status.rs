@@ -28,11 +28,12 @@ pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
         status.satellite.memory.as_ref().map(memory),
     ];
     let mut text = Text::new(columns);
+    let limit = status.send_limit_bps.map(|bps| format!(", sends at {} at most", Rate::from_bps(bps)));
     text.lines(format!(
-        "{}: up for {}, sends at {} at most, cross traffic {}",
+        "{}: up for {}{}, cross traffic {}",
         status.name,
         Duration::from_secs_f64(status.uptime_s),
-        Rate::from_bps(status.rate_bps),
+        limit.unwrap_or_default(),
         Rate::from_bps(status.cross_traffic_bps),
     ));
     text.each(lines.into_iter().flatten());
@@ -266,7 +267,7 @@ mod tests {
     fn state() -> Value {
         json!({
             "name": "hub", "pid": 7, "predecessor": null, "draining": null, "uptime_s": 60.0, "public_key": "k",
-            "transport": "satpep", "rate_bps": 8_000_000,
+            "transport": "satpep", "rate_bps": 8_000_000, "send_limit_bps": 3_000_000,
             "capacity": {
                 "rate_bps": 8_000_000, "prior_bps": 6_000_000, "basis": "trains", "state": "track", "confidence": 1.0,
                 "policed": false, "changes": {"queue": 2},
@@ -275,7 +276,7 @@ mod tests {
                 {"source": "api", "accepted": 0, "rejected": 0}, {"source": "dlep", "accepted": 1, "rejected": 0}
             ],
             "link": {"rate_bps": 8_000_000, "receive_rate_bps": 2_000_000, "rtt_s": 0.55, "source": "dlep", "age_s": 3.0},
-            "modem": null, "cross_traffic_bps": 0,
+            "modem": null, "cross_traffic_bps": 5_000_000,
             "privileges": {"uid": 0, "capabilities": [], "bounded": true, "seccomp": true, "landlock": "full"},
             "connections": {
                 "accepted": 0, "connected": 9, "finished": 2, "reset": 0, "unavailable": 0, "denied": 4, "refused": 1,
@@ -303,6 +304,7 @@ mod tests {
     fn loss_denials_drops_repair_and_memory_are_shown() {
         let text = render(&serde_json::from_value(state()).unwrap(), None).to_string();
         for expected in [
+            "hub: up for 1min, sends at 3Mbit/s at most, cross traffic 5Mbit/s\n",
             "connections: 1 open; 0 from clients, 9 to servers, 2 finished, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
             "capacity 8Mbit/s by trains of packets\n",
