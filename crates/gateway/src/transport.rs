@@ -150,8 +150,10 @@ pub(crate) trait Reports {
     fn send_limit_bps(&self) -> Option<u64> {
         None
     }
-    /// Cross traffic on the satellite interface, in bit/s.
-    fn cross_traffic_bps(&self) -> u64;
+    /// Cross traffic on the satellite interface, in bit/s; `None` if it is not measured.
+    fn cross_traffic_bps(&self) -> Option<u64> {
+        None
+    }
     /// The counters of the satellite link.
     fn satellite(&self) -> status::Satellite;
     /// Why `peer` (its place in the settings) is not up; `None` if it is.

@@ -44,8 +44,8 @@ pub struct Snapshot {
     pub link_updates: [UpdateCounts; 2],
     /// The session with the modem over DLEP, if one is to be had.
     pub modem: Option<Modem>,
-    /// Cross traffic on the satellite interface.
-    pub cross_traffic_bps: u64,
+    /// Cross traffic on the satellite interface; null if it is not measured: without an interface, and with `tcp`.
+    pub cross_traffic_bps: Option<u64>,
     /// What the process may do, since it has been set up.
     pub privileges: Privileges,
     /// What has happened to connections, by outcome.

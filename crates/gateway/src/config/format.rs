@@ -200,7 +200,7 @@ pub enum Accept {
 /// The satellite link.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Link {
-    /// The interface of the satellite link; cross traffic is measured there.
+    /// The interface of the satellite link; satpep measures cross traffic there.
     pub interface: Option<Interface>,
     /// Transmit capacity, counted as IP packets, as far as it is known: the estimate begins there.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]

@@ -594,8 +594,8 @@ impl Reports for Satpep {
         Some(self.streams.endpoint.send_limit().as_bps())
     }
 
-    fn cross_traffic_bps(&self) -> u64 {
-        self.cross_traffic_bps
+    fn cross_traffic_bps(&self) -> Option<u64> {
+        self.cross_traffic.is_some().then_some(self.cross_traffic_bps)
     }
 
     fn capacity(&self, now: Instant) -> status::Capacity {

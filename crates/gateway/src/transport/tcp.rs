@@ -611,10 +611,6 @@ impl Reports for TcpTransport {
         status::Capacity::fixed(self.capacity)
     }
 
-    fn cross_traffic_bps(&self) -> u64 {
-        0
-    }
-
     fn satellite(&self) -> status::Satellite {
         status::Satellite {
             handshakes: self.counters.sessions,

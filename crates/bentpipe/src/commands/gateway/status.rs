@@ -29,12 +29,13 @@ pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
     ];
     let mut text = Text::new(columns);
     let limit = status.send_limit_bps.map(|bps| format!(", sends at {} at most", Rate::from_bps(bps)));
+    let cross_traffic = status.cross_traffic_bps.map(|bps| format!(", cross traffic {}", Rate::from_bps(bps)));
     text.lines(format!(
-        "{}: up for {}{}, cross traffic {}",
+        "{}: up for {}{}{}",
         status.name,
         Duration::from_secs_f64(status.uptime_s),
         limit.unwrap_or_default(),
-        Rate::from_bps(status.cross_traffic_bps),
+        cross_traffic.unwrap_or_default(),
     ));
     text.each(lines.into_iter().flatten());
     text.listing(&peers(&status.peers));
@@ -318,6 +319,16 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
+    }
+
+    #[test]
+    fn what_the_transport_does_not_measure_is_not_shown() {
+        let mut state = state();
+        for unknown in ["send_limit_bps", "cross_traffic_bps"] {
+            state[unknown] = Value::Null;
+        }
+        let text = render(&serde_json::from_value(state).unwrap(), None).to_string();
+        assert!(text.starts_with("hub: up for 1min\n"), "{text}");
     }
 
     #[test]
