@@ -320,6 +320,8 @@ struct Choice {
     /// Whether the satellite transport is `tcp`.
     is_tcp: bool,
     mode: Mode,
+    /// Where peers reach this gateway, if that is set.
+    listen: Option<SocketAddr>,
 }
 
 impl Choice {
@@ -327,7 +329,12 @@ impl Choice {
     fn read(document: &mut Document<'_>) -> Self {
         let transport: Option<format::Transport> = document.typed(&["gateway", "transport"]);
         let mode = document.typed(&["gateway", "mode"]);
-        Self { is_tcp: transport == Some(format::Transport::Tcp), mode: mode.unwrap_or_default() }
+        let listen: Option<text::Listen> = document.typed(&["gateway", "listen"]);
+        Self {
+            is_tcp: transport == Some(format::Transport::Tcp),
+            mode: mode.unwrap_or_default(),
+            listen: listen.map(|listen| listen.0),
+        }
     }
 
     /// Reports the settings `keys` of the section at `path`, of which the `tcp` transport knows nothing.

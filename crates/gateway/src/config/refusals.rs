@@ -161,6 +161,38 @@ fn a_peer_is_reached_at_one_host_and_one_port() {
 }
 
 #[test]
+fn a_peer_is_reached_by_a_family_that_the_gateway_listens_with() {
+    let text = |listen: &str, address: &str| {
+        let text = with("peer", &format!("address = \"{address}\""));
+        text.replace("[gateway]", &format!("[gateway]\nlisten = \"{listen}\""))
+    };
+    for (listen, address, expected) in [
+        (
+            "0.0.0.0:4500",
+            "[2001:db8::1]:4500",
+            "is IPv6, and [gateway] listen is IPv4: \"[::]:4500\" there serves both",
+        ),
+        ("127.0.0.1:4500", "[fe80::1%2]:4500", "is IPv6, and [gateway] listen is IPv4"),
+        ("[2001:db8::2]:4500", "192.0.2.1:4500", "is IPv4, and [gateway] listen is an IPv6 address"),
+        ("[2001:db8::2]:4500", "[::ffff:192.0.2.1]:4500", "is IPv4, and [gateway] listen is an IPv6 address"),
+    ] {
+        let found = faults(&text(listen, address));
+        let expected = format!("gateway.toml:10:11: peer.hub.address = \"{address}\" {expected}");
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+    }
+    for (listen, address) in [
+        ("[::]:4500", "192.0.2.1:4500"),
+        ("[::]:4500", "[2001:db8::1]:4500"),
+        ("0.0.0.0:4500", "192.0.2.1:4500"),
+        ("0.0.0.0:4500", "[::ffff:192.0.2.1]:4500"),
+    ] {
+        let settings = parse(&text(listen, address), "x").unwrap();
+        let expected = address.replace("[::ffff:192.0.2.1]", "192.0.2.1");
+        assert_eq!(settings.peers[0].address.unwrap().to_string(), expected, "{listen}");
+    }
+}
+
+#[test]
 fn prefixes_ports_and_code_points_that_are_none_are_refused_where_they_stand() {
     for (key, values, expected) in [
         ("clients", "[\"10.0.0.0/8\", \"10.0.0.0\"]", "clients.1 = \"10.0.0.0\": expected a prefix"),
