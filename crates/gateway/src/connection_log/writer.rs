@@ -25,6 +25,7 @@ pub(super) fn run(file: RotatingFile, queue: &Receiver<Entry>, counts: &Counts) 
             append(&mut batch, &entry);
             lines += 1;
         }
+        counts.waiting.fetch_sub(lines, Ordering::Relaxed);
         writer.write(&batch, lines);
     }
 }
