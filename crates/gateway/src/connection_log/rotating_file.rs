@@ -46,12 +46,12 @@ impl RotatingFile {
     ///
     /// # Errors
     /// If not all of it could be written.
-    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Incomplete> {
         self.make_room(lines.len() as u64)?;
         if std::mem::replace(&mut self.is_torn, true) {
             self.file.write_all(b"\n")?;
         }
-        self.file.write_all(lines)?;
+        write_all(&mut self.file, lines)?;
         self.is_torn = false;
         Ok(())
     }
@@ -91,6 +91,35 @@ impl RotatingFile {
         name.push(format!(".{number}"));
         name.into()
     }
+}
+
+/// Not all could be written.
+#[derive(Debug)]
+pub(super) struct Incomplete {
+    /// What was written.
+    pub(super) bytes: usize,
+    /// Why not more.
+    pub(super) error: io::Error,
+}
+
+impl From<io::Error> for Incomplete {
+    fn from(error: io::Error) -> Self {
+        Self { bytes: 0, error }
+    }
+}
+
+/// [`io::Write::write_all`] that says how far it has come.
+fn write_all(file: &mut impl io::Write, lines: &[u8]) -> Result<(), Incomplete> {
+    let mut bytes = 0;
+    while bytes < lines.len() {
+        match file.write(&lines[bytes..]) {
+            Ok(0) => return Err(Incomplete { bytes, error: io::ErrorKind::WriteZero.into() }),
+            Ok(count) => bytes += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Incomplete { bytes, error }),
+        }
+    }
+    Ok(())
 }
 
 /// Whether the last line of `file` has no end: its disk was full, or its writer was killed.
@@ -151,6 +180,14 @@ mod tests {
         expect(directory.path(), &[("log", "five\n"), ("log.1", "four\n"), ("log.2", "three\n")]);
         let mode = std::fs::metadata(directory.path().join("log")).unwrap().mode();
         assert_eq!(mode & 0o007, 0, "others do not read it");
+    }
+
+    #[test]
+    fn what_a_disk_took_before_it_was_full_is_known() {
+        let mut disk = [0; 7];
+        let incomplete = write_all(&mut &mut disk[..], b"one\ntwo\nthree\n").unwrap_err();
+        assert_eq!((incomplete.bytes, &disk), (7, b"one\ntwo"));
+        assert_eq!(incomplete.error.kind(), io::ErrorKind::WriteZero);
     }
 
     #[test]
@@ -225,7 +262,7 @@ mod tests {
         let mut file = RotatingFile::open(&logs.join("log"), rotation(1 << 20, 2)).unwrap();
         file.append(b"before\n").unwrap();
         std::fs::remove_dir_all(&logs).unwrap();
-        assert_eq!(file.append(b"meanwhile\n").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(file.append(b"meanwhile\n").unwrap_err().error.kind(), io::ErrorKind::NotFound);
         std::fs::create_dir(&logs).unwrap();
         file.append(b"after\n").unwrap();
         expect(&logs, &[("log", "after\n")]);
