@@ -9,6 +9,9 @@ use units::Bytes;
 /// The lines name clients and servers: for the gateway's user and group.
 const MODE: u32 = 0o640;
 
+/// The largest [`Rotation::max_files`].
+const MOST_FILES: u16 = 1000;
+
 /// How large a log may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
@@ -71,8 +74,12 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Moves every file to the next name; the oldest is overwritten.
+    /// Moves every file to the next name; the oldest is overwritten, and older ones from when there were to be more are removed.
     fn rename(&self) -> io::Result<()> {
+        for number in self.rotation.max_files.max(1)..=MOST_FILES {
+            // Most are not there, and what cannot be removed does not keep the log from going on.
+            let _ = std::fs::remove_file(self.numbered(number));
+        }
         let last = self.rotation.max_files.saturating_sub(1);
         if last == 0 {
             return std::fs::remove_file(&self.path);
@@ -188,6 +195,19 @@ mod tests {
         let incomplete = write_all(&mut &mut disk[..], b"one\ntwo\nthree\n").unwrap_err();
         assert_eq!((incomplete.bytes, &disk), (7, b"one\ntwo"));
         assert_eq!(incomplete.error.kind(), io::ErrorKind::WriteZero);
+    }
+
+    #[test]
+    fn files_from_when_there_were_to_be_more_go_when_one_is_renamed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        for name in ["log", "log.1", "log.2", "log.3", "log.5", "log.1000", "log.old"] {
+            std::fs::write(directory.path().join(name), "before\n").unwrap();
+        }
+        let mut file = RotatingFile::open(&path, rotation(8, 3)).unwrap();
+        file.append(b"one\n").unwrap();
+        let all = [("log", "one\n"), ("log.1", "before\n"), ("log.2", "before\n"), ("log.old", "before\n")];
+        expect(directory.path(), &all);
     }
 
     #[test]
