@@ -103,6 +103,12 @@ fn a_check_reports_every_fault_with_its_line_and_exit_code_2() {
     let document = serde_json::from_str(&stdout(&checked)).unwrap();
     published::assert_as_published("gateway-check", &document);
     assert_eq!((&document["config"], &document["valid"]), (&file.as_str().into(), &true.into()));
+    assert_eq!(document["notes"], serde_json::json!([]));
+    let on_the_link = std::fs::read_to_string(&file).unwrap().replace("lan0", "sat0");
+    std::fs::write(&file, on_the_link).unwrap();
+    let noted = bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere", "--json"], "");
+    let document: serde_json::Value = serde_json::from_str(&stdout(&noted)).unwrap();
+    assert!(document["notes"][0].as_str().unwrap().starts_with("[intercept] interfaces names sat0"), "{document}");
     let bad =
         bentpipe(&["gateway", "--config", &settings(directory.path(), "wieght = 3\ncap = \"fast\"\n"), "--check"], "");
     assert_eq!(bad.status.code(), Some(2));

@@ -141,9 +141,9 @@ fn check(args: &Args, path: &Path, output: &Output) -> Result<(), Failure> {
         }
         config::notes(&settings)
     };
-    let answer = serde_json::json!({"config": path, "valid": true});
-    let notes = notes.into_iter().map(|note| format!("\nnote: {note}"));
-    output.result(&answer, |_| format!("{}: no faults{}", path.display(), notes.collect::<String>()))
+    let answer = serde_json::json!({"config": path, "valid": true, "notes": notes});
+    let lines = || notes.iter().map(|note| format!("\nnote: {note}")).collect::<String>();
+    output.result(&answer, |_| format!("{}: no faults{}", path.display(), lines()))
 }
 
 fn load(path: &Path) -> Result<Settings, Failure> {
