@@ -1,5 +1,6 @@
 //! `bentpipe gateway status`: a gateway's state as text.
 
+use super::super::top::figures::age;
 use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
@@ -33,7 +34,7 @@ pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
     text.lines(format!(
         "{}: up for {}{}{}",
         status.name,
-        Duration::from_secs_f64(status.uptime_s),
+        age(status.uptime_s),
         limit.unwrap_or_default(),
         cross_traffic.unwrap_or_default(),
     ));
@@ -86,7 +87,7 @@ fn streams(streams: &[Stream]) -> Listing {
             shown(stream.client),
             shown(stream.server),
             stream.state.as_str().into(),
-            Duration::from_secs_f64(stream.age_s).to_string().into(),
+            age(stream.age_s).into(),
             (stream.from_tcp_bytes as f64).into(),
             (stream.to_tcp_bytes as f64).into(),
             stream.stall.map(stall).into(),
@@ -97,7 +98,7 @@ fn streams(streams: &[Stream]) -> Listing {
 
 /// What bytes of a connection wait for, and for how long.
 fn stall(stall: Stall) -> String {
-    format!("{} {}", stall.cause.name(), Duration::from_secs_f64(stall.time_s))
+    format!("{} {}", stall.cause.name(), age(stall.time_s))
 }
 
 fn shown(value: Option<impl Display>) -> Cell {
@@ -106,7 +107,7 @@ fn shown(value: Option<impl Display>) -> Cell {
 
 /// Whether the gateway takes no more connections.
 fn draining(draining: &Draining) -> String {
-    let limit = draining.ends_within_s.map(|s| format!(", in {} at the latest", Duration::from_secs_f64(s)));
+    let limit = draining.ends_within_s.map(|s| format!(", in {} at the latest", age(s)));
     format!("draining: ends with the last of {} connections{}", draining.connections, limit.unwrap_or_default())
 }
 
@@ -180,7 +181,7 @@ fn link(state: &Link) -> Option<String> {
         format!(
             "reported by {} for {}: {} transmit, {} receive, round trip {}",
             state.source.name(),
-            Duration::from_secs_f64(state.age_s),
+            age(state.age_s),
             Rate::from_bps(state.rate_bps),
             Rate::from_bps(state.receive_rate_bps),
             Duration::from_secs_f64(state.rtt_s)
@@ -305,7 +306,7 @@ mod tests {
     fn loss_denials_drops_repair_and_memory_are_shown() {
         let text = render(&serde_json::from_value(state()).unwrap(), None).to_string();
         for expected in [
-            "hub: up for 1min, sends at 3Mbit/s at most, cross traffic 5Mbit/s\n",
+            "hub: up for 1m00s, sends at 3Mbit/s at most, cross traffic 5Mbit/s\n",
             "connections: 1 open; 0 from clients, 9 to servers, 2 finished, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
             "capacity 8Mbit/s by trains of packets\n",
@@ -328,7 +329,7 @@ mod tests {
             state[unknown] = Value::Null;
         }
         let text = render(&serde_json::from_value(state).unwrap(), None).to_string();
-        assert!(text.starts_with("hub: up for 1min\n"), "{text}");
+        assert!(text.starts_with("hub: up for 1m00s\n"), "{text}");
     }
 
     #[test]
