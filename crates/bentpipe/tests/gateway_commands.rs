@@ -103,6 +103,12 @@ fn a_check_reports_every_fault_with_its_line_and_exit_code_2() {
     let document = serde_json::from_str(&stdout(&checked)).unwrap();
     published::assert_as_published("gateway-check", &document);
     assert_eq!((&document["config"], &document["valid"]), (&file.as_str().into(), &true.into()));
+    assert_eq!(document["notes"], serde_json::json!([]));
+    let on_the_link = std::fs::read_to_string(&file).unwrap().replace("lan0", "sat0");
+    std::fs::write(&file, on_the_link).unwrap();
+    let noted = bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere", "--json"], "");
+    let document: serde_json::Value = serde_json::from_str(&stdout(&noted)).unwrap();
+    assert!(document["notes"][0].as_str().unwrap().starts_with("[intercept] interfaces names sat0"), "{document}");
     let bad =
         bentpipe(&["gateway", "--config", &settings(directory.path(), "wieght = 3\ncap = \"fast\"\n"), "--check"], "");
     assert_eq!(bad.status.code(), Some(2));
@@ -134,7 +140,24 @@ fn interfaces_that_this_machine_does_not_have_are_faults_of_a_check() {
         "{faults}"
     );
     assert_eq!(faults.lines().count(), 2, "{faults}");
-    assert!(bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere"], "").status.success());
+    for option in ["--elsewhere", "--without-interfaces"] {
+        assert!(bentpipe(&["gateway", "--config", &file, "--check", option], "").status.success(), "{option}");
+    }
+}
+
+#[test]
+fn a_file_of_another_machine_is_checked_without_its_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = settings(directory.path(), "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let key = text.lines().find(|line| line.starts_with("private_key")).unwrap();
+    std::fs::write(&file, text.replace(key, "private_key_file = \"/nowhere/private.key\"")).unwrap();
+    let check = |option| bentpipe(&["gateway", "--config", &file, "--check", option], "");
+    let elsewhere = check("--elsewhere");
+    assert!(elsewhere.status.success(), "{}", stderr(&elsewhere));
+    let here = check("--without-interfaces");
+    assert_eq!(here.status.code(), Some(2));
+    assert!(stderr(&here).contains("private_key_file = \"/nowhere/private.key\": No such file"), "{}", stderr(&here));
 }
 
 #[test]

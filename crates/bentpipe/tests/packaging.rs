@@ -140,7 +140,7 @@ esac"#,
         units = active.join(" "),
         calls = calls.display(),
     );
-    let gateway = r#"[ "$*" != "gateway --config /etc/bentpipe/bad.toml --check --elsewhere" ]"#;
+    let gateway = r#"[ "$*" != "gateway --config /etc/bentpipe/bad.toml --check --without-interfaces" ]"#;
     for (name, text) in [("systemctl", systemctl), ("bentpipe", format!("#!/bin/sh\n{gateway}\n"))] {
         let program = folder.path().join(name);
         std::fs::write(&program, text).unwrap();

@@ -244,7 +244,17 @@ pub enum ConfigError {
 pub fn load(path: &Path) -> Result<Settings, ConfigError> {
     let text =
         text_file::read(path, WRITTEN).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    parse_with(&text, &path.display().to_string(), None).map(|settings| from_file(settings, path))
+    parse_with(&text, &path.display().to_string(), OwnKey::Read).map(|settings| from_file(settings, path))
+}
+
+/// Checks the configuration in `path`, which is for another machine: the key's file is there, and not here. Returns what [`notes`] has to say.
+///
+/// # Errors
+/// If the file cannot be read, or with every fault in it.
+pub fn check_for_another_machine(path: &Path) -> Result<Vec<String>, ConfigError> {
+    let text =
+        text_file::read(path, WRITTEN).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    parse_with(&text, &path.display().to_string(), OwnKey::Elsewhere).map(|settings| notes(&settings))
 }
 
 /// Reads the configuration in `path` again for a running gateway, which may no longer be let at its private key: `key` is
@@ -254,7 +264,7 @@ pub fn load(path: &Path) -> Result<Settings, ConfigError> {
 /// Those of [`load`], and if a file is not a regular one: a running gateway must not wait for what a pipe may bring.
 pub fn load_again(path: &Path, key: &PrivateKey) -> Result<Settings, ConfigError> {
     let text = read_regular(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    parse_with(&text, &path.display().to_string(), Some(key)).map(|settings| from_file(settings, path))
+    parse_with(&text, &path.display().to_string(), OwnKey::Known(key)).map(|settings| from_file(settings, path))
 }
 
 /// The text of the regular file `path`; of no other, which could keep the caller waiting.
@@ -281,10 +291,21 @@ fn from_file(settings: Settings, path: &Path) -> Settings {
 /// # Errors
 /// With every fault in it.
 pub fn parse(text: &str, file: &str) -> Result<Settings, ConfigError> {
-    parse_with(text, file, None)
+    parse_with(text, file, OwnKey::Read)
 }
 
-fn parse_with(text: &str, file: &str, key: Option<&PrivateKey>) -> Result<Settings, ConfigError> {
+/// Where a private key is that the settings do not hold themselves.
+#[derive(Debug, Clone, Copy)]
+enum OwnKey<'k> {
+    /// In its file.
+    Read,
+    /// There, and this one if the process may not read it.
+    Known(&'k PrivateKey),
+    /// On another machine.
+    Elsewhere,
+}
+
+fn parse_with(text: &str, file: &str, key: OwnKey<'_>) -> Result<Settings, ConfigError> {
     let mut document = Document::read(text, file, format::format())?;
     let settings = read(&mut document, key);
     Ok(document.finish(settings)?)
@@ -299,6 +320,8 @@ struct Choice {
     /// Whether the satellite transport is `tcp`.
     is_tcp: bool,
     mode: Mode,
+    /// Where peers reach this gateway, if that is set.
+    listen: Option<SocketAddr>,
 }
 
 impl Choice {
@@ -306,7 +329,12 @@ impl Choice {
     fn read(document: &mut Document<'_>) -> Self {
         let transport: Option<format::Transport> = document.typed(&["gateway", "transport"]);
         let mode = document.typed(&["gateway", "mode"]);
-        Self { is_tcp: transport == Some(format::Transport::Tcp), mode: mode.unwrap_or_default() }
+        let listen: Option<text::Listen> = document.typed(&["gateway", "listen"]);
+        Self {
+            is_tcp: transport == Some(format::Transport::Tcp),
+            mode: mode.unwrap_or_default(),
+            listen: listen.map(|listen| listen.0),
+        }
     }
 
     /// Reports the settings `keys` of the section at `path`, of which the `tcp` transport knows nothing.
@@ -333,7 +361,7 @@ impl Choice {
 /// Routing tables that every Linux has: default, main and local.
 const SYSTEM_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 
-fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Settings> {
+fn read(document: &mut Document<'_>, key: OwnKey<'_>) -> Option<Settings> {
     let choice = Choice::read(document);
     let gateway: Option<format::Gateway> = document.section("gateway");
     let private_key = gateway.as_ref().and_then(|gateway| private_key(document, gateway, key));
@@ -352,7 +380,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
             " is a table of the system (default, main, local), and the gateway empties its own: choose another number";
         document.fault(&["intercept", "table"], problem);
     }
-    let own = private_key.as_ref().map(|(key, _)| key.public_key());
+    let own = private_key.as_ref().and_then(|(key, _)| Some(key.as_ref()?.public_key()));
     let peers = peer::read(document, choice, own);
     let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
     let classes = class::read(document, choice);
@@ -374,7 +402,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         file: None,
         user: gateway.user.map(|user| user.0),
         sandbox: gateway.sandbox.unwrap_or(true),
-        private_key,
+        private_key: private_key.unwrap_or_else(stand_in),
         private_key_file,
         listen: gateway.listen.map_or_else(|| (unspecified_address(), 4500).into(), |listen| listen.0),
         tcp,
@@ -442,51 +470,63 @@ fn unspecified_address() -> IpAddr {
     if kernel::routes::has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
-/// The gateway's key, and the file that holds it; `known` if it is in a file that this process may not read.
+/// The gateway's key, unless that is on another machine, and the file that holds it.
 fn private_key(
     document: &mut Document<'_>,
     gateway: &format::Gateway,
-    known: Option<&PrivateKey>,
-) -> Option<(PrivateKey, Option<PathBuf>)> {
+    source: OwnKey<'_>,
+) -> Option<(Option<PrivateKey>, Option<PathBuf>)> {
     let inline = gateway.private_key.as_ref().map(|key| key.0.clone());
     let file = gateway.private_key_file.as_ref().map(|path| path.0.clone());
     let mut refuse = |problem: &str| document.fault(&["gateway", "private_key_file"], problem);
     match (inline, file) {
         (Some(_), Some(_)) => refuse(" is given beside private_key: one of them is enough"),
-        (Some(key), None) => return Some((key, None)),
+        (Some(key), None) => return Some((Some(key), None)),
         (None, Some(path)) if path.parse::<PrivateKey>().is_ok() => {
             refuse(" is a key: expected a path; private_key takes the key itself");
         }
-        (None, Some(path)) => match read_key(Path::new(&path), known.is_some()) {
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && known.is_some() => {
-                return known.map(|key| (key.clone(), std::path::absolute(path).ok()));
-            }
-            Err(error) => refuse(&format!(" = {path:?}: {error}")),
-            Ok(text) => match text.trim().parse() {
-                Ok(key) => {
-                    warn_if_others_read(&path);
-                    return Some((key, std::path::absolute(path).ok()));
-                }
-                Err(_) => refuse(&format!(" = {path:?}: the file does not hold {}", text::Private::EXPECTED)),
-            },
+        (None, Some(path)) => match read_key(Path::new(&path), source) {
+            Ok(key) => return Some((key, std::path::absolute(path).ok())),
+            Err(problem) => refuse(&format!(" = {path:?}: {problem}")),
         },
         (None, None) => refuse(" is missing: expected a path to a key that `bentpipe keygen` has made"),
     }
     None
 }
 
-/// The text of the key file `path`; a gateway that runs already does not wait for it.
-fn read_key(path: &Path, is_running: bool) -> std::io::Result<String> {
-    if is_running { read_regular(path) } else { text_file::read(path, WRITTEN) }
+/// The key in the file `path`, unless that is on another machine. A gateway that runs already does not wait for it.
+fn read_key(path: &Path, source: OwnKey<'_>) -> Result<Option<PrivateKey>, String> {
+    let text = match source {
+        OwnKey::Read => text_file::read(path, WRITTEN),
+        OwnKey::Known(_) => read_regular(path),
+        OwnKey::Elsewhere => return Ok(None),
+    };
+    match (text, source) {
+        (Err(error), OwnKey::Known(key)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Ok(Some(key.clone()))
+        }
+        (Err(error), _) => Err(error.to_string()),
+        (Ok(text), _) => {
+            let key = text.trim().parse().map_err(|_| format!("the file does not hold {}", text::Private::EXPECTED))?;
+            warn_if_others_read(path);
+            Ok(Some(key))
+        }
+    }
+}
+
+/// In the place of a key that is on another machine: such settings are checked, and no gateway has them.
+fn stand_in() -> PrivateKey {
+    PrivateKey::from_random([0; 32])
 }
 
 /// The group may read it: that of the user as whom the gateway runs.
-fn warn_if_others_read(key_file: &str) {
+fn warn_if_others_read(key_file: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(key_file).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
     if mode & 0o037 != 0 {
         tracing::warn!(
-            "{key_file}: its mode {mode:o} lets others at the private key; chmod 640 is enough for the gateway"
+            "{}: its mode {mode:o} lets others at the private key; chmod 640 is enough for the gateway",
+            key_file.display()
         );
     }
 }

@@ -28,14 +28,17 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
 use units::Instant;
 
-/// Entries that may wait to be written: some 2 MB. More are dropped.
-const QUEUE: usize = 4096;
+/// Entries that may wait to be written: some 16 MB. More are dropped. All connections of two peers may end at one moment, as with the gateway,
+/// and where there is one processor, nothing is written before all of them have.
+const QUEUE: u64 = 32_768;
 /// How long a gateway that stops waits for the last lines to be written.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// [`LogCounts`] that two threads count.
 #[derive(Debug, Default)]
 struct Counts {
+    /// Entries that wait to be written.
+    waiting: AtomicU64,
     written: AtomicU64,
     dropped: AtomicU64,
 }
@@ -43,7 +46,7 @@ struct Counts {
 /// The log, as long as it is there.
 #[derive(Debug)]
 pub(crate) struct ConnectionLog {
-    entries: Option<mpsc::SyncSender<Entry>>,
+    entries: Option<mpsc::Sender<Entry>>,
     ended: mpsc::Receiver<()>,
     counts: Arc<Counts>,
     bypassed: Bypassed,
@@ -54,7 +57,7 @@ impl ConnectionLog {
     pub(crate) fn open(path: &Path, rotation: Rotation) -> Result<Self, StartError> {
         let doing = || format!("[connection_log] file {}", path.display());
         let file = rotating_file::RotatingFile::open(path, rotation).map_err(while_doing(doing()))?;
-        let (entries, queue) = mpsc::sync_channel(QUEUE);
+        let (entries, queue) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let counts = Arc::new(Counts::default());
         let of_writer = Arc::clone(&counts);
@@ -77,9 +80,12 @@ impl ConnectionLog {
 
     /// Has `entry` written, or drops it if too many wait.
     pub(crate) fn record(&self, entry: Entry) {
-        let is_taken = self.entries.as_ref().is_some_and(|entries| entries.try_send(entry).is_ok());
+        let Counts { waiting, dropped, .. } = &*self.counts;
+        let has_room = waiting.fetch_add(1, Ordering::Relaxed) < QUEUE;
+        let is_taken = has_room && self.entries.as_ref().is_some_and(|entries| entries.send(entry).is_ok());
         if !is_taken {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -181,15 +187,34 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_entries_and_counts_them_without_waiting() {
-        let (entries, queue) = mpsc::sync_channel(1);
-        let (_, ended) = mpsc::channel();
-        let log =
-            ConnectionLog { entries: Some(entries), ended, counts: Arc::default(), bypassed: Bypassed::default() };
-        for _ in 0..5 {
+        let (log, queue) = unwritten();
+        for _ in 0..QUEUE + 4 {
             log.record(bypassed("unserved"));
         }
         assert_eq!(log.counts(), LogCounts { written: 0, dropped: 4 });
         drop(queue);
+    }
+
+    /// A log whose lines nobody writes yet.
+    fn unwritten() -> (ConnectionLog, mpsc::Receiver<Entry>) {
+        let ((entries, queue), (_, ended)) = (mpsc::channel(), mpsc::channel());
+        (ConnectionLog { entries: Some(entries), ended, counts: Arc::default(), bypassed: Bypassed::default() }, queue)
+    }
+
+    /// As on one processor, on which the event loop ends all connections before the writer runs.
+    #[test]
+    fn the_end_of_all_connections_at_one_moment_is_logged_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("connections");
+        let (mut log, queue) = unwritten();
+        for number in 0..16_384 {
+            log.record(bypassed(&number.to_string()));
+        }
+        log.entries = None;
+        let file = rotating_file::RotatingFile::open(&path, Rotation::default()).unwrap();
+        writer::run(file, &queue, &log.counts);
+        assert_eq!(log.counts(), LogCounts { written: 16_384, dropped: 0 });
+        assert_eq!(lines(&path).len(), 16_384);
     }
 
     #[test]

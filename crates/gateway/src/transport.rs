@@ -146,8 +146,14 @@ pub(crate) struct PathDelay {
 pub(crate) trait Reports {
     /// What is believed of the link's transmit capacity.
     fn capacity(&self, now: Instant) -> status::Capacity;
-    /// Cross traffic on the satellite interface, in bit/s.
-    fn cross_traffic_bps(&self) -> u64;
+    /// The rate at which packets are sent at most, in bit/s; `None` if the transport paces none.
+    fn send_limit_bps(&self) -> Option<u64> {
+        None
+    }
+    /// Cross traffic on the satellite interface, in bit/s; `None` if it is not measured.
+    fn cross_traffic_bps(&self) -> Option<u64> {
+        None
+    }
     /// The counters of the satellite link.
     fn satellite(&self) -> status::Satellite;
     /// Why `peer` (its place in the settings) is not up; `None` if it is.

@@ -15,7 +15,7 @@ use relay::dscp::Dscp;
 use satpep::{Arrival, Mark};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -244,7 +244,7 @@ impl Udp {
         let filled = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut self.metas)?;
         self.arrivals.read(clock::now(), clock::unix_time());
         for (at, (buffer, meta)) in buffers.0.iter_mut().zip(&self.metas).enumerate().take(filled) {
-            let from = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
+            let from = sender(meta.addr);
             let mark = match meta.ecn {
                 // Senders mark every datagram ECT(0): somebody has cleared that.
                 None => Mark::Unreadable,
@@ -261,6 +261,16 @@ impl Udp {
             }
         }
         Ok(filled)
+    }
+}
+
+/// The address of a sender, to be answered: an IPv4 address as such, and a link-local one with its interface.
+fn sender(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) if is_link_local(&address.ip()) => {
+            SocketAddrV6::new(*v6.ip(), v6.port(), 0, v6.scope_id()).into()
+        }
+        _ => SocketAddr::new(address.ip().to_canonical(), address.port()),
     }
 }
 
@@ -297,6 +307,7 @@ impl AsRawFd for Udp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::interfaces::Interfaces;
 
     fn received(udp: &mut Udp, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut datagrams = Vec::new();
@@ -350,6 +361,33 @@ mod tests {
             assert_eq!(datagrams.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [1000, 1000, 500, 1000, 1000, 500]);
             assert_eq!(datagrams.iter().take(3).flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), contents);
         }
+    }
+
+    #[test]
+    fn a_link_local_sender_is_answered_by_the_interface_that_it_came_by() {
+        let Some(namespace) = kernel::testing::namespace() else { return };
+        kernel::network::IpBatch::new(&namespace)
+            .add("link add sat type veth peer name far")
+            .add("link set sat up")
+            .add("link set far up")
+            .add("address add fe80::1/64 dev sat nodad")
+            .add("address add fe80::2/64 dev far nodad")
+            .run()
+            .unwrap();
+        let index = |name: &str| Interfaces::new().unwrap().get(name).unwrap().unwrap().index;
+        let exchange = || {
+            let [sat, far] = ["sat", "far"].map(index);
+            let mut hub = Udp::bind("[::]:0".parse().unwrap(), false).unwrap();
+            let mut terminal = Udp::bind("[::]:0".parse().unwrap(), false).unwrap();
+            let port = hub.socket.local_addr().unwrap().as_socket().unwrap().port();
+            terminal.send(head(format!("[fe80::1%{far}]:{port}").parse().unwrap(), 100), b"init").unwrap();
+            let from = received(&mut hub, 1)[0].0;
+            let SocketAddr::V6(v6) = from else { panic!("{from}") };
+            assert!(v6.ip().is_unicast_link_local() && v6.scope_id() == sat, "{from}");
+            hub.send(head(from, 100), b"response").unwrap();
+            assert_eq!(received(&mut terminal, 1)[0].0, format!("[fe80::1%{far}]:{port}").parse().unwrap());
+        };
+        namespace.run(exchange).unwrap();
     }
 
     #[test]

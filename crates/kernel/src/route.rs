@@ -7,7 +7,7 @@ use crate::route_text;
 use ipnet::IpNet;
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the header of a message about a route (`rtmsg`), and where it has what.
 const HEADER: usize = 12;
@@ -366,26 +366,47 @@ impl std::fmt::Display for Route {
     }
 }
 
+/// Of the networks for documentation (RFC 5737, RFC 3849, RFC 9637), which lead nowhere. A host may have addresses of them nevertheless, and
+/// its own addresses are delivered without a rule: what is true of all of these is due to the rule.
+const NOWHERE: [[IpAddr; 3]; 2] = [
+    [
+        IpAddr::V4(Ipv4Addr::new(192, 0, 2, 251)),
+        IpAddr::V4(Ipv4Addr::new(198, 51, 100, 251)),
+        IpAddr::V4(Ipv4Addr::new(203, 0, 113, 251)),
+    ],
+    [
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0xffff, 0, 0, 0, 0x251)),
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xfffe, 0xffff, 0, 0, 0, 0x251)),
+        IpAddr::V6(Ipv6Addr::new(0x3fff, 0xfff, 0xffff, 0xffff, 0, 0, 0, 0x251)),
+    ],
+];
+
 /// Whether packets with the fwmark `mark` are delivered to this host whatever their destination, as a routing rule and a local default
 /// route see to.
 ///
 /// # Errors
 /// If the kernel does not answer.
 pub fn is_delivered_here(mark: u32, ipv6: bool) -> Result<bool, Error> {
-    // Of the networks for documentation (RFC 5737, RFC 3849), which are nowhere.
-    let somewhere = if ipv6 { IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]) } else { IpAddr::from([192, 0, 2, 1]) };
-    let header = header_for(IpNet::from(somewhere));
-    let destination = netlink::attribute(libc::RTA_DST, &octets(somewhere));
-    let request = [&header[..], &destination, &netlink::attribute(libc::RTA_MARK, &mark.to_ne_bytes())].concat();
+    for destination in NOWHERE[usize::from(ipv6)] {
+        if !is_local(mark, destination).map_err(Error::while_doing("asking where marked packets go"))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether packets to `destination` with the fwmark `mark` are delivered to this host.
+fn is_local(mark: u32, destination: IpAddr) -> io::Result<bool> {
+    let header = header_for(IpNet::from(destination));
+    let address = netlink::attribute(libc::RTA_DST, &octets(destination));
+    let request = [&header[..], &address, &netlink::attribute(libc::RTA_MARK, &mark.to_ne_bytes())].concat();
     let mut is_local = false;
-    let answer = NetlinkSocket::new(&[]).and_then(|mut socket| {
-        socket.ask(libc::RTM_GETROUTE, false, &request, |(_, payload)| {
-            is_local = payload.get(TYPE) == Some(&libc::RTN_LOCAL);
-        })
+    let answer = NetlinkSocket::new(&[])?.ask(libc::RTM_GETROUTE, false, &request, |(_, payload)| {
+        is_local = payload.get(TYPE) == Some(&libc::RTN_LOCAL);
     });
     match answer {
         Err(error) if is_unreachable(&error) => Ok(false),
-        result => result.map(|()| is_local).map_err(Error::while_doing("asking where marked packets go")),
+        result => result.map(|()| is_local),
     }
 }
 

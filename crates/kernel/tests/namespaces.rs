@@ -4,7 +4,7 @@
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::nfqueue::{Queue, Verdict};
 use kernel::testing::namespace;
-use kernel::{nftables, process, tcp};
+use kernel::{nftables, process, route, tcp};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
@@ -121,4 +121,29 @@ fn a_burst_of_held_packets_waits_for_its_reader_as_a_whole() {
             }
         })
         .unwrap();
+}
+
+/// The host's own addresses are delivered whatever the mark. Those of the networks for documentation are the ones that examples have.
+#[test]
+fn an_address_of_the_host_does_not_pass_for_the_routing_rule() {
+    const MARK: u32 = 0x6270_0001;
+    let Some(namespace) = namespace() else { return };
+    let own = ["192.0.2.1/24", "198.51.100.1/32", "203.0.113.251/32", "2001:db8::1/64", "2001:db8:ffff:ffff::251/64"];
+    let mut addresses = IpBatch::new(&namespace);
+    for address in own {
+        addresses.add(format!("address add {address} dev lo"));
+    }
+    addresses.add("link set lo up").run().unwrap();
+    let delivered =
+        || [false, true].map(|ipv6| namespace.run(|| route::is_delivered_here(MARK, ipv6)).unwrap().unwrap());
+    assert_eq!(delivered(), [false, false]);
+    for (family, expected) in [("-4", [true, false]), ("-6", [true, true])] {
+        for command in
+            ["rule add fwmark 0x62700001 lookup 25200 priority 10", "route add local default dev lo table 25200"]
+        {
+            let status = namespace.command("ip").arg(family).args(command.split(' ')).status().unwrap();
+            assert!(status.success(), "ip {family} {command}");
+        }
+        assert_eq!(delivered(), expected);
+    }
 }

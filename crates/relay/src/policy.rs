@@ -142,7 +142,8 @@ impl Policy {
             let is_allowed = name.is_none() && self.destinations.iter().any(|allowed| allowed.contains(prefix));
             (name.is_some() || is_allowed).then_some((*prefix, is_allowed))
         });
-        let destinations = Ranges::new(special.chain(allowed(&self.destinations)));
+        // Addresses of this gateway come and go, most of them in ranges that are denied anyway: of those a peer hears nothing.
+        let destinations = Ranges::concise(special.chain(allowed(&self.destinations)));
         Reach { sources: Ranges::new(allowed(&self.sources)), destinations }
     }
 
@@ -320,6 +321,20 @@ mod tests {
                 assert_eq!(reach.destinations.permit(ip), is_allowed, "{probe} with {list:?}");
             }
         }
+    }
+
+    #[test]
+    fn own_addresses_in_ranges_that_are_denied_change_nothing_of_what_is_told() {
+        let reach = |own: &[&str], destinations: &[&str]| {
+            Policy::new(&nets(&["0.0.0.0/0", "::/0"]), &nets(destinations), &nets(own)).reach()
+        };
+        let everything = ["0.0.0.0/0", "::/0"];
+        let before = reach(&["192.0.2.1", "2a00::1"], &everything);
+        assert_eq!(reach(&["192.0.2.1", "2a00::1", "fe80::1234", "10.9.9.9", "127.0.0.0/8"], &everything), before);
+        assert_ne!(reach(&["192.0.2.1", "2a00::1", "2a00::2"], &everything), before, "it could be asked for otherwise");
+        let few = ["198.51.100.0/24", "10.0.0.0/8"];
+        assert_eq!(reach(&["2a00::1", "8.8.8.8", "fe80::1"], &few), reach(&[], &few), "nothing around is allowed");
+        assert_ne!(reach(&["10.9.9.9"], &few), reach(&[], &few), "a range that is named");
     }
 
     #[test]

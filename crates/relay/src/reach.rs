@@ -64,6 +64,17 @@ impl Ranges {
         Self { entries, prefixes: OnceLock::new() }
     }
 
+    /// The same without the denied prefixes that say nothing: nothing that is allowed surrounds them.
+    pub fn concise(entries: impl IntoIterator<Item = (IpNet, bool)>) -> Self {
+        let Self { entries, prefixes } = Self::new(entries);
+        let says_something = |at: usize, (prefix, allowed): (IpNet, bool)| {
+            let around = || entries[at + 1..].iter().find(|(around, _)| around.contains(&prefix));
+            allowed || around().is_some_and(|(_, is_allowed)| *is_allowed)
+        };
+        let kept = entries.iter().enumerate().filter(|(at, entry)| says_something(*at, **entry));
+        Self { entries: kept.map(|(_, entry)| *entry).collect(), prefixes }
+    }
+
     /// Whether `address` may be used.
     pub fn permit(&self, address: IpAddr) -> bool {
         self.entries.iter().find(|(prefix, _)| prefix.contains(&address)).is_some_and(|(_, allowed)| *allowed)

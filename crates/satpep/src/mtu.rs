@@ -26,6 +26,8 @@ pub(crate) fn least(to: &std::net::SocketAddr) -> u16 {
 pub(crate) struct MtuSearch {
     least: u16,
     max: u16,
+    /// The maximum that is configured, which may be below what the path has to carry.
+    configured: u16,
     /// Whether a packet of the largest size takes the link long.
     thin: bool,
     /// The largest size known to arrive; the least while none is.
@@ -90,10 +92,12 @@ impl MtuSearch {
 
     /// A search from packets of `least` to packets of `max` bytes, to begin at once, on a link that is `thin` or not.
     pub(crate) fn new(least: u16, max: u16, thin: bool, now: Instant) -> Self {
+        let configured = max;
         let max = max.clamp(least, u16::MAX - 1);
         let mut search = Self {
             least,
             max,
+            configured,
             thin,
             current: least,
             proven: false,
@@ -116,7 +120,7 @@ impl MtuSearch {
 
     /// A new search on another path, from packets of `least` bytes on.
     pub(crate) fn restart(&mut self, least: u16, now: Instant) {
-        *self = Self::new(least, self.max, self.thin, now);
+        *self = Self::new(least, self.configured, self.thin, now);
     }
 
     /// The largest IP packet to send.
@@ -295,6 +299,16 @@ mod tests {
         assert_eq!(search(1500, 1500), (1500, 1));
         assert_eq!(search(1280, 1280), (1280, 1));
         assert_eq!(search(576, 576), (576, 1));
+    }
+
+    #[test]
+    fn a_maximum_below_what_ipv6_needs_holds_again_over_ipv4() {
+        let mut search = MtuSearch::new(MIN, 1200, false, NOW);
+        search.restart(BASE, NOW);
+        assert_eq!(search.poll_probe(NOW), Some(BASE));
+        search.restart(MIN, NOW);
+        let sizes: Vec<u16> = std::iter::from_fn(|| search.poll_probe(NOW)).collect();
+        assert_eq!(sizes, [1200, MIN]);
     }
 
     #[test]

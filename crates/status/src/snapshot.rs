@@ -35,14 +35,17 @@ pub struct Snapshot {
     /// Why it is believed to be so.
     #[serde(default)]
     pub capacity: Capacity,
+    /// The rate at which packets are sent at most: what cross traffic leaves of the capacity; null with `tcp`, which paces none.
+    #[serde(default)]
+    pub send_limit_bps: Option<u64>,
     /// The link state: reported or configured.
     pub link: Link,
     /// Outcomes of link updates, by source.
     pub link_updates: [UpdateCounts; 2],
     /// The session with the modem over DLEP, if one is to be had.
     pub modem: Option<Modem>,
-    /// Cross traffic on the satellite interface.
-    pub cross_traffic_bps: u64,
+    /// Cross traffic on the satellite interface; null if it is not measured: without an interface, and with `tcp`.
+    pub cross_traffic_bps: Option<u64>,
     /// What the process may do, since it has been set up.
     pub privileges: Privileges,
     /// What has happened to connections, by outcome.

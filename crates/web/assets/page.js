@@ -102,13 +102,14 @@ function head({ gateway, peers, peers_up, streams }) {
 function link(now) {
   const value = (name) => now.point?.[name] ?? null;
   const [sent, cross] = [value("sent_bps"), now.cross_traffic_bps];
-  const free = Math.max(0, now.capacity_bps - (sent ?? 0) - cross);
+  // What others send is not measured everywhere.
+  const free = cross === null ? null : Math.max(0, now.capacity_bps - (sent ?? 0) - cross);
   say("capacity", rate(now.capacity_bps));
   say("source", SOURCES[now.capacity_source] ?? "");
   say("sent", rate(sent));
   say("cross", rate(cross));
   say("free", rate(free));
-  bar(now.capacity_bps, sent ?? 0, cross);
+  bar(now.capacity_bps, sent ?? 0, cross ?? 0);
   say("received", rate(value("received_bps")));
   say("rtt", time(value("rtt_s")));
   const rtt = value("rtt_s");

@@ -52,7 +52,7 @@ impl Hub {
         self.state.rate_bps = rate;
         self.state.link =
             Link { source: Source::Dlep, rate_bps: rate, receive_rate_bps: 100_000_000, rtt_s: 0.55, age_s: 1.0 };
-        self.state.cross_traffic_bps = (12e6 + 6e6 * (second as f64 / 5.0).cos()) as u64;
+        self.state.cross_traffic_bps = Some((12e6 + 6e6 * (second as f64 / 5.0).cos()) as u64);
         self.state.satellite.sent_ip_bytes += (rate as f64 * load / 8.0) as u64;
         self.state.satellite.received_ip_bytes += (rate as f64 * load / 40.0) as u64;
         if second.is_multiple_of(45) {

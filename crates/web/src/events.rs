@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 const KEPT: usize = 500;
 /// Peers of which one sample names each; beyond that, their number is the event.
 const NAMED: usize = 8;
-/// Capacity changes below this share are no events: an estimate always moves.
-const STEP: f64 = 0.1;
+/// A link rate that changes by less than one part of so many is no event.
+const STEPS: u64 = 10;
 /// Clocks that are set by less drift, in seconds.
 const CLOCK_STEP: f64 = 0.5;
 /// Seconds between two events about connections that went end to end for the same reason.
@@ -155,7 +155,7 @@ impl Found {
                 format!("link state source: {} instead of {}", new.source.name(), old.source.name()),
             );
         }
-        if new.rate_bps.abs_diff(old.rate_bps) as f64 > STEP * old.rate_bps as f64 {
+        if new.rate_bps.abs_diff(old.rate_bps) * STEPS >= old.rate_bps.max(1) {
             self.add(Kind::Link, false, format!("link rate {} instead of {}", rate(new.rate_bps), rate(old.rate_bps)));
         }
         if let (Some(old), Some(new)) = (&before.modem, &now.modem) {
@@ -255,6 +255,16 @@ mod tests {
         assert_eq!(texts(&up, &down), [(true, "ship is unresponsive: no answer for 9 s".to_owned())]);
         assert_eq!(texts(&down, &up), [(false, "ship is up".to_owned())]);
         assert_eq!(texts(&up, &up), []);
+    }
+
+    #[test]
+    fn a_link_rate_that_changes_by_a_tenth_is_an_event() {
+        let at = |rate_bps| Snapshot { link: link(Source::Dlep, rate_bps), ..Snapshot::default() };
+        for (old, new, events) in
+            [(10_000_000, 9_000_000, 1), (10_000_000, 11_000_000, 1), (10_000_000, 9_000_001, 0), (0, 0, 0), (0, 1, 1)]
+        {
+            assert_eq!(texts(&at(old), &at(new)).len(), events, "{old} to {new}");
+        }
     }
 
     #[test]

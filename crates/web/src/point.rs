@@ -60,7 +60,7 @@ impl Point {
                 now.rate_bps as f64,
                 sent_bps,
                 received_bps,
-                now.cross_traffic_bps as f64,
+                now.cross_traffic_bps.map_or(f64::NAN, |bps| bps as f64),
                 median_rtt(&now.peers),
                 now.link.rtt_s,
                 share(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),

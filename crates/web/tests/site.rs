@@ -41,7 +41,7 @@ pub fn state() -> Snapshot {
         transport: "satpep".into(),
         rate_bps: 6_000_000,
         capacity: Capacity { basis: "queue".into(), ..Capacity::default() },
-        cross_traffic_bps: 500_000,
+        cross_traffic_bps: Some(500_000),
         link: Link { rate_bps: 6_000_000, receive_rate_bps: 6_000_000, rtt_s: 0.55, ..Link::default() },
         peers: (1..3).map(peer).collect(),
         streams: (0..20).map(stream).collect(),

@@ -4,7 +4,7 @@ use super::initial_window::InitialWindow;
 use crate::output::{Failure, Output};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::transfer::{SocketOptions, TransferError, accept, listen};
+use lab::transfer::{SocketOptions, TransferError, accept, connect_within, listen};
 use serde::Serialize;
 use socket2::SockRef;
 use std::fmt::{self, Display};
@@ -58,13 +58,55 @@ impl SocketArgs {
     }
 }
 
+/// A connection that this end made.
+pub struct Connected {
+    /// The connection.
+    pub stream: TcpStream,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// The time just before connect().
+    pub start: Instant,
+    /// In force as long as this lives.
+    _window: Option<InitialWindow>,
+}
+
 impl SocketArgs {
-    /// Gives the connection to `peer` its initial window, if one is asked for, as long as the result lives.
+    /// Connects to `ADDR:PORT`, given with `option`. Of a name with several addresses, those that cannot be reached are skipped; each is
+    /// given its part of the timeout.
     ///
     /// # Errors
-    /// If the route cannot be changed.
-    pub fn initial_window(&self, peer: SocketAddr) -> Result<Option<InitialWindow>, Failure> {
-        self.initial_window.map(|segments| InitialWindow::set(peer.ip(), segments)).transpose()
+    /// If there is no address, or that of the last one.
+    pub fn connect(&self, option: &str, text: &str, options: &SocketOptions) -> Result<Connected, Failure> {
+        let (first, others) = resolve(option, text)?;
+        self.connect_to_any(first, others, options)
+    }
+
+    fn connect_to_any(
+        &self,
+        first: SocketAddr,
+        others: Vec<SocketAddr>,
+        options: &SocketOptions,
+    ) -> Result<Connected, Failure> {
+        let timeout = options.timeout / (1 + others.len() as u64);
+        let mut connected = self.connect_within(timeout, first, options);
+        for peer in others {
+            let Err(failure) = &connected else { break };
+            tracing::info!(next = %peer, reason = %failure, "trying the next address");
+            connected = self.connect_within(timeout, peer, options);
+        }
+        connected
+    }
+
+    /// Connects with the initial window that is asked for.
+    fn connect_within(
+        &self,
+        timeout: Duration,
+        peer: SocketAddr,
+        options: &SocketOptions,
+    ) -> Result<Connected, Failure> {
+        let _window = self.initial_window.map(|segments| InitialWindow::set(peer.ip(), segments)).transpose()?;
+        let (stream, start) = connect_within(timeout, peer, options)?;
+        Ok(Connected { stream, peer, start, _window })
     }
 
     /// Refuses an initial window where this end listens: the other end's address is not known before its connection.
@@ -79,15 +121,14 @@ impl SocketArgs {
     }
 }
 
-/// Resolves `ADDR:PORT`, given with `option`.
-///
-/// # Errors
-/// If it is not one.
-pub fn resolve(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+/// Resolves `ADDR:PORT`, given with `option`: the first address, and those after it.
+fn resolve(option: &str, text: &str) -> Result<(SocketAddr, Vec<SocketAddr>), Failure> {
     let example = "write for example 192.0.2.1:7000, [2001:db8::1]:7000 or localhost:7000";
     let mut addresses =
         text.to_socket_addrs().map_err(|error| Failure::usage(format!("{option} {text}: {error}; {example}")))?;
-    addresses.next().ok_or_else(|| Failure::usage(format!("{option} {text}: has no address; {example}")))
+    let first =
+        addresses.next().ok_or_else(|| Failure::usage(format!("{option} {text}: has no address; {example}")))?;
+    Ok((first, addresses.collect()))
 }
 
 impl From<TransferError> for Failure {
@@ -192,7 +233,7 @@ impl ListenArgs {
     /// # Errors
     /// If the address or a setting cannot be used.
     pub fn listen(&self, address: &str, options: &SocketOptions) -> Result<TcpListener, Failure> {
-        let listener = listen(resolve("--listen", address)?, options)?;
+        let listener = listen(resolve("--listen", address)?.0, options)?;
         if let Some(wait) = self.wait {
             if wait.is_zero() {
                 return Err(Failure::usage("--wait must be longer than 0s"));
@@ -267,5 +308,30 @@ pub fn conclude(ended: Vec<Result<Transfer, Failure>>, output: &Output) -> Resul
         Some(failure) => Err(failure.preceded_by(format!("{failed} of {count} transfers failed"))),
         None if transfers.transfers.iter().all(|transfer| transfer.verified) => Ok(()),
         None => Err(Failure::failed("the data did not verify: it is not what the sender sent")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_reached_at_the_address_that_answers() {
+        let args = SocketArgs {
+            congestion_control: None,
+            send_buffer: None,
+            receive_buffer: None,
+            initial_window: None,
+            timeout: Duration::from_secs(60),
+        };
+        let options = args.options().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let answers = listener.local_addr().unwrap();
+        // Nobody listens there, or the host has no IPv6.
+        let refuses = SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], answers.port()));
+        let connected = args.connect_to_any(refuses, vec![answers, refuses], &options).unwrap();
+        assert_eq!((connected.peer, connected.stream.peer_addr().unwrap()), (answers, answers));
+        let failure = args.connect_to_any(refuses, vec![refuses], &options).err().unwrap().to_string();
+        assert!(failure.contains(&format!("cannot connect to {refuses}: ")), "{failure}");
     }
 }

@@ -1,5 +1,6 @@
 //! `bentpipe demo`: the same data over the same satellite link, end to end and through a pair of gateways.
 
+use super::shell::exact;
 use crate::curves::{self, Curve};
 use crate::destination::Kind;
 use crate::output::{Failure, Output};
@@ -79,6 +80,33 @@ pub struct Args {
     /// Show the gateways' logs on stderr
     #[arg(long)]
     gateway_logs: bool,
+}
+
+impl Args {
+    /// The command that gives the same over `paths` again, but for the files that it writes.
+    fn command(&self, paths: &[String]) -> String {
+        let direction = self.direction.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+        let mut command = format!(
+            "bentpipe demo --rate {} --rtt {} --loss {} --size {} --flows {} --direction {direction} --seed {} --paths {} --timeout {}",
+            exact(&self.rate),
+            exact(&self.rtt),
+            self.loss,
+            exact(&self.size),
+            self.flows,
+            self.seed,
+            paths.join(","),
+            exact(&self.timeout),
+        );
+        for (option, probability) in [("reorder", self.reorder), ("duplicate", self.duplicate)] {
+            if probability > Probability::ZERO {
+                command.push_str(&format!(" --{option} {probability}"));
+            }
+        }
+        if self.ipv6 {
+            command.push_str(" --ipv6");
+        }
+        command
+    }
 }
 
 /// [`lab::Direction`] on the command line.
@@ -385,23 +413,8 @@ const CURVE_STEPS: u64 = 120;
 impl Report {
     fn new(args: &Args, experiment: &Experiment, paths: &[String]) -> Self {
         let LinkParameters { rate, rtt, loss, reorder, duplicate, seed } = experiment.link;
-        let direction = args.direction.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
-        let mut command = format!(
-            "bentpipe demo --rate {rate} --rtt {rtt} --loss {loss} --size {} --flows {} --direction {direction} --seed {seed} --paths {}",
-            args.size,
-            args.flows,
-            paths.join(",")
-        );
-        for (option, probability) in [("reorder", reorder), ("duplicate", duplicate)] {
-            if probability > Probability::ZERO {
-                command.push_str(&format!(" --{option} {probability}"));
-            }
-        }
-        if args.ipv6 {
-            command.push_str(" --ipv6");
-        }
         Self {
-            command,
+            command: args.command(paths),
             link: LinkReport {
                 rate_bps: rate.as_bps(),
                 rtt_s: rtt.as_secs_f64(),
@@ -565,5 +578,33 @@ impl PathReport {
 impl FlowReport {
     fn new(flow: &Flow) -> Self {
         Self { time_s: flow.time().as_secs_f64(), goodput_bps: flow.goodput().as_bps() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shell::tests::words;
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn the_command_gives_the_same_experiment_again() {
+        let given = "demo --rate 2.0480004Mbit/s --rtt 550.1234ms --size 1234567B --reorder 0.015 --timeout 90s -6";
+        let paths = ["bentpipe".to_owned(), "cubic".to_owned()];
+        let args = Line::parse_from(given.split(' ')).args;
+        let command = args.command(&paths);
+        let again = Line::parse_from(&words(&command)[1..]).args;
+        let of = |args: &Args| {
+            let Args { rate, rtt, loss, reorder, duplicate, size, timeout, ipv6, .. } = *args;
+            (rate, rtt, loss, reorder, duplicate, size, timeout, ipv6)
+        };
+        assert_eq!(of(&again), of(&args), "{command}");
+        assert_eq!((again.paths.as_deref(), again.command(&paths)), (Some(&paths[..]), command));
     }
 }

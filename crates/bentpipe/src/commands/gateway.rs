@@ -45,9 +45,12 @@ pub struct Args {
     /// Only check the file
     #[arg(long)]
     check: bool,
-    /// With --check: the file is for another machine; do not look for its interfaces here
-    #[arg(long, requires = "check")]
+    /// With --check: the file is for another machine; do not look for its interfaces and its key's file here
+    #[arg(long, requires = "check", conflicts_with = "without_interfaces")]
     elsewhere: bool,
+    /// With --check: do not look for the interfaces, which may come later
+    #[arg(long, requires = "check")]
+    without_interfaces: bool,
     /// Print the commands of a start, and run nothing
     #[arg(long, conflicts_with = "check")]
     dry_run: bool,
@@ -114,18 +117,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         (Some(GatewayCommand::Reload(reload)), _) => requests::reload(&reload.gateway.socket()?, output),
         (Some(GatewayCommand::Drain(drain)), _) => requests::drain(&drain.gateway.socket()?, drain.within, output),
         (Some(GatewayCommand::Doctor(doctor)), _) => doctor::run(doctor, output),
+        (None, Some(path)) if args.check => check(args, path, output),
         (None, Some(path)) => {
             let mut settings = load(path)?;
             settings.build = crate::version::BUILD;
-            if args.check {
-                if !args.elsewhere {
-                    check_interfaces(&settings)?;
-                }
-                let answer = serde_json::json!({"config": path, "valid": true});
-                let notes = config::notes(&settings).into_iter().map(|note| format!("\nnote: {note}"));
-                return output
-                    .result(&answer, |_| format!("{}: no faults{}", path.display(), notes.collect::<String>()));
-            }
             if args.dry_run {
                 return dry_run(&settings, output);
             }
@@ -135,11 +130,31 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
 }
 
+/// Only checks the file.
+fn check(args: &Args, path: &Path, output: &Output) -> Result<(), Failure> {
+    let notes = if args.elsewhere {
+        config::check_for_another_machine(path).map_err(faulty)?
+    } else {
+        let settings = load(path)?;
+        if !args.without_interfaces {
+            check_interfaces(&settings)?;
+        }
+        config::notes(&settings)
+    };
+    let answer = serde_json::json!({"config": path, "valid": true, "notes": notes});
+    let lines = || notes.iter().map(|note| format!("\nnote: {note}")).collect::<String>();
+    output.result(&answer, |_| format!("{}: no faults{}", path.display(), lines()))
+}
+
 fn load(path: &Path) -> Result<Settings, Failure> {
-    config::load(path).map_err(|error| match error {
+    config::load(path).map_err(faulty)
+}
+
+fn faulty(error: ConfigError) -> Failure {
+    match error {
         ConfigError::Faults(faults) => Failure::usage(faults.0.join("\nbentpipe: ")),
         unreadable @ ConfigError::Unreadable { .. } => Failure::usage(unreadable),
-    })
+    }
 }
 
 /// Whether this machine has the interfaces that the settings name.

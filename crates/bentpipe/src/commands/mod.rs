@@ -19,6 +19,7 @@ mod partial_file;
 mod predict;
 mod receive;
 mod send;
+mod shell;
 mod simulate;
 mod top;
 mod tune;

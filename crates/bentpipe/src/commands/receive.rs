@@ -1,10 +1,10 @@
 //! `bentpipe receive`: the end of a transfer that wants the data.
 
-use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, conclude, progress_bar, resolve};
+use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, conclude, progress_bar};
 use super::partial_file::PartialFile;
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
-use lab::transfer::{Beginning, Checksum, Received, Refusal, Sample, Trace, TransferError, connect, receive, request};
+use lab::transfer::{Beginning, Checksum, Received, Refusal, Sample, Trace, TransferError, receive, request};
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -69,11 +69,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let traced = Mutex::new(Ok(()));
     let ended = match (&args.from, &args.listen) {
         (Some(from), _) => {
-            let peer = resolve("--from", from)?;
-            let _window = args.socket.initial_window(peer)?;
-            let (mut stream, start) = connect(peer, &options)?;
-            request(&mut stream, &target.beginning)?;
-            vec![args.receive(&mut stream, peer, start, target, (output, &traced))]
+            let mut connected = args.socket.connect("--from", from, &options)?;
+            request(&mut connected.stream, &target.beginning)?;
+            let (peer, start) = (connected.peer, connected.start);
+            vec![args.receive(&mut connected.stream, peer, start, target, (output, &traced))]
         }
         (None, Some(address)) => {
             args.socket.refuse_initial_window()?;

@@ -1,9 +1,9 @@
 //! `bentpipe send`: the end of a transfer that has the data.
 
-use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, conclude, progress_bar, resolve};
+use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, conclude, progress_bar};
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
-use lab::transfer::{Checksum, Content, Request, Sent, TransferError, ask, await_request, connect, resume, send};
+use lab::transfer::{Checksum, Content, Request, Sent, TransferError, ask, await_request, resume, send};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use units::Bytes;
@@ -60,11 +60,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     args.content()?;
     let ended = match (&args.to, &args.listen) {
         (Some(to), _) => {
-            let peer = resolve("--to", to)?;
-            let _window = args.socket.initial_window(peer)?;
-            let (mut stream, _) = connect(peer, &options)?;
-            let request = if args.resume { Some(ask(&mut stream)?) } else { None };
-            vec![args.send(&mut stream, peer, request, output)]
+            let mut connected = args.socket.connect("--to", to, &options)?;
+            let request = if args.resume { Some(ask(&mut connected.stream)?) } else { None };
+            vec![args.send(&mut connected.stream, connected.peer, request, output)]
         }
         (None, Some(address)) => {
             args.socket.refuse_initial_window()?;

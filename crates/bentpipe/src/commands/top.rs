@@ -11,7 +11,7 @@
 
 mod draw;
 mod events;
-mod figures;
+pub mod figures;
 mod history;
 mod lists;
 #[cfg(test)]

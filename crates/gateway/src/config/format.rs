@@ -200,7 +200,7 @@ pub enum Accept {
 /// The satellite link.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Link {
-    /// The interface of the satellite link; cross traffic is measured there.
+    /// The interface of the satellite link; satpep measures cross traffic there.
     pub interface: Option<Interface>,
     /// Transmit capacity, counted as IP packets, as far as it is known: the estimate begins there.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
@@ -231,7 +231,7 @@ pub struct Link {
     /// Expected round-trip time.
     #[schemars(extend("x-least" = "10us", "x-most" = "1min", "x-example" = "550ms"))]
     pub rtt: Interval,
-    /// Largest IP packet of the satellite transport; a smaller path MTU is found by probing.
+    /// Largest IP packet of the satellite transport; a smaller path MTU is found by probing. Over IPv6, it is 1280 at least.
     #[schemars(range(min = 576, max = 65_534), extend("default" = 1500))]
     pub mtu: Option<u16>,
     /// DSCP of packets between the gateways: that of the client whose data they carry, or one code point for all.

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use relay::routes::Routes;
 use satpep::{Mode, PrivateKey, PublicKey};
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The peers whose sections have no faults; `own` is this gateway's key.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice, own: Option<PublicKey>) -> Vec<Peer> {
@@ -54,6 +54,9 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
         let problem = format!(" = \"{}\": expected the address of one host and a port from 1 to 65535", address.0);
         document.fault(&[peer_key, name, "address"], &problem);
     }
+    if let Some((address, problem)) = peer.address.as_ref().and_then(|address| unsendable(address.0, choice)) {
+        document.fault(&[peer_key, name, "address"], &format!(" = \"{address}\" {problem}"));
+    }
     if choice.is_tcp
         && has_gateway
         && choice.mode == Mode::Clear
@@ -98,6 +101,29 @@ fn known_keys(document: &Document<'_>, own: Option<PublicKey>) -> HashSet<Public
     keys.chain(own).collect()
 }
 
+/// Why the socket that is bound to `listen` cannot send to `address`; TCP connects from another one.
+fn unsendable(address: SocketAddr, choice: Choice) -> Option<(SocketAddr, &'static str)> {
+    let listen = choice.listen.filter(|_| !choice.is_tcp)?;
+    let is_ipv6 = canonical(address).is_ipv6();
+    match listen {
+        SocketAddr::V4(_) if is_ipv6 => {
+            Some((address, "is IPv6, and [gateway] listen is IPv4: \"[::]:4500\" there serves both"))
+        }
+        SocketAddr::V6(one) if !one.ip().is_unspecified() && !is_ipv6 => {
+            Some((address, "is IPv4, and [gateway] listen is an IPv6 address: \"[::]:4500\" there serves both"))
+        }
+        _ => None,
+    }
+}
+
+/// An IPv4 address as such, as which its packets come.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => (v4, address.port()).into(),
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// Whether packets can be sent to `address`, and arrive at no more than one host.
 fn is_of_one_host(address: SocketAddr) -> bool {
     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
@@ -107,7 +133,7 @@ fn peer(written: format::Peer, choice: Choice) -> Peer {
     let plain = |prefixes: Vec<Prefix>| prefixes.into_iter().map(|prefix| prefix.0).collect::<Vec<_>>();
     let everything = || vec![IpNet::default(), IpNet::V6(ipnet::Ipv6Net::default())];
     let routes = written.routes.map_or_else(everything, plain);
-    let address = written.address.map(|address| address.0);
+    let address = written.address.map(|address| canonical(address.0));
     // In clear, some address must be known.
     let known = address.filter(|_| choice.is_tcp && choice.mode == Mode::Clear && written.far_gateway.unwrap_or(true));
     Peer {

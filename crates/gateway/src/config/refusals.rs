@@ -1,7 +1,7 @@
 //! What a configuration file may not say: bounds, names, addresses, secrets, and that all of it is reported at once.
 
 use super::tests::{faults, minimal};
-use super::{ConfigError, Settings, load, load_again, parse};
+use super::{ConfigError, Settings, check_for_another_machine, load, load_again, parse};
 use satpep::{PrivateKey, PublicKey};
 use std::path::Path;
 use units::Bytes;
@@ -161,6 +161,38 @@ fn a_peer_is_reached_at_one_host_and_one_port() {
 }
 
 #[test]
+fn a_peer_is_reached_by_a_family_that_the_gateway_listens_with() {
+    let text = |listen: &str, address: &str| {
+        let text = with("peer", &format!("address = \"{address}\""));
+        text.replace("[gateway]", &format!("[gateway]\nlisten = \"{listen}\""))
+    };
+    for (listen, address, expected) in [
+        (
+            "0.0.0.0:4500",
+            "[2001:db8::1]:4500",
+            "is IPv6, and [gateway] listen is IPv4: \"[::]:4500\" there serves both",
+        ),
+        ("127.0.0.1:4500", "[fe80::1%2]:4500", "is IPv6, and [gateway] listen is IPv4"),
+        ("[2001:db8::2]:4500", "192.0.2.1:4500", "is IPv4, and [gateway] listen is an IPv6 address"),
+        ("[2001:db8::2]:4500", "[::ffff:192.0.2.1]:4500", "is IPv4, and [gateway] listen is an IPv6 address"),
+    ] {
+        let found = faults(&text(listen, address));
+        let expected = format!("gateway.toml:10:11: peer.hub.address = \"{address}\" {expected}");
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+    }
+    for (listen, address) in [
+        ("[::]:4500", "192.0.2.1:4500"),
+        ("[::]:4500", "[2001:db8::1]:4500"),
+        ("0.0.0.0:4500", "192.0.2.1:4500"),
+        ("0.0.0.0:4500", "[::ffff:192.0.2.1]:4500"),
+    ] {
+        let settings = parse(&text(listen, address), "x").unwrap();
+        let expected = address.replace("[::ffff:192.0.2.1]", "192.0.2.1");
+        assert_eq!(settings.peers[0].address.unwrap().to_string(), expected, "{listen}");
+    }
+}
+
+#[test]
 fn prefixes_ports_and_code_points_that_are_none_are_refused_where_they_stand() {
     for (key, values, expected) in [
         ("clients", "[\"10.0.0.0/8\", \"10.0.0.0\"]", "clients.1 = \"10.0.0.0\": expected a prefix"),
@@ -281,6 +313,21 @@ fn a_running_gateway_keeps_its_key_only_where_it_may_not_read_the_file() {
     assert_eq!(settings.private_key.public_key(), other.public_key(), "what can be read counts");
     std::fs::write(&key, "nothing").unwrap();
     assert!(refused(load_again(&file, &own))[0].contains("does not hold a private key"));
+}
+
+/// Checked at the other gateway of the pair, whose key is the peer's, or where there is no key at all.
+#[test]
+fn a_file_for_another_machine_is_checked_without_the_key_of_this_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("private.key");
+    let file = of_key_file(directory.path(), &key);
+    assert_eq!(check_for_another_machine(&file).unwrap(), [""; 0]);
+    std::fs::write(&key, PrivateKey::from_random([6; 32]).to_base64()).unwrap();
+    assert!(refused(load(&file))[0].contains("is this gateway's own key"), "of the peer in this file");
+    assert_eq!(check_for_another_machine(&file).unwrap(), [""; 0]);
+    let faulty = std::fs::read_to_string(&file).unwrap() + "public_kye = \"\"\n";
+    std::fs::write(&file, faulty).unwrap();
+    assert!(check_for_another_machine(&file).unwrap_err().to_string().contains("did you mean public_key?"));
 }
 
 #[test]

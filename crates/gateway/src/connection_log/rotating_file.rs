@@ -9,6 +9,9 @@ use units::Bytes;
 /// The lines name clients and servers: for the gateway's user and group.
 const MODE: u32 = 0o640;
 
+/// The largest [`Rotation::max_files`].
+const MOST_FILES: u16 = 1000;
+
 /// How large a log may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
@@ -46,12 +49,12 @@ impl RotatingFile {
     ///
     /// # Errors
     /// If not all of it could be written.
-    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Incomplete> {
         self.make_room(lines.len() as u64)?;
         if std::mem::replace(&mut self.is_torn, true) {
             self.file.write_all(b"\n")?;
         }
-        self.file.write_all(lines)?;
+        write_all(&mut self.file, lines)?;
         self.is_torn = false;
         Ok(())
     }
@@ -71,8 +74,12 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Moves every file to the next name; the oldest is overwritten.
+    /// Moves every file to the next name; the oldest is overwritten, and older ones from when there were to be more are removed.
     fn rename(&self) -> io::Result<()> {
+        for number in self.rotation.max_files.max(1)..=MOST_FILES {
+            // Most are not there, and what cannot be removed does not keep the log from going on.
+            let _ = std::fs::remove_file(self.numbered(number));
+        }
         let last = self.rotation.max_files.saturating_sub(1);
         if last == 0 {
             return std::fs::remove_file(&self.path);
@@ -91,6 +98,35 @@ impl RotatingFile {
         name.push(format!(".{number}"));
         name.into()
     }
+}
+
+/// Not all could be written.
+#[derive(Debug)]
+pub(super) struct Incomplete {
+    /// What was written.
+    pub(super) bytes: usize,
+    /// Why not more.
+    pub(super) error: io::Error,
+}
+
+impl From<io::Error> for Incomplete {
+    fn from(error: io::Error) -> Self {
+        Self { bytes: 0, error }
+    }
+}
+
+/// [`io::Write::write_all`] that says how far it has come.
+fn write_all(file: &mut impl io::Write, lines: &[u8]) -> Result<(), Incomplete> {
+    let mut bytes = 0;
+    while bytes < lines.len() {
+        match file.write(&lines[bytes..]) {
+            Ok(0) => return Err(Incomplete { bytes, error: io::ErrorKind::WriteZero.into() }),
+            Ok(count) => bytes += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Incomplete { bytes, error }),
+        }
+    }
+    Ok(())
 }
 
 /// Whether the last line of `file` has no end: its disk was full, or its writer was killed.
@@ -151,6 +187,27 @@ mod tests {
         expect(directory.path(), &[("log", "five\n"), ("log.1", "four\n"), ("log.2", "three\n")]);
         let mode = std::fs::metadata(directory.path().join("log")).unwrap().mode();
         assert_eq!(mode & 0o007, 0, "others do not read it");
+    }
+
+    #[test]
+    fn what_a_disk_took_before_it_was_full_is_known() {
+        let mut disk = [0; 7];
+        let incomplete = write_all(&mut &mut disk[..], b"one\ntwo\nthree\n").unwrap_err();
+        assert_eq!((incomplete.bytes, &disk), (7, b"one\ntwo"));
+        assert_eq!(incomplete.error.kind(), io::ErrorKind::WriteZero);
+    }
+
+    #[test]
+    fn files_from_when_there_were_to_be_more_go_when_one_is_renamed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        for name in ["log", "log.1", "log.2", "log.3", "log.5", "log.1000", "log.old"] {
+            std::fs::write(directory.path().join(name), "before\n").unwrap();
+        }
+        let mut file = RotatingFile::open(&path, rotation(8, 3)).unwrap();
+        file.append(b"one\n").unwrap();
+        let all = [("log", "one\n"), ("log.1", "before\n"), ("log.2", "before\n"), ("log.old", "before\n")];
+        expect(directory.path(), &all);
     }
 
     #[test]
@@ -225,7 +282,7 @@ mod tests {
         let mut file = RotatingFile::open(&logs.join("log"), rotation(1 << 20, 2)).unwrap();
         file.append(b"before\n").unwrap();
         std::fs::remove_dir_all(&logs).unwrap();
-        assert_eq!(file.append(b"meanwhile\n").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(file.append(b"meanwhile\n").unwrap_err().error.kind(), io::ErrorKind::NotFound);
         std::fs::create_dir(&logs).unwrap();
         file.append(b"after\n").unwrap();
         expect(&logs, &[("log", "after\n")]);

@@ -2,7 +2,7 @@
 
 use super::Counts;
 use super::entry::{DroppedEntry, Entry};
-use super::rotating_file::RotatingFile;
+use super::rotating_file::{Incomplete, RotatingFile};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -25,6 +25,7 @@ pub(super) fn run(file: RotatingFile, queue: &Receiver<Entry>, counts: &Counts) 
             append(&mut batch, &entry);
             lines += 1;
         }
+        counts.waiting.fetch_sub(lines, Ordering::Relaxed);
         writer.write(&batch, lines);
     }
 }
@@ -38,9 +39,9 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes `batch`, which has so many lines, or drops it.
+    /// Writes `batch`, which has so many lines. Those of which the file does not take the whole are dropped.
     fn write(&mut self, batch: &[u8], lines: u64) {
-        let written = self.note_dropped().and_then(|()| self.file.append(batch));
+        let written = self.note_dropped().map_err(Incomplete::from).and_then(|()| self.file.append(batch));
         match written {
             Ok(()) => {
                 self.counts.written.fetch_add(lines, Ordering::Relaxed);
@@ -48,8 +49,10 @@ impl Writer<'_> {
                     tracing::info!("[connection_log]: lines are written again");
                 }
             }
-            Err(error) => {
-                self.counts.dropped.fetch_add(lines, Ordering::Relaxed);
+            Err(Incomplete { bytes, error }) => {
+                let whole = batch[..bytes].iter().filter(|byte| **byte == b'\n').count() as u64;
+                self.counts.written.fetch_add(whole, Ordering::Relaxed);
+                self.counts.dropped.fetch_add(lines - whole, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.has_warned, true) {
                     tracing::warn!(%error, "[connection_log]: lines are dropped");
                 }
@@ -65,7 +68,7 @@ impl Writer<'_> {
         }
         let mut line = Vec::new();
         append(&mut line, &Entry::Dropped(DroppedEntry::new(SystemTime::now(), dropped - self.noted)));
-        self.file.append(&line)?;
+        self.file.append(&line).map_err(|incomplete| incomplete.error)?;
         self.noted = dropped;
         Ok(())
     }

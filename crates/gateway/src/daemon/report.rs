@@ -54,6 +54,7 @@ pub(super) fn snapshot<T: SatelliteTransport>(
         transport: T::NAME.into(),
         rate_bps: capacity.rate_bps,
         capacity,
+        send_limit_bps: transport.send_limit_bps(),
         link: Link::new(&facts.link_state, now),
         link_updates: facts.link_updates,
         modem: facts.modem.clone(),

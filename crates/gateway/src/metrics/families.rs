@@ -310,10 +310,12 @@ fn link(registry: &mut Registry, snapshot: &Snapshot) {
     capacity.set(rate(snapshot.rate_bps));
     registry.register_with_unit("capacity", "Transmit capacity of the link", per_second(), capacity);
     estimate(registry, snapshot);
-    let cross_traffic = Real::default();
-    cross_traffic.set(rate(snapshot.cross_traffic_bps));
-    let help = "Cross traffic on the satellite interface";
-    registry.register_with_unit("cross_traffic", help, per_second(), cross_traffic);
+    if let Some(bps) = snapshot.cross_traffic_bps {
+        let cross_traffic = Real::default();
+        cross_traffic.set(rate(bps));
+        let help = "Cross traffic on the satellite interface";
+        registry.register_with_unit("cross_traffic", help, per_second(), cross_traffic);
+    }
     let report = &snapshot.link;
     let rates = Family::<Direction, Real>::default();
     for (direction, bps) in [("transmit", report.rate_bps), ("receive", report.receive_rate_bps)] {

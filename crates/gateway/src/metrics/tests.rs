@@ -23,6 +23,7 @@ fn snapshot() -> Snapshot {
         transport: "satpep".into(),
         rate_bps: 8_000_000,
         capacity: status::Capacity::fixed(units::Rate::from_bps(8_000_000)),
+        cross_traffic_bps: Some(0),
         link_updates: [Source::Api, Source::Dlep].map(|source| UpdateCounts { source, accepted: 1, rejected: 0 }),
         modem: Some(Modem::default()),
         bypassed: [("rule voice".to_owned(), 3)].into(),
@@ -271,7 +272,7 @@ fn a_clock_before_1970_does_not_keep_the_metrics_from_being_served() {
 #[test]
 fn rates_are_in_bytes_and_one_source_of_the_link_state_is_in_force() {
     let mut snapshot = snapshot();
-    snapshot.cross_traffic_bps = 12;
+    snapshot.cross_traffic_bps = Some(12);
     (snapshot.link.rate_bps, snapshot.link.receive_rate_bps) = (4_000_000, 20_000_000);
     snapshot.link.source = Source::Dlep;
     let text = exported_of(&snapshot, SystemTime::UNIX_EPOCH);
@@ -285,6 +286,9 @@ fn rates_are_in_bytes_and_one_source_of_the_link_state_is_in_force() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+    snapshot.cross_traffic_bps = None;
+    let text = exported_of(&snapshot, SystemTime::UNIX_EPOCH);
+    assert!(!text.contains("cross_traffic"), "what is not measured is no zero: {text}");
 }
 
 #[test]

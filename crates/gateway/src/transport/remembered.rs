@@ -104,23 +104,39 @@ impl Remembered {
         if !is_measured {
             return;
         }
+        let configured_bps = self.configured.map(Rate::as_bps);
+        let mut others = Vec::new();
         for (key, rtt) in peers {
-            let measured = Measured {
-                rate_bps: estimate.rate.as_bps(),
-                rtt_us: rtt.as_nanos() / 1000,
-                at_unix_s: unix_s,
-                configured_bps: self.configured.map(Rate::as_bps),
-            };
-            self.peers.insert(key.to_owned(), measured);
+            let rtt_us = rtt.as_nanos() / 1000;
+            let measured = Measured { rate_bps: estimate.rate.as_bps(), rtt_us, at_unix_s: unix_s, configured_bps };
             self.is_changed = true;
+            match self.peers.get_mut(key) {
+                Some(known) => *known = measured,
+                None if others.len() < MOST_PEERS => others.push((key, measured)),
+                None => {}
+            }
         }
-        while self.peers.len() > MOST_PEERS {
-            let oldest = self.peers.iter().min_by_key(|(_, one)| one.at_unix_s).map(|(key, _)| key.clone());
-            oldest.and_then(|key| self.peers.remove(&key));
-        }
+        self.make_room(others.len(), unix_s);
+        let room = MOST_PEERS.saturating_sub(self.peers.len());
+        self.peers.extend(others.into_iter().take(room).map(|(key, measured)| (key.to_owned(), measured)));
         if *self.next_write.get_or_insert(now + WRITE_PERIOD) <= now {
             self.next_write = Some(now + WRITE_PERIOD);
             self.write();
+        }
+    }
+
+    /// Forgets peers for `wanted` others: those measured longest ago, and none that was measured at `unix_s`. Of more peers than are
+    /// remembered, the same ones stay as long as they are up.
+    fn make_room(&mut self, wanted: usize, unix_s: u64) {
+        let excess = (self.peers.len() + wanted).saturating_sub(MOST_PEERS);
+        if excess == 0 {
+            return;
+        }
+        let earlier = self.peers.iter().filter(|(_, one)| one.at_unix_s != unix_s);
+        let mut earlier: Vec<_> = earlier.map(|(key, one)| (one.at_unix_s, key.clone())).collect();
+        earlier.sort_unstable();
+        for (_, key) in earlier.iter().take(excess) {
+            self.peers.remove(key);
         }
     }
 
@@ -293,6 +309,28 @@ mod tests {
         drop(memory);
         let prior = Remembered::read(directory.path(), "gw", None).prior(["hub"].into_iter(), 2000);
         assert_eq!(prior, Some(Prior::Remembered { rate: SIX, rtt: RTT, age: Duration::from_secs(1000) }));
+    }
+
+    /// Evicted one by one, as many would take seconds of each second.
+    #[test]
+    fn of_more_peers_than_are_remembered_the_same_stay_while_they_are_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut memory = Remembered::read(directory.path(), "gw", None);
+        let keys =
+            |range: std::ops::Range<u32>| -> Vec<String> { range.map(|number| format!("{number:05}")).collect() };
+        let note = |memory: &mut Remembered, unix_s, keys: &[String]| {
+            let up = keys.iter().map(|key| (key.as_str(), RTT));
+            memory.note(Instant::ZERO, unix_s, &estimate(EstimateSource::Queue), up);
+            memory.peers.keys().cloned().collect::<Vec<_>>()
+        };
+        let many = keys(10_000..30_000);
+        assert_eq!(note(&mut memory, 1000, &keys(50_000..50_003)).len(), 3);
+        let kept = note(&mut memory, 1001, &many);
+        assert_eq!(kept, many[..MOST_PEERS], "the three have gone");
+        let more = keys(0..30_000);
+        assert_eq!(note(&mut memory, 1002, &more), kept);
+        let left = note(&mut memory, 1003, &more[..10]);
+        assert_eq!((left.len(), &left[..10]), (MOST_PEERS, &more[..10]));
     }
 
     #[test]

@@ -590,8 +590,12 @@ impl Succession for Satpep {
 }
 
 impl Reports for Satpep {
-    fn cross_traffic_bps(&self) -> u64 {
-        self.cross_traffic_bps
+    fn send_limit_bps(&self) -> Option<u64> {
+        Some(self.streams.endpoint.send_limit().as_bps())
+    }
+
+    fn cross_traffic_bps(&self) -> Option<u64> {
+        self.cross_traffic.is_some().then_some(self.cross_traffic_bps)
     }
 
     fn capacity(&self, now: Instant) -> status::Capacity {

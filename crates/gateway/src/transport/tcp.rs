@@ -629,10 +629,6 @@ impl Reports for TcpTransport {
         status::Capacity::fixed(self.capacity)
     }
 
-    fn cross_traffic_bps(&self) -> u64 {
-        0
-    }
-
     fn satellite(&self) -> status::Satellite {
         status::Satellite {
             handshakes: self.counters.sessions,
@@ -708,9 +704,12 @@ impl Transport<HostSockets> for TcpTransport {
 
     fn tell_reach(&mut self, _: Instant, peer: usize, reach: &Reach) {
         let known = &mut self.peers[peer];
-        known.reach = reach.encode();
-        known.notified.reach = false;
-        self.has_news = true;
+        let entries = reach.encode();
+        if known.reach != entries {
+            known.reach = entries;
+            known.notified.reach = false;
+            self.has_news = true;
+        }
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {

@@ -85,10 +85,22 @@ pub fn has_congestion_control(name: &str) -> io::Result<bool> {
 /// # Errors
 /// If an option is refused or nobody accepts the connection in time.
 pub fn connect(address: SocketAddr, options: &SocketOptions) -> Result<(TcpStream, Instant), TransferError> {
+    connect_within(options.timeout, address, options)
+}
+
+/// The same for an address beside others: nobody may accept the connection for `timeout` at most.
+///
+/// # Errors
+/// Those of [`connect`].
+pub fn connect_within(
+    timeout: Duration,
+    address: SocketAddr,
+    options: &SocketOptions,
+) -> Result<(TcpStream, Instant), TransferError> {
     let socket = options.socket(address)?;
     let start = Instant::now();
     socket
-        .connect_timeout(&address.into(), options.timeout.into())
+        .connect_timeout(&address.into(), timeout.into())
         .map_err(|source| TransferError::Connect { address, source })?;
     let stream = TcpStream::from(socket);
     options.prepare(&stream)?;

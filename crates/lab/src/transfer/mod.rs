@@ -31,7 +31,7 @@ mod wire;
 pub use beginning::Beginning;
 pub use checksum::Checksum;
 pub use content::Content;
-pub use endpoint::{SocketOptions, accept, connect, has_congestion_control, listen};
+pub use endpoint::{SocketOptions, accept, connect, connect_within, has_congestion_control, listen};
 pub use receiver::{Received, receive, request};
 pub use refusal::Refusal;
 pub use sender::{Sent, ask, await_request, resume, send};

@@ -252,14 +252,19 @@ impl Capacity {
 
     /// The pace: what cross traffic leaves of the capacity, more while a train is leaving.
     pub(crate) fn pace(&self, now: Instant) -> Rate {
-        let Some(fixed) = self.fixed else {
-            let now = now.as_secs_f64();
-            if let Some(train) = self.learner.trains.leaving_at().or(self.paths.train_leaving_at()) {
-                return rate(train);
-            }
-            return self.free_of(rate(self.learner.pace(now)));
-        };
-        self.free_of(fixed).mul_f64(self.gain)
+        if self.fixed.is_some() {
+            return self.share();
+        }
+        let now = now.as_secs_f64();
+        match self.learner.trains.leaving_at().or(self.paths.train_leaving_at()) {
+            Some(train) => rate(train),
+            None => self.free_of(rate(self.learner.pace(now))),
+        }
+    }
+
+    /// What cross traffic leaves of the capacity: the pace but for what the estimate tries.
+    pub(crate) fn share(&self) -> Rate {
+        self.fixed.map_or_else(|| self.free_of(self.rate()), |fixed| self.free_of(fixed).mul_f64(self.gain))
     }
 
     /// What of `capacity` is ours.
@@ -513,6 +518,11 @@ mod tests {
             capacity.pace(at(30)).as_bps() as f64 / RATE.as_bps() as f64
         };
         let before = share_from(&mut capacity, 0);
+        assert_eq!(
+            capacity.share(),
+            RATE.saturating_sub(RATE.mul_f64(0.7)),
+            "the pace, but for what the estimate tries"
+        );
         capacity.leave_half();
         let draining = share_from(&mut capacity, 3);
         assert!((0.28..0.31).contains(&before) && (draining - before).abs() < 0.001, "{before}, {draining}");

@@ -16,7 +16,7 @@ use crate::session::{HandshakeCredits, Session};
 use crate::trouble::{Stranger, StrangerFault, Trouble};
 use crate::wire::packet::{offered_versions, read_u32, unpadded_length};
 use peering::ResetReason;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use units::{Duration, Instant};
 
 /// Handshake datagrams that wait to be sent, at most.
@@ -570,5 +570,12 @@ fn padded_length(config: &EndpointConfig, to: &SocketAddr) -> Option<usize> {
 
 /// An address without what one host may write in several ways.
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
+    let scope = match address {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => (v4, address.port()).into(),
+        IpAddr::V6(v6) => SocketAddrV6::new(v6, address.port(), 0, scope).into(),
+    }
 }

@@ -368,6 +368,11 @@ impl<P: Payload> Endpoint<P> {
         self.capacity.estimate(now)
     }
 
+    /// The rate at which packets are sent at most, but for what the estimate of the capacity tries: what cross traffic leaves of it.
+    pub fn send_limit(&self) -> Rate {
+        self.capacity.share()
+    }
+
     /// Cross traffic was measured at this rate on the link: it is given room.
     pub fn set_cross_traffic(&mut self, now: Instant, rate: Rate) {
         let busy = self.peers.iter().filter_map(|peer| Some(peer.session.as_ref()?.busy_streams())).sum();

@@ -37,7 +37,8 @@ pub struct Args {
 /// If something is wrong (1), the settings are (2), or the machine lacks something (3).
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let settings = load(&args.config)?;
-    if args.measure_rate {
+    // With TCP nothing is measured.
+    if args.measure_rate && settings.tcp.is_none() {
         let (bytes, time) = doctor::cost(&settings);
         let peers = settings.peers.len();
         let _ = writeln!(

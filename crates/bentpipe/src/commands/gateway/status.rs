@@ -1,5 +1,6 @@
 //! `bentpipe gateway status`: a gateway's state as text.
 
+use super::super::top::figures::age;
 use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
@@ -28,12 +29,14 @@ pub fn render(status: &Snapshot, columns: Option<usize>) -> Text {
         status.satellite.memory.as_ref().map(memory),
     ];
     let mut text = Text::new(columns);
+    let limit = status.send_limit_bps.map(|bps| format!(", sends at {} at most", Rate::from_bps(bps)));
+    let cross_traffic = status.cross_traffic_bps.map(|bps| format!(", cross traffic {}", Rate::from_bps(bps)));
     text.lines(format!(
-        "{}: up for {}, sends at {} at most, cross traffic {}",
+        "{}: up for {}{}{}",
         status.name,
-        Duration::from_secs_f64(status.uptime_s),
-        Rate::from_bps(status.rate_bps),
-        Rate::from_bps(status.cross_traffic_bps),
+        age(status.uptime_s),
+        limit.unwrap_or_default(),
+        cross_traffic.unwrap_or_default(),
     ));
     text.each(lines.into_iter().flatten());
     text.listing(&peers(&status.peers));
@@ -84,7 +87,7 @@ fn streams(streams: &[Stream]) -> Listing {
             shown(stream.client),
             shown(stream.server),
             stream.state.as_str().into(),
-            Duration::from_secs_f64(stream.age_s).to_string().into(),
+            age(stream.age_s).into(),
             (stream.from_tcp_bytes as f64).into(),
             (stream.to_tcp_bytes as f64).into(),
             stream.stall.map(stall).into(),
@@ -95,7 +98,7 @@ fn streams(streams: &[Stream]) -> Listing {
 
 /// What bytes of a connection wait for, and for how long.
 fn stall(stall: Stall) -> String {
-    format!("{} {}", stall.cause.name(), Duration::from_secs_f64(stall.time_s))
+    format!("{} {}", stall.cause.name(), age(stall.time_s))
 }
 
 fn shown(value: Option<impl Display>) -> Cell {
@@ -104,7 +107,7 @@ fn shown(value: Option<impl Display>) -> Cell {
 
 /// Whether the gateway takes no more connections.
 fn draining(draining: &Draining) -> String {
-    let limit = draining.ends_within_s.map(|s| format!(", in {} at the latest", Duration::from_secs_f64(s)));
+    let limit = draining.ends_within_s.map(|s| format!(", in {} at the latest", age(s)));
     format!("draining: ends with the last of {} connections{}", draining.connections, limit.unwrap_or_default())
 }
 
@@ -178,7 +181,7 @@ fn link(state: &Link) -> Option<String> {
         format!(
             "reported by {} for {}: {} transmit, {} receive, round trip {}",
             state.source.name(),
-            Duration::from_secs_f64(state.age_s),
+            age(state.age_s),
             Rate::from_bps(state.rate_bps),
             Rate::from_bps(state.receive_rate_bps),
             Duration::from_secs_f64(state.rtt_s)
@@ -266,7 +269,7 @@ mod tests {
     fn state() -> Value {
         json!({
             "name": "hub", "pid": 7, "predecessor": null, "draining": null, "uptime_s": 60.0, "public_key": "k",
-            "transport": "satpep", "rate_bps": 8_000_000,
+            "transport": "satpep", "rate_bps": 8_000_000, "send_limit_bps": 3_000_000,
             "capacity": {
                 "rate_bps": 8_000_000, "prior_bps": 6_000_000, "basis": "trains", "state": "track", "confidence": 1.0,
                 "policed": false, "changes": {"queue": 2},
@@ -275,7 +278,7 @@ mod tests {
                 {"source": "api", "accepted": 0, "rejected": 0}, {"source": "dlep", "accepted": 1, "rejected": 0}
             ],
             "link": {"rate_bps": 8_000_000, "receive_rate_bps": 2_000_000, "rtt_s": 0.55, "source": "dlep", "age_s": 3.0},
-            "modem": null, "cross_traffic_bps": 0,
+            "modem": null, "cross_traffic_bps": 5_000_000,
             "privileges": {"uid": 0, "capabilities": [], "bounded": true, "seccomp": true, "landlock": "full"},
             "connections": {
                 "accepted": 0, "connected": 9, "finished": 2, "reset": 0, "unavailable": 0, "denied": 4, "refused": 1,
@@ -303,6 +306,7 @@ mod tests {
     fn loss_denials_drops_repair_and_memory_are_shown() {
         let text = render(&serde_json::from_value(state()).unwrap(), None).to_string();
         for expected in [
+            "hub: up for 1m00s, sends at 3Mbit/s at most, cross traffic 5Mbit/s\n",
             "connections: 1 open; 0 from clients, 9 to servers, 2 finished, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
             "capacity 8Mbit/s by trains of packets\n",
@@ -316,6 +320,16 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
+    }
+
+    #[test]
+    fn what_the_transport_does_not_measure_is_not_shown() {
+        let mut state = state();
+        for unknown in ["send_limit_bps", "cross_traffic_bps"] {
+            state[unknown] = Value::Null;
+        }
+        let text = render(&serde_json::from_value(state).unwrap(), None).to_string();
+        assert!(text.starts_with("hub: up for 1m00s\n"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `--plot`: predictions against one parameter.
 
+use super::super::shell::quoted;
 use super::sweep::Sweep;
 use super::{Args, Shown, report};
 use crate::curves::{self, Curve, Label};
@@ -100,11 +101,7 @@ fn predict(args: &Args, sweep: &Sweep, value: f64) -> Result<Point, Failure> {
 
 /// The command as it was given, quoted where a shell needs it.
 fn command() -> String {
-    let quoted = |word: String| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,+%".contains(c)) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("bentpipe".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -5,6 +5,7 @@ mod replicas;
 mod report;
 mod sweep;
 
+use super::shell::quoted;
 use crate::destination::PictureArg;
 use crate::named_files;
 use crate::output::{Failure, Output};
@@ -232,7 +233,7 @@ impl<'a> ScenarioFile<'a> {
 impl Args {
     /// The command, as far as it decides what is found.
     fn command(&self, file: &Path) -> String {
-        let mut command = format!("bentpipe simulate {}", file.display());
+        let mut command = format!("bentpipe simulate {}", quoted(&file.to_string_lossy()));
         if let Some(seeds) = &self.seeds {
             command.push_str(&match seeds {
                 Seeds::Count(count) => format!(" --seeds {count}"),
@@ -240,11 +241,11 @@ impl Args {
             });
         }
         if let Some(variants) = &self.variants {
-            command.push_str(&format!(" --variants {}", variants.join(",")));
+            command.push_str(&format!(" --variants {}", quoted(&variants.join(","))));
         }
-        self.set.iter().for_each(|set| command.push_str(&format!(" --set '{set}'")));
+        self.set.iter().for_each(|set| command.push_str(&format!(" --set {}", quoted(set))));
         for axis in &self.sweep {
-            command.push_str(&format!(" --sweep '{}={}'", axis.key, axis.values.join(",")));
+            command.push_str(&format!(" --sweep {}", quoted(&format!("{}={}", axis.key, axis.values.join(",")))));
         }
         command
     }
@@ -303,7 +304,23 @@ fn verdict(outcome: &Outcome, runs: usize, are_kept: bool) -> Result<(), Failure
 
 #[cfg(test)]
 mod tests {
+    use super::super::shell::tests::words;
     use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_shell_reads_the_command_as_it_was_given() {
+        let given =
+            ["simulate", "a b.toml", "--seeds", "3..5", "--set", "flow.a.x='1 s'", "--sweep", "link.a.loss=0,1e-3"];
+        let args = Line::parse_from(given).args;
+        assert_eq!(words(&args.command(Path::new("a b.toml")))[1..], given);
+    }
 
     #[test]
     fn seeds_are_a_count_or_a_range() {

@@ -109,14 +109,14 @@ fn draw_link(frame: &mut Frame, area: Rect, history: &History, latest: &Snapshot
     frame.render_widget(Line::from(capacity(latest)).underlined(), head);
     let last = history.link.back().copied().unwrap_or_default();
     let capacity = latest.rate_bps as f64;
-    let optional = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), delay);
+    let optional = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), write);
     let series: [(&str, String, Value, Scale); 6] = [
         ("transmit", rate(last.sent_bps), |point| point.sent_bps, Scale::Full(capacity, percent(last.use_share))),
         ("receive", rate(last.received_bps), |point| point.received_bps, Scale::Max(rate)),
-        ("queue", optional(last.queue_s), |point| point.queue_s.unwrap_or(0.0), Scale::Max(delay)),
-        ("RTT", optional(last.rtt_s), |point| point.rtt_s.unwrap_or(0.0), Scale::Max(delay)),
-        ("loss", percent(last.loss), |point| point.loss, Scale::Max(percent)),
-        ("repair", percent(last.repair), |point| point.repair, Scale::Max(percent)),
+        ("queue", optional(last.queue_s, delay), |point| point.queue_s.unwrap_or(0.0), Scale::Max(delay)),
+        ("RTT", optional(last.rtt_s, delay), |point| point.rtt_s.unwrap_or(0.0), Scale::Max(delay)),
+        ("loss", optional(last.loss, percent), |point| point.loss.unwrap_or(0.0), Scale::Max(percent)),
+        ("repair", optional(last.repair, percent), |point| point.repair.unwrap_or(0.0), Scale::Max(percent)),
     ];
     for ((name, value, of, scale), row) in series.into_iter().zip(rows.rows()) {
         frame.render_widget(series_line(history, row.width, name, &value, of, &scale), row);
@@ -169,7 +169,9 @@ fn capacity(latest: &Snapshot) -> String {
         let reported = if link.rate_bps == latest.rate_bps { String::new() } else { rate(link.rate_bps as f64) + " " };
         text += &format!(" ({} {reported}for {})", link.source.name(), age(link.age_s));
     }
-    text += &format!("  cross traffic {}", rate(latest.cross_traffic_bps as f64));
+    if let Some(bps) = latest.cross_traffic_bps {
+        text += &format!("  cross traffic {}", rate(bps as f64));
+    }
     match &latest.modem {
         Some(modem) if modem.address.is_none() => text += "  no modem",
         Some(modem) if !modem.link_is_up => text += "  modem: link down",

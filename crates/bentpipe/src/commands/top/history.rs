@@ -37,16 +37,16 @@ pub struct LinkPoint {
     pub sent_bps: f64,
     /// Bit/s received.
     pub received_bps: f64,
-    /// Share of the capacity that is in use, cross traffic included.
+    /// Share of the capacity that is in use, cross traffic included where it is measured.
     pub use_share: f64,
     /// Queueing delay: what the shortest round trip of a peer has beyond the link's.
     pub queue_s: Option<f64>,
     /// The shortest round trip of a peer.
     pub rtt_s: Option<f64>,
-    /// Lost packets, as a share of those sent.
-    pub loss: f64,
+    /// Lost packets, as a share of those sent; like the next, only where the transport counts packets.
+    pub loss: Option<f64>,
     /// Bytes sent for repair or again, as a share of stream bytes.
-    pub repair: f64,
+    pub repair: Option<f64>,
 }
 
 /// A peer between two states.
@@ -56,12 +56,12 @@ pub struct PeerRates {
     pub sent_bps: f64,
     /// Bit/s of stream bytes received from it.
     pub received_bps: f64,
-    /// Lost packets, as a share of those sent.
-    pub loss: f64,
+    /// Lost packets, as a share of those sent; like the next two, only where packets are counted.
+    pub loss: Option<f64>,
     /// Bytes sent again, as a share of stream bytes sent.
-    pub retransmitted: f64,
+    pub retransmitted: Option<f64>,
     /// Bytes of FEC repair symbols, as a share of stream bytes sent.
-    pub repair: f64,
+    pub repair: Option<f64>,
 }
 
 /// A stream's peer and number, and this gateway's side: each side numbers its own.
@@ -161,12 +161,14 @@ fn peer_rates(old: &Peer, new: &Peer, seconds: f64) -> PeerRates {
     let fresh = growth(old.sent_bytes, new.sent_bytes);
     let again = growth(old.retransmitted_bytes, new.retransmitted_bytes);
     let repair = growth(old.repair_bytes, new.repair_bytes);
+    let counts_packets = new.sent_packets > 0;
+    let counted = |share: f64| counts_packets.then_some(share);
     PeerRates {
         sent_bps: 8.0 * (fresh + again + repair) / seconds,
         received_bps: 8.0 * growth(old.received_bytes, new.received_bytes) / seconds,
-        loss: loss(growth(old.lost_packets, new.lost_packets), growth(old.sent_packets, new.sent_packets)),
-        retransmitted: share(again, fresh),
-        repair: share(repair, fresh),
+        loss: counted(loss(growth(old.lost_packets, new.lost_packets), growth(old.sent_packets, new.sent_packets))),
+        retransmitted: counted(share(again, fresh)),
+        repair: counted(share(repair, fresh)),
     }
 }
 
@@ -175,7 +177,9 @@ fn link_point(old: &Snapshot, new: &Snapshot, peers: &[(&Peer, &Peer)], seconds:
     let (was, is) = (&old.satellite, &new.satellite);
     let sum = |of: fn(&Peer) -> u64| peers.iter().map(|(old, new)| growth(of(old), of(new))).sum::<f64>();
     // The `tcp` transport counts no packets.
-    let (sent_bps, received_bps) = if is.sent_packets > 0 {
+    let counts_packets = is.sent_packets > 0;
+    let counted = |share: f64| counts_packets.then_some(share);
+    let (sent_bps, received_bps) = if counts_packets {
         let rate = |was, is| 8.0 * growth(was, is) / seconds;
         (rate(was.sent_ip_bytes, is.sent_ip_bytes), rate(was.received_ip_bytes, is.received_ip_bytes))
     } else {
@@ -187,14 +191,14 @@ fn link_point(old: &Snapshot, new: &Snapshot, peers: &[(&Peer, &Peer)], seconds:
     LinkPoint {
         sent_bps,
         received_bps,
-        use_share: share(sent_bps + new.cross_traffic_bps as f64, new.rate_bps as f64),
+        use_share: share(sent_bps + new.cross_traffic_bps.unwrap_or(0) as f64, new.rate_bps as f64),
         queue_s: rtt_s.map(|rtt| (rtt - new.link.rtt_s).max(0.0)),
         rtt_s,
-        loss: loss(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
-        repair: share(
+        loss: counted(loss(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets))),
+        repair: counted(share(
             sum(|peer| peer.retransmitted_bytes) + sum(|peer| peer.repair_bytes),
             sum(|peer| peer.sent_bytes),
-        ),
+        )),
     }
 }
 

@@ -148,19 +148,20 @@ fn peer_columns(width: u16) -> Vec<Column> {
 
 fn peer_row(history: &History, peer: &Peer, width: u16) -> (Vec<String>, bool) {
     let rates = history.peers.get(&peer.name).copied().unwrap_or_default();
+    let share = |share: Option<f64>| share.map_or("-".into(), percent);
     let mut row = vec![
         peer.name.clone(),
         peer.trouble.as_ref().map_or(peer.state.name().into(), |trouble| trouble.reason.to_string()),
         rate(rates.sent_bps),
         rate(rates.received_bps),
-        percent(rates.loss),
+        share(rates.loss),
         peer.rtt_s.map_or("-".into(), delay),
         peer.streams.to_string(),
     ];
     if width >= WIDE {
         row.extend([
-            percent(rates.retransmitted),
-            percent(rates.repair),
+            share(rates.retransmitted),
+            share(rates.repair),
             peer.mtu.to_string(),
             peer.address.map_or("-".into(), |address| address.to_string()),
         ]);

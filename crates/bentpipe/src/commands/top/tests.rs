@@ -155,7 +155,7 @@ fn a_filter_leaves_the_rows_that_contain_it() {
 }
 
 /// The losses of the link, and of each of its peers, by what was sent to each and lost, before and after.
-fn losses(before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]) -> (f64, Vec<f64>) {
+fn losses(before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]) -> (Option<f64>, Vec<Option<f64>>) {
     let with = |at: u64, peers: &[(&str, u64, u64)]| {
         let mut with = state(at);
         let peer = |(name, sent, lost): &(&str, u64, u64)| json!({"name": name, "state": "up", "sent_packets": sent, "lost_packets": lost});
@@ -170,15 +170,34 @@ fn losses(before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]) -> (f64, Vec<
 
 #[test]
 fn no_more_than_everything_is_lost() {
-    assert_eq!(losses(&[("a", 1000, 10)], &[("a", 1002, 16)]), (1.0, vec![1.0]));
+    assert_eq!(losses(&[("a", 1000, 10)], &[("a", 1002, 16)]), (Some(1.0), vec![Some(1.0)]));
 }
 
 #[test]
 fn a_peer_whose_counters_begin_again_says_nothing_of_the_losses_of_others() {
     let before = [("a", 1000, 0), ("b", 5000, 50)];
-    assert_eq!(losses(&before, &[("a", 0, 0), ("b", 6000, 60)]), (0.01, vec![0.0, 0.01]));
-    assert_eq!(losses(&before, &[("b", 6000, 60)]), (0.01, vec![0.01]));
-    assert_eq!(losses(&before, &[("a", 1000, 0), ("b", 6000, 60), ("c", 7, 7)]).0, 0.01);
+    assert_eq!(losses(&before, &[("a", 0, 0), ("b", 6000, 60)]), (Some(0.01), vec![None, Some(0.01)]));
+    assert_eq!(losses(&before, &[("b", 6000, 60)]), (Some(0.01), vec![Some(0.01)]));
+    assert_eq!(losses(&before, &[("a", 1000, 0), ("b", 6000, 60), ("c", 7, 7)]).0, Some(0.01));
+}
+
+#[test]
+fn shares_of_packets_are_unknown_where_the_transport_counts_none() {
+    let of_tcp = |at: u64, lost: u64| {
+        let mut state = state(at);
+        (state["transport"], state["cross_traffic_bps"]) = (json!("tcp"), Value::Null);
+        state["satellite"] =
+            json!({"sent_packets": 0, "sent_ip_bytes": 0, "received_packets": 0, "received_ip_bytes": 0});
+        state["peers"] = json!([{"name": "a", "state": "up", "sent_bytes": 1000 * at, "lost_packets": lost}]);
+        snapshot(state)
+    };
+    let mut history = History::default();
+    history.take(Duration::from_secs(1), Ok(of_tcp(1, 0)));
+    history.take(Duration::from_secs(2), Ok(of_tcp(2, 50)));
+    assert_eq!((history.link[0].loss, history.link[0].repair), (None, None));
+    assert_eq!(history.peers["a"].loss, None);
+    let text = screen(&history, &View::default(), 2, (130, 40));
+    assert!(!text.contains("cross traffic"), "it is not measured either\n{text}");
 }
 
 #[test]

@@ -159,9 +159,10 @@ impl View {
             .collect();
         let rates = |peer: &Peer| history.peers.get(&peer.name).copied().unwrap_or_default();
         let used = |peer: &Peer| rates(peer).sent_bps + rates(peer).received_bps;
+        let loss = |peer: &Peer| rates(peer).loss.unwrap_or(0.0);
         let is_up = |peer: &Peer| peer.state == PeerState::Up;
         peers.sort_by(|a, b| {
-            let by_loss = || rates(b).loss.total_cmp(&rates(a).loss);
+            let by_loss = || loss(b).total_cmp(&loss(a));
             let order = match self.peer_order {
                 PeerOrder::Use => used(b).total_cmp(&used(a)),
                 PeerOrder::Loss => by_loss(),

@@ -5,6 +5,7 @@ mod script;
 mod verify;
 
 use super::demo::DirectionArg;
+use super::shell::exact;
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
 use host::{Blame, Journal, Network, Plan, Present, Target};
@@ -223,11 +224,6 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 
 /// Seeds that are simulated by default.
 const SEEDS: u64 = 5;
-
-/// A quantity as its option reads it, to the last digit.
-fn exact(quantity: &impl serde::Serialize) -> String {
-    serde_json::to_value(quantity).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
-}
 
 /// The shares of a recommended initial window that are simulated when it gains less than predicted.
 const SMALLER_WINDOWS: [f64; 5] = [0.85, 0.7, 0.55, 0.4, 0.25];
