@@ -323,11 +323,11 @@ impl Connection {
     }
 
     fn on_data(&mut self, now: Instant, segment: &Segment) {
+        if segment.span() == 0 {
+            return self.receiver.on_nothing(segment);
+        }
         let received = self.receiver.received();
         self.receiver.on_segment(now, segment, &self.config);
-        if segment.span() == 0 {
-            return;
-        }
         if self.receiver.received() > received {
             self.events.pending |= Events::READABLE;
         }

@@ -307,15 +307,17 @@ impl Receiver {
         }
     }
 
-    /// A segment of the peer: takes its payload and FIN, and decides when to acknowledge.
+    /// A segment of the peer without payload and FIN: out of the window it is a probe or a keepalive.
+    #[inline]
+    pub(crate) fn on_nothing(&mut self, segment: &Segment) {
+        self.remember_timestamp(segment);
+        self.ack_due |= segment.seq < self.rcv_nxt;
+    }
+
+    /// A segment of the peer with payload or a FIN: takes both, and decides when to acknowledge.
     pub(crate) fn on_segment(&mut self, now: Instant, segment: &Segment, config: &Config) {
         self.remember_timestamp(segment);
         let span = u64::from(segment.len) + u64::from(segment.has(Flags::FIN));
-        if span == 0 {
-            // Out of the window without data: a probe or a keepalive.
-            self.ack_due |= segment.seq < self.rcv_nxt;
-            return;
-        }
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = true;
         }
