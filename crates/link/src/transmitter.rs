@@ -45,13 +45,16 @@ pub(crate) struct Cost {
     size: Bytes,
     nanos: u64,
     rest: u64,
+    /// Work with which the rest takes another nanosecond.
+    complement: u64,
 }
 
 impl Cost {
     #[cold]
     fn of(size: Bytes, rate: u64) -> Self {
-        let (work, rate) = (work_of(size), u128::from(rate));
-        Self { size, nanos: u64::try_from(work / rate).unwrap_or(u64::MAX), rest: (work % rate) as u64 }
+        let (work, wide) = (work_of(size), u128::from(rate));
+        let (nanos, rest) = (u64::try_from(work / wide).unwrap_or(u64::MAX), (work % wide) as u64);
+        Self { size, nanos: nanos.min(u64::MAX - 1), rest, complement: rate - rest }
     }
 }
 
@@ -143,10 +146,9 @@ impl Transmitter {
             *latest = Cost::of(size, *rate);
         }
         // Both are below the rate, so that their sum reaches it at most once.
-        let (sum, overflows) = self.remainder.overflowing_add(latest.rest);
-        let is_whole = overflows || sum >= *rate;
-        self.remainder = if is_whole { sum.wrapping_sub(*rate) } else { sum };
-        self.free_at += Duration::from_nanos(latest.nanos.saturating_add(u64::from(is_whole)));
+        let is_whole = self.remainder >= latest.complement;
+        self.remainder = if is_whole { self.remainder - latest.complement } else { self.remainder + latest.rest };
+        self.free_at += Duration::from_nanos(latest.nanos + u64::from(is_whole));
         self.free_at
     }
 

@@ -1,5 +1,6 @@
-//! What a simulated pair of gateways costs: `cargo bench -p bentpipe-sim --bench gateways`. Packets with data are counted once for
-//! each connection or session that carries them: client to gateway, gateway to gateway, gateway to server.
+//! What a simulated pair of gateways costs: `cargo bench -p bentpipe-sim --bench gateways [-- ROW SECONDS]`, of which ROW counts from 0
+//! and is then the only one, run for so long. Packets with data are counted once for each connection or session that carries them:
+//! client to gateway, gateway to gateway, gateway to server.
 
 use link::{LinkConfig, LossModel, QueueLimit};
 use sim::{
@@ -56,14 +57,20 @@ fn processor_seconds() -> f64 {
 fn main() {
     println!("flows  Mbit/s  loss   goodput  datagrams  CPU s  data packets/s  datagrams/s");
     let geo = Duration::from_millis(550);
-    for (flows, mbit, rtt, loss, seconds) in [
+    let numbers: Vec<usize> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
+    let rows = [
         (1, 50, geo, 0.0, 100),
         (1, 50, geo, 1e-3, 100),
         (1, 50, geo, 1e-2, 100),
         (100, 1000, Duration::from_millis(250), 1e-3, 20),
         (1000, 1000, Duration::from_millis(250), 1e-3, 20),
         (1000, 1000, geo, 0.0, 20),
-    ] {
+    ];
+    for (row, (flows, mbit, rtt, loss, seconds)) in rows.into_iter().enumerate() {
+        if numbers.first().is_some_and(|number| *number != row) {
+            continue;
+        }
+        let seconds = numbers.get(1).map_or(seconds, |seconds| *seconds as u64);
         let mut simulation = simulation(mbit, rtt, loss, flows, seconds);
         let start = processor_seconds();
         simulation.run();

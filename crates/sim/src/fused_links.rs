@@ -57,9 +57,8 @@ impl FusedLinks {
     pub(crate) fn push(&mut self, now: Instant, direction: u32, at: Instant, size: u32, next: u32, then: Then) {
         let passages = &mut self.under_way[direction as usize];
         if passages.len() == passages.capacity() {
-            while passages.front().is_some_and(|first| first.at <= now) {
-                passages.pop_front();
-            }
+            let arrived = passages.partition_point(|passage| passage.at <= now);
+            passages.drain(..arrived);
         }
         passages.push_back(Passage { at, size, next, then });
     }

@@ -73,6 +73,7 @@ impl Ns2Times {
 
     /// A packet of `size` bytes has come to the end of a link at `arrived`, or was lost on it. Those of one link come in the
     /// order in which it sends them.
+    #[inline(never)]
     pub(crate) fn on_crossed(&mut self, direction: u32, id: ParcelId, size: u32, arrived: Instant) {
         let hop = &mut self.hops[direction as usize];
         let arrival = &mut self.arrivals[id.index()];

@@ -218,8 +218,8 @@ impl Simulation {
         while self.stopped.is_none() && self.events < last && !self.has_many_samples() {
             self.stopped = self.check_memory().or_else(|| self.check_time());
             let pause = (self.events + EVENTS_BETWEEN_MEMORY_CHECKS).min(last);
-            while self.stopped.is_none() && self.events < pause && !self.has_many_samples() {
-                self.stopped = self.step();
+            if self.stopped.is_none() {
+                self.stopped = self.advance_to(pause);
             }
         }
         if self.stopped.is_none() && self.events >= self.settings.limits.events {
@@ -239,7 +239,7 @@ impl Simulation {
             if !self.has_closing() {
                 return false;
             }
-            if let Some(stopped) = self.step() {
+            if let Some(stopped) = self.advance_to(self.events + 1) {
                 self.stopped = Some(stopped);
             }
         }
@@ -324,55 +324,66 @@ impl Simulation {
         }
     }
 
-    /// Handles the next event, or finds that there is none to handle.
-    #[inline]
-    fn step(&mut self) -> Option<Stopped> {
-        let next = self.wire.next();
-        if next > self.pause_at {
-            return self.pause(next);
+    /// Handles events until there were `events` in all, many samples are made or the run ends.
+    fn advance_to(&mut self, events: u64) -> Option<Stopped> {
+        while self.events < events {
+            let next = self.wire.next();
+            if next <= self.pause_at {
+                self.events += 1;
+                if self.handle_event() == Progress::Ended {
+                    self.unfinished -= 1;
+                    if self.unfinished == 0 && self.settings.stop.when_complete {
+                        return Some(Stopped::Complete);
+                    }
+                }
+                continue;
+            }
+            let stopped = self.pause(next);
+            if stopped.is_some() || self.has_many_samples() {
+                return stopped;
+            }
         }
-        self.events += 1;
-        let progress = match self.wire.advance() {
-            Event::Passage => return None,
+        None
+    }
+
+    #[inline]
+    fn handle_event(&mut self) -> Progress {
+        match self.wire.advance() {
+            Event::Passage => Progress::GoesOn,
             Event::Delivery(id) => {
                 let agent = self.wire.parcels.get(id).agent as usize;
                 match self.agents.get_mut(agent) {
                     Some(agent) => agent.handle_packet(&mut self.wire, id),
-                    None => return self.deliver_to_pair(agent, id),
+                    None => self.deliver_to_pair(agent, id),
                 }
             }
             Event::Timer(timer) => match self.agents.get_mut((timer / TIMERS) as usize) {
                 Some(agent) => agent.handle_timeout(&mut self.wire, timer % TIMERS),
-                None => return self.wake_pair(timer),
+                None => self.wake_pair(timer),
             },
-        };
-        if progress == Progress::Ended {
-            self.unfinished -= 1;
-            return (self.unfinished == 0 && self.settings.stop.when_complete).then_some(Stopped::Complete);
         }
-        None
     }
 
     /// A packet has come to a gateway.
-    fn deliver_to_pair(&mut self, agent: usize, id: ParcelId) -> Option<Stopped> {
+    fn deliver_to_pair(&mut self, agent: usize, id: ParcelId) -> Progress {
         let parcel = *self.wire.parcels.get(id);
         self.wire.parcels.release(id);
         self.pairs[agent - self.agents.len()].handle_packet(&mut self.wire, &parcel);
-        None
+        Progress::GoesOn
     }
 
     /// A timer of a gateway or a carrier was due.
-    fn wake_pair(&mut self, timer: u32) -> Option<Stopped> {
+    fn wake_pair(&mut self, timer: u32) -> Progress {
         if self.wire.wake_routes(timer) {
-            return None;
+            return Progress::GoesOn;
         }
         if self.wire.wake_carrier(timer) {
             self.pairs.iter_mut().for_each(|pair| pair.handle_allocation(&mut self.wire));
-            return None;
+            return Progress::GoesOn;
         }
         let pair = self.pair_timers.partition_point(|first| *first <= timer) - 1;
         self.pairs[pair].handle_timeout(&mut self.wire, timer - self.pair_timers[pair]);
-        None
+        Progress::GoesOn
     }
 
     /// Takes the samples that are due before the event at `next`, or ends.

@@ -493,6 +493,10 @@ impl Wire {
             self.put(next, self.now, packet);
             return Event::Passage;
         }
+        if next & (PINNED | ROUTED) == 0 {
+            self.pass(next & !PASSES, packet);
+            return Event::Passage;
+        }
         self.go_on(self.ends[direction as usize], next, packet)
     }
 
@@ -505,16 +509,13 @@ impl Wire {
         Event::Delivery(packet.parcel)
     }
 
-    /// A packet at `node` goes on by a step that is no plain link.
+    /// A packet at `node` goes on where routes change.
+    #[inline(never)]
     fn go_on(&mut self, node: NodeId, step: u32, packet: Packet) -> Event {
         // What changes now has changed for the packets of now, too, although its timer comes after all others.
         self.advance_routes();
         if step & PINNED != 0 {
             self.put_if_up(step & !(PASSES | PINNED), packet);
-            return Event::Passage;
-        }
-        if step & ROUTED == 0 {
-            self.pass(step & !PASSES, packet);
             return Event::Passage;
         }
         self.route(node, step & !(PASSES | ROUTED), packet)
@@ -626,6 +627,8 @@ impl Wire {
         let step = self.paths[path.0 as usize];
         if step & PASSES == 0 {
             self.put(step, self.now, packet);
+        } else if step & (PINNED | ROUTED) == 0 {
+            self.pass(step & !PASSES, packet);
         } else {
             // It is not yet where it goes: a path has two ends.
             let _ = self.go_on(node, step, packet);

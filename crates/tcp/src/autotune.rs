@@ -10,7 +10,8 @@ use units::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Autotune {
     size: u64,
-    share: f64,
+    /// The part of it that the window is; `None` for all.
+    share: Option<f64>,
     /// What is known of the path where the buffer may grow.
     growth: Option<Box<Growth>>,
 }
@@ -45,7 +46,7 @@ impl Autotune {
     pub(crate) fn new(buffer: &ReceiveBuffer, mss: u32) -> Self {
         let (size, most, mss) = (buffer.size.as_u64(), buffer.most.as_u64(), u64::from(mss));
         let growth = (size < most).then(|| Box::new(Growth::new(size, most, mss)));
-        Self { size, share: buffer.share, growth }
+        Self { size, share: Some(buffer.share).filter(|share| *share != 1.0), growth }
     }
 
     /// The connection is established: what is read is counted from now on (`tcp_init_buffer_space`).
@@ -75,7 +76,7 @@ impl Autotune {
     }
 
     fn part(&self, room: u64) -> u64 {
-        if self.share == 1.0 { room } else { (room as f64 * self.share) as u64 }
+        self.share.map_or(room, |share| part(room, share))
     }
 
     /// The round-trip time, as far as it is measured: 0 before the first sample (`rcv_rtt_est`).
@@ -101,7 +102,7 @@ impl Autotune {
     pub(crate) fn on_gap(&mut self, bytes: u64, span: u64) {
         let Some(growth) = &mut self.growth else { return };
         growth.beyond += bytes;
-        let wanted = ((2 * growth.best_round + span) as f64 / self.share) as u64;
+        let wanted = size_for(2 * growth.best_round + span, self.share);
         self.size = self.size.max(wanted.min(growth.most));
     }
 
@@ -127,9 +128,20 @@ impl Autotune {
     pub(crate) fn on_read(&mut self, now: Instant, bytes: u64, beyond: u64) {
         let Some(growth) = &mut self.growth else { return };
         if let Some(wanted) = growth.on_read(now, bytes) {
-            self.size = self.size.max((((wanted + beyond) as f64 / self.share) as u64).min(growth.most));
+            self.size = self.size.max(size_for(wanted + beyond, self.share).min(growth.most));
         }
     }
+}
+
+/// The part `share` of `room`. Most buffers do without its conversions, which are slow.
+#[inline(never)]
+fn part(room: u64, share: f64) -> u64 {
+    (room as f64 * share) as u64
+}
+
+/// The buffer whose part `share` is `window`.
+fn size_for(window: u64, share: Option<f64>) -> u64 {
+    (window as f64 / share.unwrap_or(1.0)) as u64
 }
 
 impl Growth {

@@ -323,9 +323,12 @@ impl Connection {
     }
 
     fn on_data(&mut self, now: Instant, segment: &Segment) {
-        let had = self.receiver.readable();
+        if segment.span() == 0 {
+            return self.receiver.on_nothing(segment);
+        }
+        let received = self.receiver.received();
         self.receiver.on_segment(now, segment, &self.config);
-        if self.receiver.readable() > had {
+        if self.receiver.received() > received {
             self.events.pending |= Events::READABLE;
         }
         if self.receiver.is_finished() && !self.events.reported_finished {
@@ -566,6 +569,7 @@ impl Connection {
     }
 
     /// The application reads up to `most` bytes; returns how many there were. May make a window update due.
+    #[inline]
     pub fn read(&mut self, now: Instant, most: u64) -> u64 {
         let bytes = self.receiver.read(now, most);
         if self.state == State::Established && !self.config.bare && self.receiver.has_window_update() {

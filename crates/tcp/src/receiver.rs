@@ -18,6 +18,9 @@ const MIN_FULL_SEGMENT: u32 = 536;
 /// By so much two times that should be equal may differ, each a sum of times rounded to nanoseconds.
 const ROUNDING: Duration = Duration::from_nanos(5);
 
+/// Beyond all sequence numbers.
+const NO_FIN: u64 = u64::MAX;
+
 /// Bytes from the peer, in order and out of order.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -31,8 +34,8 @@ pub(crate) struct Receiver {
     recent: [u64; REMEMBERED],
     /// What arrived twice and is to be reported.
     duplicate: Option<Range<u64>>,
-    /// The sequence number of the peer's FIN.
-    fin: Option<u64>,
+    /// The sequence number of the peer's FIN; [`NO_FIN`] until it has come.
+    fin: u64,
     /// The right edge of the window, which never moves back.
     edge: u64,
     /// The right edge of the window last advertised.
@@ -86,7 +89,7 @@ impl Receiver {
             out_of_order: RangeSet::new(),
             recent: [0; REMEMBERED],
             duplicate: None,
-            fin: None,
+            fin: NO_FIN,
             edge: 1 + buffer.window(0),
             advertised_edge: 0,
             buffer,
@@ -221,7 +224,7 @@ impl Receiver {
 
     /// Whether the FIN and everything before it has arrived.
     pub(crate) fn is_finished(&self) -> bool {
-        self.fin.is_some_and(|fin| self.rcv_nxt > fin)
+        self.rcv_nxt > self.fin
     }
 
     /// The application reads up to `most` bytes. Returns how many there were.
@@ -304,15 +307,17 @@ impl Receiver {
         }
     }
 
-    /// A segment of the peer: takes its payload and FIN, and decides when to acknowledge.
+    /// A segment of the peer without payload and FIN: out of the window it is a probe or a keepalive.
+    #[inline]
+    pub(crate) fn on_nothing(&mut self, segment: &Segment) {
+        self.remember_timestamp(segment);
+        self.ack_due |= segment.seq < self.rcv_nxt;
+    }
+
+    /// A segment of the peer with payload or a FIN: takes both, and decides when to acknowledge.
     pub(crate) fn on_segment(&mut self, now: Instant, segment: &Segment, config: &Config) {
         self.remember_timestamp(segment);
         let span = u64::from(segment.len) + u64::from(segment.has(Flags::FIN));
-        if span == 0 {
-            // Out of the window without data: a probe or a keepalive.
-            self.ack_due |= segment.seq < self.rcv_nxt;
-            return;
-        }
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = true;
         }
@@ -342,13 +347,13 @@ impl Receiver {
     fn acceptable(&mut self, segment: &Segment, span: u64) -> Option<Range<u64>> {
         let data_end = segment.seq + u64::from(segment.len);
         let highest = self.out_of_order.last().map_or(self.rcv_nxt, |last| last.end);
-        if segment.has(Flags::FIN) && self.fin.is_none() && data_end <= self.edge && data_end >= highest {
-            self.fin = Some(data_end);
+        if segment.has(Flags::FIN) && self.fin == NO_FIN && data_end <= self.edge && data_end >= highest {
+            self.fin = data_end;
         }
         // A FIN takes no room in the buffer.
         let end = match self.fin {
-            Some(fin) => (segment.seq + span).min(fin + 1),
-            None => data_end.min(self.edge),
+            NO_FIN => data_end.min(self.edge),
+            fin => (segment.seq + span).min(fin + 1),
         };
         if segment.seq < self.rcv_nxt && segment.seq < end {
             self.report_duplicate(segment.seq..end.min(self.rcv_nxt));

@@ -83,7 +83,10 @@ pub struct RttEstimator {
     variance: f64,
     /// The variance that Linux uses.
     held: HeldVariance,
-    min: Option<Duration>,
+    /// `smoothed` as a duration, which is asked for more often than it changes; zero before the first sample.
+    srtt: Duration,
+    /// [`Duration::MAX`] before the first sample.
+    min: Duration,
     latest: Duration,
     backoff: u32,
     rto: Duration,
@@ -119,7 +122,8 @@ impl RttEstimator {
             smoothed: None,
             variance: 0.0,
             held: HeldVariance { term: 0.0, largest: 0.0, until: 0 },
-            min: None,
+            srtt: Duration::ZERO,
+            min: Duration::MAX,
             latest: Duration::ZERO,
             backoff: 0,
             rto: rules.initial_rto,
@@ -130,7 +134,7 @@ impl RttEstimator {
     /// updates the estimate (section 2 of RFC 6298) and ends any backoff.
     pub fn sample(&mut self, rules: &RttRules, rtt: Duration, una: u64, nxt: u64) {
         self.latest = rtt;
-        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
+        self.min = self.min.min(rtt);
         let rtt = rules.in_ticks(rtt);
         match self.smoothed {
             None => {
@@ -157,10 +161,10 @@ impl RttEstimator {
     fn update_rto(&mut self, rules: &RttRules) {
         let Some(smoothed) = self.smoothed else { return };
         let term = Duration::from_secs_f64(4.0 * self.variance).max(rules.granularity);
-        let smoothed = Duration::from_secs_f64(smoothed);
+        self.srtt = Duration::from_secs_f64(smoothed);
         self.rto = match rules.min_rto {
-            MinRto::Total(least) => (smoothed + term).max(least),
-            MinRto::VarianceTerm(_) => smoothed + Duration::from_secs_f64(self.held.term),
+            MinRto::Total(least) => (self.srtt + term).max(least),
+            MinRto::VarianceTerm(_) => self.srtt + Duration::from_secs_f64(self.held.term),
         }
         .min(rules.max_rto);
     }
@@ -195,7 +199,7 @@ impl RttEstimator {
 
     /// The smoothed round-trip time; zero before the first sample.
     pub fn srtt(&self) -> Duration {
-        Duration::from_secs_f64(self.smoothed.unwrap_or(0.0))
+        self.srtt
     }
 
     /// The variance; zero before the first sample.
@@ -205,7 +209,7 @@ impl RttEstimator {
 
     /// The smallest sample; zero before the first.
     pub fn min_rtt(&self) -> Duration {
-        self.min.unwrap_or(Duration::ZERO)
+        if self.min == Duration::MAX { Duration::ZERO } else { self.min }
     }
 
     /// The newest sample; zero before the first.

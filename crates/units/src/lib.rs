@@ -34,6 +34,7 @@ mod probability;
 mod random;
 mod ranges;
 mod rate;
+mod rounding;
 mod time;
 
 pub use bytes::Bytes;

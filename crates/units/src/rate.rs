@@ -1,6 +1,7 @@
 //! Data rates in bits per second.
 
 use crate::parse::{Grammar, text_form, write_scaled};
+use crate::rounding::rounded;
 use crate::{Bytes, Duration, QuantityError};
 
 /// A bit sent at one bit per second takes so many nanoseconds, a byte eight times as long.
@@ -91,7 +92,7 @@ impl Rate {
 
     /// This rate times `factor` (not negative), rounded.
     pub fn mul_f64(self, factor: f64) -> Rate {
-        Rate((self.0 as f64 * factor).round() as u64)
+        Rate(rounded(self.0 as f64 * factor))
     }
 
     /// `self - other`, or zero.

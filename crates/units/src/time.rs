@@ -2,6 +2,7 @@
 
 use crate::QuantityError;
 use crate::parse::{Grammar, text_form, write_scaled};
+use crate::rounding::rounded;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
 /// A point in time: nanoseconds since an origin that the driver chose (the start of a simulation, the boot of the host).
@@ -81,8 +82,9 @@ impl Duration {
     }
 
     /// `secs` seconds, rounded to a nanosecond; negative and not-a-number become zero, too long becomes [`Duration::MAX`].
+    #[inline]
     pub fn from_secs_f64(secs: f64) -> Self {
-        Self((secs * 1e9).round() as u64)
+        Self(rounded(secs * 1e9))
     }
 
     /// Reads `550ms`, `1.5s`, `250us`, `2min`.
@@ -120,7 +122,7 @@ impl Duration {
 
     /// This duration times `factor` (not negative), rounded.
     pub fn mul_f64(self, factor: f64) -> Duration {
-        Duration((self.0 as f64 * factor).round() as u64)
+        Duration(rounded(self.0 as f64 * factor))
     }
 }
 

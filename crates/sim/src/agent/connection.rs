@@ -217,17 +217,16 @@ impl<E: Endpoint> Connection<E> {
                 progress = Progress::Ended;
             }
         }
-        while let Some((size, body)) = self.ends[port as usize].poll_transmit(wire) {
-            self.place.send(wire, port, size, body);
-        }
+        while self.ends[port as usize].transmit(wire, &self.place, port) {}
         if self.recorded.is_some() && port == self.app.sender() {
             self.record(wire);
         }
-        let deadline = self.deadline(port);
+        let mut alarm = self.deadline(port);
         if let Some(clocks) = &mut self.ns2_clocks {
-            clocks[port as usize].set(wire.now, wire.ns2_now(), deadline);
+            let clock = &mut clocks[port as usize];
+            clock.set(wire.now, wire.ns2_now(), alarm);
+            alarm = clock.alarm();
         }
-        let alarm = self.alarm(port);
         if alarm < self.armed[port as usize] {
             self.arm(wire, port, alarm);
         }

@@ -1,5 +1,6 @@
 //! The ends of connections, of whatever protocol: what the agent that runs a pair of them asks of each.
 
+use super::place::Place;
 use crate::packet::Body;
 use crate::wire::Wire;
 use tcp::Window;
@@ -16,8 +17,8 @@ pub(crate) trait Endpoint {
     fn handle_timeout(&mut self, now: Instant);
     /// When it is to be run next though nothing comes.
     fn next_at(&self) -> Instant;
-    /// Its next packet: its size and what it says; counts those with data on the wire.
-    fn poll_transmit(&mut self, wire: &mut Wire) -> Option<(u32, Body)>;
+    /// Sends its next packet from the end `port` of `place`, if there is one; counts those with data on the wire.
+    fn transmit(&mut self, wire: &mut Wire, place: &Place, port: u32) -> bool;
     /// What its application should know next.
     fn poll_event(&mut self) -> Option<Event>;
     /// The application writes `bytes`; returns how many were taken.
@@ -81,10 +82,11 @@ impl Endpoint for tcp::Connection {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, wire: &mut Wire) -> Option<(u32, Body)> {
-        let segment = tcp::Connection::poll_transmit(self, wire.now)?;
+    fn transmit(&mut self, wire: &mut Wire, place: &Place, port: u32) -> bool {
+        let Some(segment) = self.poll_transmit(wire.now) else { return false };
         wire.data_packets += u64::from(segment.len > 0);
-        Some((segment.len + u32::from(segment.header), Body::Tcp(segment)))
+        place.send(wire, port, segment.len + u32::from(segment.header), Body::Tcp(segment));
+        true
     }
 
     #[inline]
@@ -159,11 +161,13 @@ impl Endpoint for quic::Connection {
         quic::Connection::next_at(self)
     }
 
-    fn poll_transmit(&mut self, wire: &mut Wire) -> Option<(u32, Body)> {
-        let packet = quic::Connection::poll_transmit(self, wire.now)?;
+    fn transmit(&mut self, wire: &mut Wire, place: &Place, port: u32) -> bool {
+        let Some(packet) = self.poll_transmit(wire.now) else { return false };
         wire.data_packets += u64::from(packet.stream.is_some_and(|stream| stream.len > 0));
         let (size, ecn) = (u32::from(packet.size), self.ecn());
-        Some((size, Body::Quic { id: wire.quic_packets.put(packet), ecn }))
+        let id = wire.quic_packets.put(packet);
+        place.send(wire, port, size, Body::Quic { id, ecn });
+        true
     }
 
     fn poll_event(&mut self) -> Option<Event> {

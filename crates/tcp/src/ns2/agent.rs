@@ -37,6 +37,7 @@ impl Agent {
     }
 
     /// The next packet to leave now.
+    #[inline]
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<u64> {
         let packet = self.variant.next(&mut self.state)?;
         self.variant.on_sent(&mut self.state, packet, now);

@@ -29,6 +29,9 @@ impl Holes {
 
     /// The first hole not sent again that has something beyond it.
     pub(super) fn next(&mut self) -> Option<u64> {
+        if self.arrived.is_empty() {
+            return None;
+        }
         self.pointer = self.pointer.max(self.una);
         let hole = self.arrived.range_of(self.pointer).map_or(self.pointer, |run| run.end);
         self.arrived.last().filter(|last| last.start > hole)?;

@@ -252,9 +252,10 @@ impl Sender {
             self.counters.window_probes += 1;
             return Some(Outgoing::WindowProbe { seq: self.packets.una() - 1 });
         }
-        if self.agent.state.has_ended() {
-            return None;
-        }
+        if self.agent.state.has_ended() { None } else { self.find_packet(now) }
+    }
+
+    fn find_packet(&mut self, now: Instant) -> Option<Outgoing> {
         let Some(packet) = self.agent.poll_transmit(now) else {
             self.watch_window(now);
             return None;
@@ -262,6 +263,7 @@ impl Sender {
         Some(self.send(now, packet))
     }
 
+    #[inline]
     fn send(&mut self, now: Instant, packet: u64) -> Outgoing {
         if self.counters.data_segments == 0 {
             self.agent.state.clock.set_phase(self.phase(now));

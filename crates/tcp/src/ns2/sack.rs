@@ -43,9 +43,14 @@ impl Variant for Sack {
         if let Some(forced) = state.take_forced() {
             return Some(forced);
         }
-        let room =
-            if self.recovering { self.pipe < state.cwnd as i64 } else { state.nxt < self.base + state.whole_window() };
-        let packet = if room && self.base < state.available && state.take_burst() { self.choose(state) } else { None };
+        let (room, window) = if self.recovering {
+            (self.pipe < state.cwnd as i64, state.window)
+        } else {
+            let window = state.whole_window();
+            (state.nxt < self.base + window, window)
+        };
+        let may_send = room && self.base < state.available && state.take_burst();
+        let packet = if may_send { self.choose(state, window) } else { None };
         match packet {
             Some(packet) => {
                 state.nxt = state.nxt.max(packet + 1);
@@ -101,8 +106,8 @@ impl Sack {
         self.holes.clear();
     }
 
-    /// A hole, else a new packet, within the receiver's window.
-    fn choose(&mut self, state: &State) -> Option<u64> {
+    /// A hole within the receiver's window, else a new packet within `window`.
+    fn choose(&mut self, state: &State, window: u64) -> Option<u64> {
         if let Some(hole) = self.holes.next() {
             let may = state.recover > 1 && hole < state.una + state.window;
             return may.then(|| {
@@ -110,7 +115,6 @@ impl Sack {
                 hole
             });
         }
-        let window = if self.recovering { state.window } else { state.whole_window() };
         (state.nxt < state.una + window && state.nxt < state.available).then_some(state.nxt)
     }
 }

@@ -409,7 +409,10 @@ impl Recovery for Rack {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        [self.reorder_timer, self.probe.at].into_iter().flatten().min()
+        match (self.reorder_timer, self.probe.at) {
+            (Some(reordering), Some(probe)) => Some(reordering.min(probe)),
+            (reordering, probe) => reordering.or(probe),
+        }
     }
 
     fn on_timer(&mut self, now: Instant, out: &mut Outstanding) -> bool {

@@ -84,7 +84,9 @@ impl SimulatedHosts {
 
     /// TCP of the flow may have something to send.
     pub(super) fn touch(&mut self, tcp: FlowTcp) {
-        self.touched.push(tcp.0);
+        if self.touched.last() != Some(&tcp.0) {
+            self.touched.push(tcp.0);
+        }
     }
 
     /// Sends what TCP has to send.
