@@ -169,7 +169,7 @@ impl<P: Payload> Decoder<P> {
 
     /// Gives all memory back to the allocator: nothing has arrived for long, so that no block of what has is still on its way.
     pub(crate) fn clear(&mut self) {
-        self.first = self.first + self.symbols.len() as u64;
+        self.first += self.symbols.len() as u64;
         (self.symbols, self.bytes) = (VecDeque::new(), 0);
         (self.spare, self.blocks) = (Vec::new(), VecDeque::new());
         self.rounds.clear();
