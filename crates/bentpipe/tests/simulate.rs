@@ -342,7 +342,8 @@ fn an_interrupt_before_the_first_result_leaves_no_empty_tables() {
     let endless = SCENARIO.replace("200kB", "100GB");
     let folder = folder(endless.split("[variants]").next().unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    command.args(["simulate", "test.toml", "--set", "stop.time=87600h", "--out", "out", "--format", "parquet"]);
+    command.args(["simulate", "test.toml", "--set", "stop.time=87600h", "--set", "stop.max_memory=8GB"]);
+    command.args(["--out", "out", "--format", "parquet"]);
     let mut child = command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     while partial_tables(&folder.path().join("out")).is_none() {
