@@ -189,6 +189,8 @@ pub(crate) struct SentPackets {
     largest_acked_sent: Option<Instant>,
     /// Acknowledgements are passed over until then.
     deaf_until: Instant,
+    /// Until then no timeout has the missing packets looked through again: there were many.
+    rests_until: Instant,
     protected: VecDeque<ProtectedRange>,
     process: LossProcess,
     /// Packets below this were sent before the end of the latest outage.
@@ -204,6 +206,9 @@ impl SentPackets {
     const LONG: usize = 4096;
     const LITTLE: usize = 64;
     const DEAF: Duration = Duration::from_millis(2);
+    /// After a look through many missing packets, so long for each passes until the next one: about ten times what the look took, which
+    /// leaves most of the processor to other peers.
+    const REST: Duration = Duration::from_nanos(250);
     /// Packets that are recorded at most beside those in flight that carry data: several times as many as an honest peer leaves behind
     /// one of which it does not know, at 1 Gbit/s over 600 ms.
     pub(crate) const MOST_WITHOUT_DATA: usize = 1 << 18;
@@ -232,6 +237,7 @@ impl SentPackets {
             largest_acked: None,
             largest_acked_sent: None,
             deaf_until: Instant::ZERO,
+            rests_until: Instant::ZERO,
             protected: VecDeque::new(),
             process: LossProcess::new(),
             cut_off_to: PacketNumber::ZERO,
@@ -299,7 +305,7 @@ impl SentPackets {
         self.forget_concluded();
         if self.is_overfull() {
             // Its outcome changes what is to be sent, so that it waits until this packet is written.
-            self.loss_deadline = Some(now);
+            self.loss_deadline = Some(now.max(self.rests_until));
         }
     }
 
@@ -378,7 +384,7 @@ impl SentPackets {
         self.uncovered = Some((ack.covered_from, horizon));
         self.find_losses(now, Some((ack.covered_from, ack.largest, horizon)), outcomes);
         if span > Self::LONG && (outcomes.len() - before) * Self::LITTLE < span {
-            self.deaf_until = now + Self::DEAF;
+            self.deaf_until = self.rests_until.max(now + Self::DEAF);
         }
         Ok(newest)
     }
@@ -411,7 +417,9 @@ impl SentPackets {
         // Only an ACK of a later packet says that one is missing.
         let end = ack.map(|(_, largest, _)| largest).or(self.largest_acked).unwrap_or(self.first);
         let [reordering, overtaking] = [self.reordering.window(), self.overtaking.window().max(self.least_overtaking)];
+        let mut looked_at = 0;
         for number in self.in_flight(self.first..end).into_iter().flat_map(PacketNumber::each) {
+            looked_at += 1;
             let is_passed = self.is_passed(number, self.entries[(number - self.first) as usize].dscp);
             let patience = if is_passed { reordering } else { overtaking.max(reordering) };
             let entry = &mut self.entries[(number - self.first) as usize];
@@ -433,6 +441,10 @@ impl SentPackets {
         }
         while self.recent_losses.len() > Self::RECENT_LOSSES {
             self.recent_losses.pop_front();
+        }
+        if looked_at > Self::LONG {
+            self.rests_until = now + Self::REST * looked_at as u64;
+            self.loss_deadline = self.loss_deadline.map(|deadline| deadline.max(self.rests_until));
         }
         self.forget_concluded();
     }
@@ -839,6 +851,28 @@ mod tests {
             assert_eq!(lost[0].outcome, Outcome::Lost);
             assert_eq!(lost.len(), if frames.is_empty() { 1 } else { 1001 });
         }
+    }
+
+    #[test]
+    fn a_long_record_of_missing_packets_is_not_looked_through_for_each_packet() {
+        let most = SentPackets::MOST_WITHOUT_DATA as u64;
+        let mut sent_packets = sent_packets(1);
+        let record = |sent_packets: &mut SentPackets, now| {
+            sent_packets.record(now, 0, 60, Dscp::default(), SmallVec::from_slice(&[SentFrame::Opened]));
+        };
+        (1..most).for_each(|_| record(&mut sent_packets, at(400)));
+        let told = acknowledge_from(&mut sent_packets, at(500), &[most - 1..most], most - 1);
+        assert_eq!(told.expect("it was sent").1.len(), 0, "the others may yet arrive");
+        let (mut looks, mut lost) = (0, Vec::new());
+        for millis in 501..1201 {
+            record(&mut sent_packets, at(millis));
+            if sent_packets.loss_deadline().is_some_and(|deadline| deadline <= at(millis)) {
+                sent_packets.on_timeout(at(millis), &mut lost);
+                looks += 1;
+            }
+            assert!(sent_packets.entries.len() <= SentPackets::MOST_WITHOUT_DATA + 100);
+        }
+        assert!((5..=20).contains(&looks), "{looks} looks within 700 ms");
     }
 
     #[test]

@@ -196,11 +196,11 @@ impl<P: Payload> Decoder<P> {
     }
 
     fn keep(&mut self, number: PacketNumber, packet: Remembered) {
+        self.forget_outdated(Self::FORGOTTEN);
         if self.symbols.is_empty() {
             self.first = number;
         }
         let Some(at) = number.checked_since(self.first) else { return };
-        self.forget_outdated(Self::FORGOTTEN);
         self.skips = (self.skips + Self::SKIPS_EARNED).min(Self::MAX_SYMBOLS);
         let skipped = usize::try_from(at).unwrap_or(usize::MAX).saturating_sub(self.symbols.len());
         // A peer that skips numbers makes us forget, not grow, nor work.
@@ -573,6 +573,21 @@ mod tests {
         decoder.trim();
         assert!((200..=250).contains(&decoder.symbols.len()), "{} packets within two seconds", decoder.symbols.len());
         assert!(decoder.symbols.capacity() < 1000 && decoder.memory() < 400_000, "{}", decoder.memory());
+    }
+
+    #[test]
+    fn packets_that_come_when_they_are_outdated_are_passed_over() {
+        for late in 0..2 {
+            let mut decoder = Decoder::<Stored>::new(1 << 20);
+            for round in 0..6 {
+                decoder.remember(PacketNumber::new(100 * round), &packet(1), 0, true);
+                decoder.on_round(Instant::from_nanos(round * 600_000_000));
+            }
+            let late = decoder.first + late;
+            decoder.remember(late, &packet(1), 0, true);
+            assert!(decoder.first > late && decoder.remembered(late).is_none());
+            assert!(decoder.remembered(PacketNumber::new(500)).is_some(), "a newer packet stays");
+        }
     }
 
     #[test]
