@@ -4,6 +4,7 @@ use super::*;
 use crate::Violation;
 use crate::capacity::{AcceptedPacket, Mark};
 use crate::credit::Credit;
+use crate::fuzzing::number_after;
 use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
 use crate::stream::{StreamNumber, StreamOffset};
@@ -41,17 +42,26 @@ fn session() -> Session<Stored> {
     Session::new(&config, PeerId(0), 1, &parameters, (false, true), Default::default(), now())
 }
 
-fn accepted(number: u64) -> AcceptedPacket {
-    AcceptedPacket { number: PacketNumber::new(number), arrived: now(), ip_size: 1000, mark: Mark::NotCe }
+fn accepted(arrived: Instant, number: PacketNumber) -> AcceptedPacket {
+    AcceptedPacket { number, arrived, ip_size: 1000, mark: Mark::NotCe }
 }
 
 /// Hands in one packet of what `write` writes.
 fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Violation> {
+    receive_at(session, now(), PacketNumber::new(number), write)
+}
+
+fn receive_at(
+    session: &mut Session<Stored>,
+    now: Instant,
+    number: PacketNumber,
+    write: impl FnOnce(&mut Writer<'_>),
+) -> Result<(), Violation> {
     let mut buffer = [0; 1400];
     let mut writer = Writer::new(&mut buffer);
     write(&mut writer);
     let length = writer.len();
-    session.on_frames(now(), &accepted(number), &buffer[..length], 0)
+    session.on_frames(now, &accepted(now, number), &buffer[..length], 0)
 }
 
 fn data(stream: u64, offset: u64, length: usize, fin: bool) -> impl FnOnce(&mut Writer<'_>) {
@@ -173,17 +183,28 @@ fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
 #[test]
 fn frames_that_do_not_parse_break_the_session() {
     for frames in [&[0x02][..], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0], &[0x40, 0x40, 2, 9]] {
-        assert_eq!(session().on_frames(now(), &accepted(0), frames, 0), Err(Violation::Malformed), "{frames:?}");
+        assert_eq!(
+            session().on_frames(now(), &accepted(now(), PacketNumber::ZERO), frames, 0),
+            Err(Violation::Malformed),
+            "{frames:?}"
+        );
     }
 }
 
 #[test]
 fn reports_of_arrivals_that_are_none_or_two_break_the_session() {
     for frames in [&[0x0e, 1, 1][..], &[0x0e, 1, 1, 1, 41, 1, 1], &[0x0e, 1, 1, 1, 2, 0, 1, 1, 1]] {
-        assert_eq!(session().on_frames(now(), &accepted(0), frames, 0), Err(Violation::Malformed), "{frames:?}");
+        assert_eq!(
+            session().on_frames(now(), &accepted(now(), PacketNumber::ZERO), frames, 0),
+            Err(Violation::Malformed),
+            "{frames:?}"
+        );
     }
     let twice = [0x0e, 0, 0, 0, 0, 0x0e, 0, 0, 0, 0];
-    assert_eq!(session().on_frames(now(), &accepted(0), &twice, 0), Err(Violation::RepeatedAck));
+    assert_eq!(
+        session().on_frames(now(), &accepted(now(), PacketNumber::ZERO), &twice, 0),
+        Err(Violation::RepeatedAck)
+    );
 }
 
 #[test]
@@ -205,7 +226,7 @@ fn a_peer_that_marks_all_packets_as_those_of_trains_gets_no_more_than_an_acknowl
 fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     for (frames, kind) in [(&[0x3f][..], 0x3f), (&[0x30, 4, 1, 2, 3, 4], 0x30), (&[0x20], 0x20), (&[0x40, 1], 1)] {
         assert_eq!(
-            session().on_frames(now(), &accepted(0), frames, 0),
+            session().on_frames(now(), &accepted(now(), PacketNumber::ZERO), frames, 0),
             Err(Violation::UnknownFrame(kind)),
             "{frames:?}"
         );
@@ -214,7 +235,7 @@ fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     let mut session = session();
     // Stream data, a frame of type 0x42, stream data.
     let frames = [0x0a, 0, 0, 2, 7, 7, 0x40, 0x42, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
-    assert_eq!(session.on_frames(now(), &accepted(0), &frames, 0), Ok(()));
+    assert_eq!(session.on_frames(now(), &accepted(now(), PacketNumber::ZERO), &frames, 0), Ok(()));
     assert_eq!((session.stats(now()).skipped_frames, session.credit.held()), (1, 3));
 }
 
@@ -299,16 +320,40 @@ proptest! {
     })]
 
     #[test]
+    fn packets_may_be_skipped_and_come_late(
+        packets in proptest::collection::vec((any::<u8>(), 1u64..700, 0u64..3000), 1..60)
+    ) {
+        let mut session = session();
+        let mut time = now();
+        for (step, wait, offset) in packets {
+            time += Duration::from_millis(wait);
+            let number = number_after(session.received.expected(), step);
+            if session.received.is_new(number) {
+                prop_assert_eq!(receive_at(&mut session, time, number, data(0, offset, 100, false)), Ok(()));
+            }
+            session.on_timeout(time);
+        }
+    }
+
+    #[test]
     fn whatever_frames_come_memory_is_bounded_and_nothing_panics(
-        packets in proptest::collection::vec(proptest::collection::vec(any_frame(), 1..6), 1..60)
+        packets in proptest::collection::vec(
+            (any::<u8>(), 1u64..700, proptest::collection::vec(any_frame(), 1..6)),
+            1..60
+        )
     ) {
         let mut session = session();
         let own = session.open().expect("a stream");
         session.write(own, &[5; 3000]);
         let mut buffer = [0; 1400];
         let mut time = now();
-        for (number, frames) in packets.into_iter().enumerate() {
-            let outcome = receive(&mut session, number as u64, |writer| {
+        for (step, wait, frames) in packets {
+            time += Duration::from_millis(wait);
+            let number = number_after(session.received.expected(), step);
+            if !session.received.is_new(number) {
+                continue;
+            }
+            let outcome = receive_at(&mut session, time, number, |writer| {
                 frames.into_iter().for_each(|frame| write_frame(writer, frame));
             });
             if outcome.is_err() {
@@ -328,7 +373,6 @@ proptest! {
                 session.consume(id, 20);
                 session.finish(id);
             }
-            time += Duration::from_millis(7);
             session.on_timeout(time);
             for urgency in [Urgency::Now, Urgency::Paced, Urgency::Idle] {
                 session.fill(time, 0, &mut buffer, 60, urgency);
