@@ -2,7 +2,7 @@
 //! its application has written, loss and repetition, and acknowledgements as the transport sends them.
 
 use super::delays::Counts;
-use super::learner::{Learner, News};
+use super::estimator::{Estimator, News};
 use super::parts::{EstimatorPart, EstimatorParts};
 use super::prior::Prior;
 use super::report::{LostPacket, Report, Stamp};
@@ -165,7 +165,7 @@ struct Receiver {
 type Sent = (Vec<(usize, f64)>, u64, u64);
 
 struct Sender {
-    learner: Learner,
+    estimator: Estimator,
     path: super::path_reports::PathReports,
     totals: Counts,
     new: usize,
@@ -225,7 +225,7 @@ impl Model {
             finished: None,
             receiver: Receiver::default(),
             sender: Sender {
-                learner: Learner::new(belief, Duration::from_secs_f64(rtt)).with(parts),
+                estimator: Estimator::new(belief, Duration::from_secs_f64(rtt)).with(parts),
                 path: super::path_reports::PathReports::default(),
                 totals: Counts::default(),
                 new: 0,
@@ -330,7 +330,7 @@ impl Model {
                     self.sender.new - 1
                 }
                 None => {
-                    self.sender.learner.trains.end();
+                    self.sender.estimator.trains.end();
                     self.sender.wakes_at = None;
                     return;
                 }
@@ -351,17 +351,17 @@ impl Model {
     fn send_piece(&mut self, now: f64, piece: usize, backlog: usize) {
         let sender = &mut self.sender;
         let number = sender.packets.len();
-        let learner = &mut sender.learner;
+        let estimator = &mut sender.estimator;
         let (next, waiting) = (PacketNumber::new(number as u64), (backlog as f64 * SIZE) as u64);
-        if learner.trains.leaving_at().is_none() {
-            learner.begin_train_if_due(now, PEER, next, |bytes| waiting >= bytes);
+        if estimator.trains.leaving_at().is_none() {
+            estimator.begin_train_if_due(now, PEER, next, |bytes| waiting >= bytes);
         }
-        let is_train = learner.trains.advance(PEER, next);
+        let is_train = estimator.trains.advance(PEER, next);
         sender.position += SIZE as u64;
-        learner.on_sent(now, SIZE as usize, sender.position as f64, None);
-        let pace = learner.pace(now);
-        let gap = SIZE / learner.trains.leaving_at().unwrap_or(pace);
-        let ahead = (learner.trains.take_ahead() / pace).min((learner.rtt.smoothed / 4.0).max(0.04));
+        estimator.on_sent(now, SIZE as usize, sender.position as f64, None);
+        let pace = estimator.pace(now);
+        let gap = SIZE / estimator.trains.leaving_at().unwrap_or(pace);
+        let ahead = (estimator.trains.take_ahead() / pace).min((estimator.rtt.smoothed / 4.0).max(0.04));
         sender.packets.push(Packet { piece, sent: now, position: sender.position, is_train });
         sender.outstanding.insert(number, None);
         sender.next = sender.next.max(now - 0.004) + gap + ahead;
@@ -506,15 +506,15 @@ impl Model {
             acknowledged: arrived.len() as u32,
             lost: lost.collect(),
         };
-        let Sender { learner, path, totals, .. } = &mut self.sender;
-        let was_silent = learner.silence.is_silent(now, &learner.rtt);
+        let Sender { estimator, path, totals, .. } = &mut self.sender;
+        let was_silent = estimator.silence.is_silent(now, &estimator.rtt);
         if was_silent {
-            learner.begin_anew(now);
+            estimator.restart(now);
             path.interrupt();
         }
-        let before = learner.rate;
-        let how = (learner.point_length(), learner.is_steady(now));
-        let trains = &mut learner.trains;
+        let before = estimator.rate;
+        let how = (estimator.point_length(), estimator.is_steady(now));
+        let trains = &mut estimator.trains;
         let is_first =
             |stamp: &Stamp| trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64());
         let Some(reading) = path.read(&report, (totals, 0, false), how, is_first) else { return };
@@ -528,19 +528,19 @@ impl Model {
             counts: *totals,
             rtt: None,
         };
-        let judgement = learner.on_report(now, PEER, &news);
+        let judgement = estimator.on_report(now, PEER, &news);
         if let Some(shift) = judgement.shift {
             path.shift(shift);
         }
         let hold = judgement.hold_until;
-        let learner = &self.sender.learner;
-        let state = learner.state(now);
-        if (learner.rate / before - 1.0).abs() > 0.001 || self.trace_state != Some(state) {
-            let queue = 1e3 * learner.queue;
+        let estimator = &self.sender.estimator;
+        let state = estimator.state(now);
+        if (estimator.rate / before - 1.0).abs() > 0.001 || self.trace_state != Some(state) {
+            let queue = 1e3 * estimator.queue;
             self.trace.push(format!(
                 "{now:.3} {state:?} {:?} {:.3} queue {queue:.0} ms",
-                learner.why,
-                learner.rate * 8e-6
+                estimator.why,
+                estimator.rate * 8e-6
             ));
             self.trace_state = Some(state);
         }
@@ -603,7 +603,7 @@ impl Model {
                 Kind::Patience => self.patience(now),
                 Kind::Modem(rate) => {
                     let belief = Prior::Configured(rate).belief(Duration::from_secs_f64((self.path.rtt)(now)), None);
-                    self.sender.learner.tell(belief, super::estimate::EstimateSource::Reported);
+                    self.sender.estimator.begin_at(belief, super::estimate::EstimateSource::Reported);
                 }
                 Kind::Cross => {
                     self.enter(now, 1000.0);
@@ -631,7 +631,7 @@ impl Model {
             share: (least + (self.path.rtt)(13.0) / 2.0) / took,
             overhead: self.sender.position as f64 / (self.pieces as f64 * SIZE) - 1.0,
             queue: self.queues.get(at).copied().unwrap_or_default(),
-            rate: self.sender.learner.rate * 8.0,
+            rate: self.sender.estimator.rate * 8.0,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::delays::Counts;
 use super::estimate::{EstimateSource, EstimatorState};
-use super::learner::{Learner, PACKET};
+use super::estimator::{Estimator, PACKET};
 use super::losses::{Losses, Lossiness};
 use super::parts::EstimatorPart;
 use super::queue_test::Doubt;
@@ -264,7 +264,7 @@ impl Probing {
     }
 }
 
-impl Learner {
+impl Estimator {
     /// A train raises the estimate by this at once; more is tried first.
     const AT_ONCE: f64 = 1.25;
     /// Others that are not measured are left this share of what trains find, at most.
@@ -712,7 +712,7 @@ impl Learner {
 
 #[cfg(test)]
 mod tests {
-    use super::super::learner::Carried;
+    use super::super::estimator::Carried;
     use super::super::prior::Prior;
     use super::super::trains::Plan;
     use super::*;
@@ -723,7 +723,7 @@ mod tests {
     const PEER: PeerId = PeerId(0);
 
     /// A train of 16 packets that was sent at `offered` bytes per second has arrived at `found` by `now`.
-    fn train_arrives(link: &mut Learner, now: f64, first: PacketNumber, offered: f64, found: f64) {
+    fn train_arrives(link: &mut Estimator, now: f64, first: PacketNumber, offered: f64, found: f64) {
         link.trains.begin(now - 0.6, PEER, first, Plan { count: 16, rate: offered });
         for k in 0..16 {
             assert!(link.trains.advance(PEER, first + k));
@@ -738,7 +738,7 @@ mod tests {
     /// What is believed of a link of `bps`, and the pace there, after first trains of 16 packets that arrived at `times` its rate.
     fn after_first_trains(bps: f64, times: &[f64]) -> [f64; 2] {
         let prior = Prior::Configured(Rate::from_bps(bps as u64));
-        let mut link = Learner::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
+        let mut link = Estimator::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
         let (rate, mut now) = (bps / 8.0, 1.6);
         for (train, times) in (0..).zip(times) {
             train_arrives(&mut link, now, PacketNumber::new(train * 16), 64.0 * rate, times * rate);
@@ -766,7 +766,7 @@ mod tests {
     /// The share of what trains find that is ours, where the link carried 2 MB/s after trains had found 8, and now find `found`.
     fn ours_after(found: f64) -> f64 {
         let prior = Prior::Configured(Rate::from_bps(64_000_000));
-        let mut link = Learner::new(prior.belief(Duration::from_millis(60), None), Duration::from_millis(60));
+        let mut link = Estimator::new(prior.belief(Duration::from_millis(60), None), Duration::from_millis(60));
         link.end_guess();
         link.carried = Some(Carried { rate: 2e6, found: 8e6 });
         for train in 0..3 {
@@ -801,12 +801,12 @@ mod tests {
     fn a_reported_rise_is_measured_though_a_policer_was_found_before() {
         let rtt = Duration::from_millis(550);
         let belief = |bps: u64| Prior::Configured(Rate::from_bps(bps)).belief(rtt, None);
-        let mut link = Learner::new(belief(20_000_000), rtt);
+        let mut link = Estimator::new(belief(20_000_000), rtt);
         link.end_guess();
         (0..3).for_each(|_| link.probing.back_off(10.0, 0.55));
-        link.tell(belief(24_000_000), EstimateSource::Reported);
+        link.begin_at(belief(24_000_000), EstimateSource::Reported);
         assert!(link.probing.is_limited && link.plan_train(10.0).is_none(), "it is hardly more");
-        link.tell(belief(100_000_000), EstimateSource::Reported);
+        link.begin_at(belief(100_000_000), EstimateSource::Reported);
         assert!(!link.probing.is_limited && link.plan_train(10.0).is_some());
     }
 
@@ -815,11 +815,11 @@ mod tests {
         let rtt = Duration::from_millis(550);
         let belief = |mbit: u64| Prior::Configured(Rate::from_bps(mbit * 1_000_000)).belief(rtt, None);
         let pace_after = |reports: &[u64]| {
-            let mut link = Learner::new(belief(40), rtt);
+            let mut link = Estimator::new(belief(40), rtt);
             link.end_guess();
             // A round trip at 40 Mbit/s is not reported yet.
             (1..=1833u32).for_each(|k| link.on_sent(f64::from(k) * 3e-4, 1500, 1500.0 * f64::from(k), None));
-            reports.iter().for_each(|mbit| link.tell(belief(*mbit), EstimateSource::Reported));
+            reports.iter().for_each(|mbit| link.begin_at(belief(*mbit), EstimateSource::Reported));
             link.pace(0.55) * 8e-6
         };
         assert!((0.98..1.0).contains(&(pace_after(&[60]) / 40.0)), "{}", pace_after(&[60]));
@@ -830,7 +830,7 @@ mod tests {
     #[test]
     fn a_rate_that_a_policer_still_drops_from_is_followed_by_a_lower_one() {
         let prior = Prior::Configured(Rate::from_bps(128_000_000));
-        let mut link = Learner::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
+        let mut link = Estimator::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
         // A policer passes 2.5 MB/s; its bucket had let more through before.
         let lossiness = Lossiness { mean: 0.77, median: 0.77 };
         let first = Experiment { rate: 4e6, arrived: 4.2e6, lossiness, is_serial: false, again: 0, start: None };

@@ -1,7 +1,7 @@
 //! A delay that stays: whether a pause in sending makes it shorter tells a queue from a longer path and from a clock that was set.
 
 use super::delays::Point;
-use super::learner::Learner;
+use super::estimator::Estimator;
 use super::parts::EstimatorPart;
 use super::probing::Probing;
 
@@ -44,7 +44,7 @@ impl QueueTest {
     const VAIN: u32 = 2;
 }
 
-impl Learner {
+impl Estimator {
     /// A queue does not come faster than its bytes: notes a delay that did.
     pub(super) fn notice_jump(&mut self, point: &Point) {
         let step = point.queue - self.queue;

@@ -326,7 +326,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// The link's capacity has changed, for instance by a report of the modem.
     pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
-        self.capacity.tell(capacity);
+        self.capacity.set_reported(capacity);
         self.set_pace(now);
         if self.config.trace {
             self.peers.ids().into_iter().for_each(|id| self.collect_trace(now, id));
@@ -339,7 +339,7 @@ impl<P: Payload> Endpoint<P> {
         self.capacity.withdraw();
     }
 
-    /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins anew there.
+    /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins there.
     pub fn configure_capacity(&mut self, now: Instant, rate: Rate, prior: Prior) {
         self.capacity.configure(rate, prior);
         self.set_pace(now);

@@ -1,4 +1,4 @@
-//! The estimator of a link's capacity: what it is told by trains, by a queue that grows or stays, by losses, and by rates that are tried.
+//! The estimator of a link's capacity: what follows from trains, from a queue that grows or stays, from losses, and from rates that are tried.
 //!
 //! All of its arithmetic is in seconds and in IP bytes per second. Between a packet and the report of its arrival lies a round trip:
 //! the queue of now is computed from the queue that a report shows and from what was sent since, so that one is drained once and not
@@ -26,7 +26,7 @@ pub(super) const PACKET: f64 = 1500.0;
 
 /// The estimate, and what it is based on.
 #[derive(Debug)]
-pub(super) struct Learner {
+pub(super) struct Estimator {
     /// What is in use of what follows.
     pub(super) parts: EstimatorParts,
     pub(super) belief: Belief,
@@ -147,7 +147,7 @@ impl RoundTrip {
     }
 }
 
-impl Learner {
+impl Estimator {
     /// A train shows up to this multiple of the rate; its queue of 21 ms fits one of a tenth of the BDP of a GEO hop.
     pub(super) const TRAIN: f64 = 8.0;
     /// The first train of a guess leaves this much faster: it may be ten times too low.
@@ -253,8 +253,8 @@ impl Learner {
         Self { parts, ..self }
     }
 
-    /// This one where nothing was measured, and `rate` is a guess. What was sent remains.
-    pub(super) fn anew(&self, rate: f64, rtt: Duration) -> Self {
+    /// This one as if nothing had been measured, with `rate` as a guess. What was sent remains.
+    pub(super) fn restarted_at(&self, rate: f64, rtt: Duration) -> Self {
         let belief = Belief { rate, confidence: Belief::DOUBT, ..self.belief };
         let mut silence = self.silence.clone();
         silence.end();
@@ -269,8 +269,8 @@ impl Learner {
         }
     }
 
-    /// Somebody who should know, `why` says who, says what the capacity is.
-    pub(super) fn tell(&mut self, belief: Belief, why: EstimateSource) {
+    /// The capacity is reported or configured, `why` says which: the estimate begins at `belief`.
+    pub(super) fn begin_at(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.
         let is_rise = belief.rate > Self::BELIEVED * self.rate;
         self.proven = if is_rise && !self.is_guess { self.rate } else { self.proven.min(belief.rate) };
@@ -421,7 +421,7 @@ impl Learner {
         self.frame * Self::TRAIN_FRAMES < Self::LONGEST_TRAIN_TIME
     }
 
-    /// Takes back what trains have told if they tell nothing. Nothing but a queue tells then whether there is more.
+    /// Takes back what trains have found if they show nothing of the link. Only a queue shows then whether there is more.
     fn doubt_trains(&mut self) {
         if self.trains_tell() {
             return;
@@ -586,8 +586,8 @@ impl Learner {
         shift
     }
 
-    /// After an outage points, trains and rounds begin anew; the estimate stays.
-    pub(super) fn begin_anew(&mut self, now: f64) {
+    /// After an outage, points, trains and rounds begin again. The estimate stays.
+    pub(super) fn restart(&mut self, now: f64) {
         self.probing.ignore_losses_before(now);
         self.silence.end();
         self.points.clear();
