@@ -50,14 +50,14 @@ pub(super) struct Estimator {
     pub(super) newest: Option<Point>,
     /// Bytes that have entered the link.
     pub(super) position: f64,
-    /// How many had when a higher capacity was reported: what arrived of those says how the link was before.
-    told_at: f64,
+    /// How many had when a higher capacity was reported, if any had: what arrived of those says how the link was before.
+    rise_position: Option<f64>,
     /// The link bore out the last rise that was reported. After one that it did not, what was sent before goes on counting: a modem that is
     /// wrong again and again is not to fill the link's queue each time.
     trusts_rises: bool,
     /// What was measured before a higher capacity was reported, and what was carried since, if that is more: the link carries that much
-    /// whatever the report is worth. Zero of none.
-    pub(super) proven: f64,
+    /// whatever the report is worth.
+    pub(super) proven: Option<f64>,
     pub(super) noise: f64,
     /// Seconds of sending that arrive together.
     pub(super) frame: f64,
@@ -220,9 +220,9 @@ impl Estimator {
             queue: 0.0,
             newest: None,
             position: 0.0,
-            told_at: 0.0,
+            rise_position: None,
             trusts_rises: true,
-            proven: 0.0,
+            proven: None,
             noise: 0.0005,
             frame: 0.0,
             is_shared: false,
@@ -273,16 +273,17 @@ impl Estimator {
     pub(super) fn begin_at(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.
         let is_rise = belief.rate > Self::BELIEVED * self.rate;
-        self.proven = if is_rise && !self.is_guess { self.rate } else { self.proven.min(belief.rate) };
+        self.proven =
+            if is_rise && !self.is_guess { Some(self.rate) } else { self.proven.map(|proven| proven.min(belief.rate)) };
         if is_rise {
             self.is_guess = true;
             self.probing.doubt_limit();
         }
         // What has been sent says how the link was. Of a link that has become slower, its queue is still to be drained.
-        if self.told_at > 0.0 {
+        if self.rise_position.is_some() {
             self.trusts_rises = self.rate >= Self::BORNE_OUT * self.belief.rate;
         }
-        self.told_at = if is_rise { self.position } else { 0.0 };
+        self.rise_position = (is_rise && self.position > 0.0).then_some(self.position);
         if self.trusts_rises {
             self.trains.forget_under_way();
         }
@@ -386,7 +387,8 @@ impl Estimator {
         let pace = self.rate * self.belief.confidence;
         let unproven = self.position - self.silence.reported();
         let is_limited = unproven > most && self.parts.has(EstimatorPart::StartLimit);
-        let limit = if is_limited { self.proven.max(self.belief.rate * Self::UNPROVEN_PACE) } else { f64::MAX };
+        let limit =
+            if is_limited { self.proven.unwrap_or(0.0).max(self.belief.rate * Self::UNPROVEN_PACE) } else { f64::MAX };
         pace.min(limit) * 0.99
     }
 
@@ -526,7 +528,7 @@ impl Estimator {
             self.on_trains(now);
         }
         let mut judgement = Judgement::default();
-        if self.trusts_rises && position < self.told_at {
+        if self.trusts_rises && self.rise_position.is_some_and(|rise| position < rise) {
             self.counts = news.counts;
             return judgement;
         }

@@ -598,13 +598,14 @@ impl Estimator {
     /// Whether a higher capacity was reported than was measured, and the link has not carried it yet. A train that passes a policer's bucket
     /// ends the guess, and proves nothing.
     fn is_unproven_rise(&self) -> bool {
-        self.proven > 0.0 && (self.is_guess || self.rate > Self::BELIEVED * self.proven)
+        self.proven.is_some_and(|proven| self.is_guess || self.rate > Self::BELIEVED * proven)
     }
 
     /// The least rate of an experiment. A policer may pass far less than what is reported, but not less than was measured before.
     fn least_experiment(&self) -> f64 {
         let least = self.rate * Probing::LEAST_RATE;
-        if self.is_unproven_rise() { least.min(self.proven * 0.95) } else { least }
+        let proven = self.proven.filter(|_| self.is_unproven_rise());
+        proven.map_or(least, |proven| least.min(proven * 0.95))
     }
 
     /// What trains find, if they are spaced out.
@@ -639,8 +640,8 @@ impl Estimator {
         if excess > Probing::MANY {
             self.probing.suspected_until = now + Probing::SUSPECTED;
         }
-        if self.proven > 0.0 && is_empty && excess < Probing::EXCESS {
-            self.proven = self.proven.max(arrived.min(counted.unwrap_or(arrived)));
+        if is_empty && excess < Probing::EXCESS {
+            self.proven = self.proven.map(|proven| proven.max(arrived.min(counted.unwrap_or(arrived))));
         }
         let noise = 2.0 * (usual.max(0.002) / packets).sqrt();
         // What was only late is not missing among what arrived.
