@@ -7,22 +7,21 @@
 use super::delays::{Counts, Point};
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
+use super::own_growth::OwnGrowth;
 use super::parts::{EstimatorPart, EstimatorParts};
 use super::path_reports::Wander;
+use super::pause::QueueTest;
 use super::prior::Belief;
 use super::probing::Probing;
-use super::queue_test::QueueTest;
+use super::push::Push;
+use super::quantities::{Carried, PACKET, RoundTrip, Sent};
 use super::report::LostPacket;
 use super::silence::Silence;
-use super::stretches::{OwnGrowth, Push};
 use super::trains::{Plan, Trains};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use std::collections::VecDeque;
 use units::Duration;
-
-/// A full packet.
-pub(super) const PACKET: f64 = 1500.0;
 
 /// The estimate, and what it is based on.
 #[derive(Debug)]
@@ -96,13 +95,6 @@ pub(super) struct Estimator {
     pub(super) lowered_at: f64,
 }
 
-/// A packet: when it was sent, and how many bytes had entered the link with it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
-    pub(super) at: f64,
-    pub(super) position: f64,
-}
-
 /// What a report says.
 #[derive(Debug)]
 pub(super) struct News<'a> {
@@ -124,27 +116,6 @@ pub(super) struct Judgement {
     pub(super) hold_until: Option<f64>,
     /// So much of the delay is no queue, in seconds.
     pub(super) shift: Option<f64>,
-}
-
-/// What a link carried, in bytes per second, when its queue grew just after trains had found more, and what they had found.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Carried {
-    pub(super) rate: f64,
-    pub(super) found: f64,
-}
-
-/// The round-trip time, smoothed, and how far it varies.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RoundTrip {
-    pub(super) smoothed: f64,
-    pub(super) variation: f64,
-}
-
-impl RoundTrip {
-    pub(super) fn sample(&mut self, seconds: f64) {
-        self.variation += 0.25 * ((seconds - self.smoothed).abs() - self.variation);
-        self.smoothed += 0.125 * (seconds - self.smoothed);
-    }
 }
 
 impl Estimator {
@@ -623,5 +594,42 @@ impl Losses {
     /// None yet, from the start of everything.
     pub(super) fn none() -> Self {
         Self::new(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::prior::Prior;
+    use super::*;
+    use units::Rate;
+
+    #[test]
+    fn a_reported_rise_is_measured_though_a_policer_was_found_before() {
+        let rtt = Duration::from_millis(550);
+        let belief = |bps: u64| Prior::Configured(Rate::from_bps(bps)).belief(rtt, None);
+        let mut link = Estimator::new(belief(20_000_000), rtt);
+        link.end_guess();
+        (0..3).for_each(|_| link.probing.back_off(10.0, 0.55));
+        link.begin_at(belief(24_000_000), EstimateSource::Reported);
+        assert!(link.probing.is_limited && link.plan_train(10.0).is_none(), "it is hardly more");
+        link.begin_at(belief(100_000_000), EstimateSource::Reported);
+        assert!(!link.probing.is_limited && link.plan_train(10.0).is_some());
+    }
+
+    #[test]
+    fn a_reported_rise_does_not_slow_down_what_is_under_way() {
+        let rtt = Duration::from_millis(550);
+        let belief = |mbit: u64| Prior::Configured(Rate::from_bps(mbit * 1_000_000)).belief(rtt, None);
+        let pace_after = |reports: &[u64]| {
+            let mut link = Estimator::new(belief(40), rtt);
+            link.end_guess();
+            // A round trip at 40 Mbit/s is not reported yet.
+            (1..=1833u32).for_each(|k| link.on_sent(f64::from(k) * 3e-4, 1500, 1500.0 * f64::from(k), None));
+            reports.iter().for_each(|mbit| link.begin_at(belief(*mbit), EstimateSource::Reported));
+            link.pace(0.55) * 8e-6
+        };
+        assert!((0.98..1.0).contains(&(pace_after(&[60]) / 40.0)), "{}", pace_after(&[60]));
+        assert!((0.98..1.0).contains(&(pace_after(&[60, 90]) / 40.0)), "{}", pace_after(&[60, 90]));
+        assert!(pace_after(&[60, 5, 30]) < 5.0, "a fall counts, and the rise after it has to prove itself");
     }
 }

@@ -10,12 +10,18 @@
 //! | `paths.rs` | what of a delay is the link's queue, and what a path's own |
 //! | `lone.rs` | one peer that is sent to alone |
 //! | `estimator.rs` | the estimator |
+//! | `quantities.rs` | what its files measure in |
 //! | `prior.rs` | what is believed before anything is measured |
 //! | `trains.rs` | packets sent faster than the link |
 //! | `stretches.rs` | a queue that grows, or stays |
+//! | `own_growth.rs` | one that grew as one of several peers saw it |
+//! | `push.rs` | a little more than the estimate, to find whether there is more |
 //! | `losses.rs` | where packets were lost |
-//! | `probing.rs` | rates that are tried |
-//! | `queue_test.rs` | a queue told from a longer path |
+//! | `probing/mod.rs` | rates that are tried |
+//! | `probing/train_verdict.rs` | what follows from trains |
+//! | `probing/round_verdict.rs` | what follows from losses |
+//! | `standing_queue.rs` | a queue that is drained, and told from a longer path |
+//! | `pause.rs` | the pause that tells them apart |
 //! | `silence.rs` | reports that do not come |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 //! | `parts.rs` | what experiments may leave out |
@@ -34,14 +40,18 @@ mod lone;
 mod losses;
 #[cfg(test)]
 mod model;
+mod own_growth;
 mod parts;
 mod path_reports;
 mod paths;
+mod pause;
 mod prior;
 mod probing;
-mod queue_test;
+mod push;
+mod quantities;
 pub(crate) mod report;
 mod silence;
+mod standing_queue;
 mod stretches;
 #[cfg(test)]
 mod table;
@@ -57,10 +67,11 @@ use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
-use estimator::{Estimator, News, PACKET};
+use estimator::{Estimator, News};
 use lone::Lone;
 use paths::{Paths, Shared};
 use prior::Belief;
+use quantities::PACKET;
 use report::Report;
 use units::{Bytes, Duration, Instant, Rate};
 

@@ -1,8 +1,8 @@
 //! One peer's reports: read into delays and points on its clock alone.
 
 use super::delays::{Counts, Delays, Point, Sample};
-use super::estimator::Sent;
 use super::frames::Frames;
+use super::quantities::Sent;
 use super::report::{Report, Stamp};
 use std::collections::VecDeque;
 

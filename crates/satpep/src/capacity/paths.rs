@@ -6,10 +6,11 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::estimator::{Estimator, News, RoundTrip};
+use super::estimator::{Estimator, News};
 use super::parts::EstimatorPart;
 use super::path_reports::{PathReports, Reading, Wander};
 use super::prior::Belief;
+use super::quantities::{RoundTrip, Sent};
 use super::report::Report;
 use super::trains::median;
 use crate::event::PeerId;
@@ -219,7 +220,7 @@ impl Paths {
             point?;
             path.follow(link);
         }
-        let newest = super::estimator::Sent { position: reading.newest_own, ..reading.newest };
+        let newest = Sent { position: reading.newest_own, ..reading.newest };
         let wander = path.reports.wander();
         let news = News { newest, largest: report.largest, lost: &[], point, wander, counts: self.totals, rtt: None };
         let before = path.estimator.grown_at;

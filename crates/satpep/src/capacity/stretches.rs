@@ -3,43 +3,13 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::estimator::{Carried, Estimator, PACKET};
+use super::estimator::Estimator;
+use super::own_growth::OwnGrowth;
 use super::parts::EstimatorPart;
+use super::push::Push;
+use super::quantities::{Carried, PACKET};
 use super::trains::median;
 use smallvec::SmallVec;
-
-/// Sending a little more than the estimate where trains are spaced out, so that the link, and not the estimate, is the limit.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Push {
-    pub(super) is_on: bool,
-    /// What is sent beyond the estimate, as a share of it.
-    pub(super) share: f64,
-    /// Since when without a queue.
-    since: Option<f64>,
-    /// When a queue last lowered an estimate that was measured.
-    fell_at: f64,
-}
-
-impl Default for Push {
-    fn default() -> Self {
-        Self { is_on: false, share: Self::LEAST, since: None, fell_at: f64::NEG_INFINITY }
-    }
-}
-
-impl Push {
-    /// Two per cent are 11 ms of queue in a round trip of a GEO hop.
-    pub(super) const LEAST: f64 = 0.02;
-    /// After each round trip without a queue twice as much is tried, up to this share. Where trains say nothing, only pushes find a faster
-    /// link: four times as much, up to twice the estimate.
-    const TIMES: f64 = 2.0;
-    const MOST: f64 = 0.25;
-    const ALONE_TIMES: f64 = 4.0;
-    const ALONE_MOST: f64 = 1.0;
-    /// For so many seconds after a fall, which may have been too deep or short, more is tried. On a recorded Starlink link 0.06 reach
-    /// 0.95 of what it carries, and 0.15 reach 0.97.
-    const FALLEN: f64 = 0.15;
-    const FALLEN_FOR: f64 = 10.0;
-}
 
 /// Two adjacent stretches over which the queue grew.
 struct Growth {
@@ -49,34 +19,6 @@ struct Growth {
     took: f64,
     /// If one peer alone saw it.
     own: Option<OwnGrowth>,
-}
-
-/// A queue that grew as one peer alone saw it, while others shared the link.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnGrowth {
-    /// By whose clock.
-    clock: usize,
-    /// When the last that saw it was sent.
-    sent: f64,
-    /// Bytes per second of this peer, and of all.
-    own: f64,
-    all: f64,
-}
-
-impl OwnGrowth {
-    /// Seconds for which a path is taken to carry what it did.
-    const LASTS: f64 = 5.0;
-    /// What differs by less than this share is as much.
-    const AS_MUCH: f64 = 0.9;
-
-    /// Whether the queue is of the peer's own path: as much of the peer's left it as before, and less of all. A link that is full carries
-    /// more for one peer when others are sent less.
-    fn is_of_path(&self, before: &Self) -> bool {
-        self.clock == before.clock
-            && self.sent - before.sent < Self::LASTS
-            && self.own >= Self::AS_MUCH * before.own
-            && self.all < Self::AS_MUCH * before.all
-    }
 }
 
 /// A stretch over which there was always a queue.
