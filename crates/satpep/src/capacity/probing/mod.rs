@@ -169,6 +169,18 @@ impl Probing {
     const SUSPECTED: f64 = 30.0;
     /// How long what arrived in a round is remembered.
     const CARRIED: f64 = 60.0;
+    /// What arrives at this share of that is as much.
+    const AS_MUCH: f64 = 0.98;
+    /// An experiment's rate is this share of what arrived before, and the lesser one where many packets were lost.
+    const BELOW: f64 = 0.98;
+    const FAR_BELOW: f64 = 0.95;
+    /// What is sent at this share of the estimate loads the link.
+    const LOADED: f64 = 0.95;
+    /// A queue overflows where a loaded link carries less than this share of the estimate, and loses more than this beyond the usual.
+    const OVERFLOWS: f64 = 0.97;
+    const OVERFLOW_LOSS: f64 = 0.03;
+    /// The share of the link that is ours grows by this factor in each round without a queue.
+    const OURS_GROWS: f64 = 1.01;
 
     /// A packet is about to leave, when `position` bytes have entered the link.
     pub(super) fn on_sent(&mut self, now: f64, position: f64) {

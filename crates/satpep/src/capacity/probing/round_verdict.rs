@@ -7,6 +7,28 @@ use super::super::parts::EstimatorPart;
 use super::super::quantities::PACKET;
 use super::{Experiment, Probing, Round, Start, Trial};
 
+/// What a round shows of the link.
+struct RoundFigures {
+    packets: f64,
+    /// Bytes per second that were sent, and that arrived if nothing was lost but what is known to be.
+    sent: f64,
+    arrived: f64,
+    /// Bytes per second that the receiver counted, if one clock timed them.
+    counted: Option<f64>,
+    lossiness: Lossiness,
+    /// The share of packets that was lost beyond the usual.
+    excess: f64,
+    /// There was no queue.
+    is_empty: bool,
+}
+
+impl RoundFigures {
+    /// Whether hardly anything arrives: the path is broken, or its MTU has shrunk.
+    fn is_broken(&self) -> bool {
+        self.lossiness.mean > Probing::BROKEN
+    }
+}
+
 impl Estimator {
     /// Bytes by which a trial is judged.
     pub(super) fn trial_length(&self, rate: f64) -> f64 {
@@ -56,10 +78,14 @@ impl Estimator {
         }
     }
 
+    /// Whether there was a queue in a round.
+    fn has_queued(&self, round: &Round) -> bool {
+        round.longest_queue >= (0.012f64).max(self.packets(6.0))
+    }
+
     /// Whether so much of a round is lost that there is no need to wait for its end.
     fn loses_much(&mut self, round: &Round, position: f64) -> bool {
-        let is_queued = round.longest_queue >= (0.012f64).max(self.packets(6.0));
-        if is_queued || position - round.start.position < Probing::FEW_PACKETS * PACKET {
+        if self.has_queued(round) || position - round.start.position < Probing::FEW_PACKETS * PACKET {
             return false;
         }
         let losses = &mut self.probing.losses;
@@ -143,7 +169,7 @@ impl Estimator {
         if !has_fallen && is_clear && has_eased && experiment.again < Probing::MOST_AGAIN {
             // What a bucket had let through made the rate too high.
             let arrived = experiment.rate * (1.0 - lossiness.mean);
-            let rate = (arrived * 0.95).max(self.least_experiment());
+            let rate = (arrived * Probing::FAR_BELOW).max(self.least_experiment());
             let again = experiment.again + 1;
             self.probing.experiment = Some(Experiment { rate, arrived, again, start: None, ..*experiment });
             self.probing.round = None;
@@ -177,24 +203,52 @@ impl Estimator {
         proven.map_or(least, |proven| least.min(proven * 0.95))
     }
 
+    /// Judges a round in which nothing was tried, by what was sent in it up to `end`.
     fn judge_round(&mut self, now: f64, round: &Round, end: Start) {
-        let lossiness = self.probing.losses.between(round.start.position, end.position);
-        let began = self.sent_at(round.start).filter(|began| began.sent < end.sent).unwrap_or(round.start);
+        let figures = self.figures(round, end);
         self.begin_round(now, end);
         if round.start.sent < self.probing.counts_from {
             return;
         }
-        let packets = (end.position - round.start.position) / PACKET;
+        self.note_carried(now, &figures);
+        if self.tries_policer(now, &figures) {
+            return;
+        }
+        if self.probing.is_limited && !self.probing.is_exact {
+            self.creep(figures.lossiness, figures.sent, figures.arrived);
+        } else {
+            self.follow_usual(now, figures.lossiness, figures.packets, figures.is_empty);
+        }
+        self.lower_by_overflow(now, &figures);
+        if self.ours < 1.0 && figures.is_empty {
+            self.ours = (self.ours * Probing::OURS_GROWS).min(1.0);
+        }
+    }
+
+    /// What a round shows.
+    fn figures(&mut self, round: &Round, end: Start) -> RoundFigures {
+        let lossiness = self.probing.losses.between(round.start.position, end.position);
+        let began = self.sent_at(round.start).filter(|began| began.sent < end.sent).unwrap_or(round.start);
         let sent = (end.position - began.position) / (end.sent - began.sent).max(1e-3);
-        let arrived = sent * (1.0 - lossiness.mean);
-        let is_empty = round.longest_queue < (0.012f64).max(self.packets(6.0));
         let took = self.counts.since(&round.counts);
-        let counted = took.map(|took| (self.counts.received - round.counts.received) / took);
-        let usual = self.probing.usual;
-        let excess = lossiness.median - usual;
+        RoundFigures {
+            packets: (end.position - round.start.position) / PACKET,
+            sent,
+            arrived: sent * (1.0 - lossiness.mean),
+            counted: took.map(|took| (self.counts.received - round.counts.received) / took),
+            lossiness,
+            excess: lossiness.median - self.probing.usual,
+            is_empty: !self.has_queued(round),
+        }
+    }
+
+    /// Notes what the link carried, and what it lost.
+    fn note_carried(&mut self, now: f64, figures: &RoundFigures) {
+        let RoundFigures { arrived, counted, lossiness, excess, is_empty, .. } = *figures;
         let is_old = now - self.probing.carried_at > Probing::CARRIED;
-        if (excess < Probing::EXCESS && arrived > self.probing.carried * 0.98) || is_old {
-            self.probing.carried = arrived / (1.0 - usual.min(Probing::MOST_USUAL));
+        let is_most = excess < Probing::EXCESS && arrived > self.probing.carried * Probing::AS_MUCH;
+        if is_most || is_old {
+            self.probing.carried = arrived / (1.0 - self.probing.usual.min(Probing::MOST_USUAL));
             self.probing.carried_at = now;
         }
         self.note_excess(lossiness);
@@ -204,51 +258,58 @@ impl Estimator {
         if is_empty && excess < Probing::EXCESS {
             self.proven = self.proven.map(|proven| proven.max(arrived.min(counted.unwrap_or(arrived))));
         }
+    }
+
+    /// Whether a lower rate is tried now, as losses without a queue may be a policer's: after one round with very many, or two in a row.
+    fn tries_policer(&mut self, now: f64, figures: &RoundFigures) -> bool {
+        if !self.may_be_policed(figures) {
+            self.probing.excesses = 0;
+            return false;
+        }
+        self.probing.excesses += 1;
+        let RoundFigures { arrived, lossiness, .. } = *figures;
+        let has_many = lossiness.median > Probing::MANY;
+        let is_sure = self.probing.excesses >= 2 || has_many;
+        let may = self.parts.has(EstimatorPart::Experiments);
+        if !may || now < self.probing.next_experiment || !is_sure {
+            return false;
+        }
+        let is_serial = self.trains_find().is_some();
+        let rate = arrived * if has_many { Probing::FAR_BELOW } else { Probing::BELOW };
+        let rate = rate.max(self.least_experiment());
+        self.probing.experiment = Some(Experiment { rate, arrived, lossiness, is_serial, again: 0, start: None });
+        (self.probing.excesses, self.probing.round) = (0, None);
+        true
+    }
+
+    /// Whether a round lost more than usual without a queue, as a policer makes it do.
+    fn may_be_policed(&self, figures: &RoundFigures) -> bool {
+        let RoundFigures { packets, sent, counted, lossiness, excess, is_empty, .. } = *figures;
+        let usual = self.probing.usual;
         let noise = 2.0 * (usual.max(0.002) / packets).sqrt();
         // What was only late is not missing among what arrived.
         let is_missing = counted.is_none_or(|counted| counted < sent * (1.0 - excess / 2.0));
-        // Where hardly anything arrives, the path is broken, or its MTU has shrunk.
-        let is_broken = lossiness.mean > Probing::BROKEN;
         let is_more = excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
         // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a reported rise there, and what is reported
         // may be any multiple of what passes.
-        let may_be_policed = self.is_unproven_rise() || !self.is_guess && !is_broken;
-        if is_more && is_empty && may_be_policed {
-            self.probing.excesses += 1;
-            let is_sure = self.probing.excesses >= 2 || lossiness.median > Probing::MANY;
-            let may = self.parts.has(EstimatorPart::Experiments);
-            if may && now >= self.probing.next_experiment && is_sure {
-                let is_serial = self.trains_find().is_some();
-                let rate = arrived * if lossiness.median > Probing::MANY { 0.95 } else { 0.98 };
-                let rate = rate.max(self.least_experiment());
-                self.probing.experiment =
-                    Some(Experiment { rate, arrived, lossiness, is_serial, again: 0, start: None });
-                (self.probing.excesses, self.probing.round) = (0, None);
-                return;
-            }
-        } else {
-            self.probing.excesses = 0;
-        }
-        if self.probing.is_limited && !self.probing.is_exact {
-            self.creep(lossiness, sent, arrived);
-        } else {
-            self.follow_usual(now, lossiness, packets, is_empty);
-        }
-        // A queue that overflows passes what the link carries. Where less was sent, as while a queue drains, it shows no limit.
-        let carried = counted.unwrap_or(0.0).max(arrived);
-        let is_loaded = sent > 0.95 * self.rate && carried < 0.97 * self.rate;
-        if is_loaded && !is_empty && !is_broken && excess > 0.03 && now - self.lowered_at > self.rtt.smoothed {
+        let may_be = self.is_unproven_rise() || !self.is_guess && !figures.is_broken();
+        is_more && is_empty && may_be
+    }
+
+    /// A queue that overflows passes what the link carries. Where less was sent, as while a queue drains, it shows no limit.
+    fn lower_by_overflow(&mut self, now: f64, figures: &RoundFigures) {
+        let carried = figures.counted.unwrap_or(0.0).max(figures.arrived);
+        let is_loaded = figures.sent > Probing::LOADED * self.rate && carried < Probing::OVERFLOWS * self.rate;
+        let overflows = is_loaded && !figures.is_empty && figures.excess > Probing::OVERFLOW_LOSS;
+        if overflows && !figures.is_broken() && now - self.lowered_at > self.rtt.smoothed {
             self.set(carried, EstimateSource::Losses);
             (self.lowered_at, self.probing.counts_from) = (now, now);
-        }
-        if self.ours < 1.0 && is_empty {
-            self.ours = (self.ours * 1.01).min(1.0);
         }
     }
 
     /// What a short trial found of a policer is not exact: a little more each round, until that is lost.
     fn creep(&mut self, lossiness: Lossiness, sent: f64, arrived: f64) {
-        if sent < 0.95 * self.rate {
+        if sent < Probing::LOADED * self.rate {
             return;
         }
         if lossiness.mean - self.probing.usual > Probing::CREEP {

@@ -4,9 +4,17 @@
 use super::super::estimate::EstimateSource;
 use super::super::estimator::Estimator;
 use super::super::parts::EstimatorPart;
-use super::super::trains::median;
+use super::super::trains::{TrainResult, median};
 use super::Trial;
 use smallvec::SmallVec;
+
+/// Trains that count together.
+type Results = SmallVec<[TrainResult; 8]>;
+
+/// The rates that trains found, in bytes per second.
+fn found_by(results: &Results) -> SmallVec<[f64; 8]> {
+    results.iter().map(|result| result.found).collect()
+}
 
 impl Estimator {
     /// A train raises the estimate by this at once; more is tried first.
@@ -27,15 +35,36 @@ impl Estimator {
     const FALLEN: f64 = 0.4;
     /// What trains find has to differ from the estimate by.
     const TOLERANCE: f64 = 0.06;
-
     /// Trains tell of the last two round trips, the last second, and the last so many packets of a slow link.
     const REMEMBERED_PACKETS: f64 = 48.0;
 
     /// Draws what follows from the latest trains.
     pub(in super::super) fn on_trains(&mut self, now: f64) {
+        let Some(latest) = self.latest_trains(now) else { return };
+        let (dispersed, others): (Results, Results) = latest.into_iter().partition(TrainResult::is_dispersed);
+        self.push.is_on = dispersed.len() > others.len();
+        if !self.push.is_on {
+            return self.on_lower_bound(now, median(&mut found_by(&others)));
+        }
+        let mut found = found_by(&dispersed);
+        // A stall makes a train look slow, and nothing makes it look much faster than the link.
+        let found = if self.is_guess { found.iter().copied().fold(0.0, f64::max) } else { median(&mut found) };
+        let mut spans: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.span).collect();
+        let span = median(&mut spans);
+        let noise = 1.2 * self.noise / span / (dispersed.len() as f64 / 2.0).sqrt();
+        self.update_ours(found);
+        if self.is_guess {
+            self.on_first_trains(now, found, span, noise);
+        } else {
+            self.on_later_trains(now, found, noise, &dispersed);
+        }
+    }
+
+    /// The latest trains, if they are enough to say something of the link.
+    fn latest_trains(&self, now: f64) -> Option<Results> {
         let rtt = if self.queue > self.high() { self.rtt.smoothed.min(self.empty_rtt(now)) } else { self.rtt.smoothed };
         let since = now - (2.0 * rtt).max(1.0).max(self.packets(Self::REMEMBERED_PACKETS));
-        let mut latest: SmallVec<[_; 8]> = self.trains.results(since).copied().collect();
+        let mut latest: Results = self.trains.results(since).copied().collect();
         // On a link that has become slow trains are rare, and it may be as fast again.
         let wanted = if self.is_guess {
             1
@@ -48,60 +77,58 @@ impl Estimator {
         } else {
             3
         };
-        let tells = self.is_guess || self.trains_tell();
-        if latest.len() < wanted || self.probing.experiment.is_some() || !tells {
-            return;
-        }
-        let dispersed: SmallVec<[_; 8]> = latest.iter().filter(|result| result.is_dispersed()).copied().collect();
-        self.push.is_on = dispersed.len() * 2 > latest.len();
-        if !self.push.is_on {
-            let mut lower: SmallVec<[f64; 8]> =
-                latest.iter().filter(|result| !result.is_dispersed()).map(|result| result.found).collect();
-            return self.on_lower_bound(now, median(&mut lower));
-        }
-        let mut found: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.found).collect();
-        // A stall makes a train look slow, and nothing makes it look much faster than the link.
-        let found = if self.is_guess { found.iter().copied().fold(0.0, f64::max) } else { median(&mut found) };
-        let mut spans: SmallVec<[f64; 8]> = dispersed.iter().map(|result| result.span).collect();
-        let noise = 1.2 * self.noise / median(&mut spans) / (dispersed.len() as f64 / 2.0).sqrt();
-        let tolerance = Self::TOLERANCE.max(noise);
+        let may_count = self.is_guess || self.trains_tell();
+        (latest.len() >= wanted && self.probing.experiment.is_none() && may_count).then_some(latest)
+    }
+
+    /// Trains find `found`. If that is the link's rate as before its queue grew, others have a part of it.
+    fn update_ours(&mut self, found: f64) {
         if let Some(carried) = self.carried.take()
             && (found / carried.found - 1.0).abs() < Self::SAME
         {
-            // Trains find the link's rate as before, and others have a part of it.
             self.ours = (carried.rate / found).clamp(Self::LEAST_OURS, 1.0);
         }
+    }
+
+    /// Trains find `found` where nothing but the prior is known: it is confirmed or replaced, or waits for a second train. Arrivals spread
+    /// over `span` seconds, whose noise is a share `noise` of them.
+    fn on_first_trains(&mut self, now: f64, found: f64, span: f64, noise: f64) {
         let rate = found * self.ours;
+        let believed = self.rate * self.belief.confidence;
+        let late_by = span * (1.0 - found / believed);
+        if rate > Self::MUCH_FASTER * self.rate && self.lengthens_first_train() {
+            return;
+        }
+        let is_doubtful = rate * Self::AT_ONCE < believed && late_by < Self::STALL;
+        if is_doubtful && self.doubted.is_none_or(|(_, until)| now >= until) {
+            self.doubted = Some((rate, now + 2.0 * self.rtt.smoothed + 1.0));
+            return;
+        }
+        self.end_guess();
+        self.points.clear();
+        self.trains.forget_results();
+        self.grown_at = now;
+        if rate > Self::AT_ONCE * self.rate {
+            self.rate *= self.belief.confidence;
+        }
+        // The first train is short, and on a fast link as long as its noise: what it finds near the prior confirms that.
+        let is_longer = self.first_packets > Self::FIRST_PACKETS;
+        let is_confirmed = (rate / self.rate - 1.0).abs() < noise.min(Self::AT_ONCE - 1.0)
+            || is_longer && rate > Self::LONGER_TELLS * self.rate;
+        let (rate, found) = if is_confirmed { (self.rate, None) } else { (rate, Some(found)) };
+        self.raise_to(now, rate, found);
+        if is_longer {
+            // It has outlasted a frame: that there are frames is no reason to take it back.
+            self.before_trains = None;
+        }
+    }
+
+    /// Trains find `found`, up to a share `noise`: an estimate that differs by more follows if the last two of `dispersed` agree.
+    fn on_later_trains(&mut self, now: f64, found: f64, noise: f64, dispersed: &Results) {
+        let rate = found * self.ours;
+        let tolerance = Self::TOLERANCE.max(noise);
         let both = |agrees: &dyn Fn(f64) -> bool| dispersed.iter().rev().take(2).all(|r| agrees(r.found * self.ours));
-        if self.is_guess {
-            let believed = self.rate * self.belief.confidence;
-            let late_by = median(&mut spans) * (1.0 - found / believed);
-            if rate > Self::MUCH_FASTER * self.rate && self.lengthens_first_train() {
-                return;
-            }
-            let is_doubtful = rate * Self::AT_ONCE < believed && late_by < Self::STALL;
-            if is_doubtful && self.doubted.is_none_or(|(_, until)| now >= until) {
-                self.doubted = Some((rate, now + 2.0 * self.rtt.smoothed + 1.0));
-                return;
-            }
-            self.end_guess();
-            self.points.clear();
-            self.trains.forget_results();
-            self.grown_at = now;
-            if rate > Self::AT_ONCE * self.rate {
-                self.rate *= self.belief.confidence;
-            }
-            // The first train is short, and on a fast link as long as its noise: what it finds near the prior confirms that.
-            let is_longer = self.first_packets > Self::FIRST_PACKETS;
-            let is_confirmed = (rate / self.rate - 1.0).abs() < noise.min(Self::AT_ONCE - 1.0)
-                || is_longer && rate > Self::LONGER_TELLS * self.rate;
-            let (rate, found) = if is_confirmed { (self.rate, None) } else { (rate, Some(found)) };
-            self.raise_to(now, rate, found);
-            if is_longer {
-                // It has outlasted a frame: that there are frames is no reason to take it back.
-                self.before_trains = None;
-            }
-        } else if rate > self.rate * (1.0 + tolerance)
+        if rate > self.rate * (1.0 + tolerance)
             && now - self.lowered_at > 1.2 * self.rtt.smoothed + 0.1
             && both(&|rate| rate > self.rate * (1.0 + tolerance / 2.0))
         {
