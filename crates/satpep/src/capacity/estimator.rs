@@ -9,7 +9,7 @@ use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
 use super::own_growth::OwnGrowth;
 use super::parts::{EstimatorPart, EstimatorParts};
-use super::path_reports::Wander;
+use super::path_reports::{PointRule, Wander};
 use super::pause::QueueTest;
 use super::prior::Belief;
 use super::probing::Probing;
@@ -523,19 +523,16 @@ impl Estimator {
         judgement
     }
 
-    /// Seconds of stamps that a point needs.
-    pub(super) fn point_length(&self) -> f64 {
-        Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT)).max(Self::POINT_FRAMES * self.frame)
+    /// How points are made of stamps.
+    pub(super) fn point_rule(&self, now: f64) -> PointRule {
+        let packets = self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT);
+        let length = Self::POINT.max(packets).max(Self::POINT_FRAMES * self.frame);
+        PointRule { length, is_steady: now - self.grown_at > 2.0 * self.rtt.smoothed }
     }
 
     /// Whether much more is in flight at the prior's rate than is sent before the link has answered.
     pub(super) fn is_long(&self) -> bool {
         self.belief.rate * self.rtt.smoothed > 2.0 * Self::UNPROVEN
-    }
-
-    /// Whether the queue is not known to change.
-    pub(super) fn is_steady(&self, now: f64) -> bool {
-        now - self.grown_at > 2.0 * self.rtt.smoothed
     }
 
     /// Takes in a point. Returns what of its delay turned out to be no queue.

@@ -4,6 +4,7 @@
 use super::delays::Counts;
 use super::estimator::{Estimator, News};
 use super::parts::{EstimatorPart, EstimatorParts};
+use super::path_reports::{Account, PathReports};
 use super::prior::Prior;
 use super::report::{LostPacket, Report, Stamp};
 use crate::event::PeerId;
@@ -166,7 +167,7 @@ type Sent = (Vec<(usize, f64)>, u64, u64);
 
 struct Sender {
     estimator: Estimator,
-    path: super::path_reports::PathReports,
+    path: PathReports,
     totals: Counts,
     new: usize,
     again: VecDeque<usize>,
@@ -226,7 +227,7 @@ impl Model {
             receiver: Receiver::default(),
             sender: Sender {
                 estimator: Estimator::new(belief, Duration::from_secs_f64(rtt)).with(parts),
-                path: super::path_reports::PathReports::default(),
+                path: PathReports::default(),
                 totals: Counts::default(),
                 new: 0,
                 again: VecDeque::new(),
@@ -513,11 +514,12 @@ impl Model {
             path.interrupt();
         }
         let before = estimator.rate;
-        let how = (estimator.point_length(), estimator.is_steady(now));
+        let rule = estimator.point_rule(now);
+        let account = Account { totals, clock: 0, loses_alone: false };
         let trains = &mut estimator.trains;
         let is_first =
             |stamp: &Stamp| trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64());
-        let Some(reading) = path.read(&report, (totals, 0, false), how, is_first) else { return };
+        let Some(reading) = path.read(&report, account, rule, is_first) else { return };
         let (lost, wander) = (&report.lost, path.wander());
         let news = News {
             newest: reading.newest,

@@ -8,7 +8,7 @@ use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
 use super::estimator::{Estimator, News};
 use super::parts::EstimatorPart;
-use super::path_reports::{PathReports, Reading, Wander};
+use super::path_reports::{Account, PathReports, Reading, Wander};
 use super::prior::Belief;
 use super::quantities::{RoundTrip, Sent};
 use super::report::Report;
@@ -85,9 +85,10 @@ impl Paths {
         let loses_alone = link.parts.has(EstimatorPart::Paths) && self.loses_alone(peer);
         let Self { paths, totals, .. } = self;
         let path = paths.entry(peer.index()).or_insert_with(|| PeerPath::new(link));
-        let how = (link.point_length(), link.is_steady(now));
+        let rule = link.point_rule(now);
+        let account = Account { totals, clock: peer.index(), loses_alone };
         let estimator = &mut path.estimator;
-        let reading = path.reports.read(report, (totals, peer.index(), loses_alone), how, |stamp| {
+        let reading = path.reports.read(report, account, rule, |stamp| {
             let arrived = stamp.arrived.as_secs_f64();
             link.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
                 || estimator.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
