@@ -1,12 +1,13 @@
 //! A packet model of a transfer over one link, for tests of the estimator alone: a sender that always has the next bytes, or those that
 //! its application has written, loss and repetition, and acknowledgements as the transport sends them.
 
-use super::delays::Counts;
-use super::estimator::{Estimator, News};
-use super::parts::{EstimatorPart, EstimatorParts};
-use super::path_reports::{Account, PathReports};
-use super::prior::Prior;
-use super::report::{LostPacket, Report, Stamp};
+use super::super::delays::Counts;
+use super::super::estimate::{EstimateSource, EstimatorState};
+use super::super::estimator::{Estimator, News};
+use super::super::parts::{EstimatorPart, EstimatorParts};
+use super::super::path_reports::{Account, PathReports};
+use super::super::prior::Prior;
+use super::super::report::{LostPacket, Report, Stamp};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use std::cmp::Reverse;
@@ -203,7 +204,7 @@ pub(super) struct Model {
     queues: Vec<f64>,
     sampled: f64,
     pub(super) trace: Vec<String>,
-    trace_state: Option<super::estimate::EstimatorState>,
+    trace_state: Option<EstimatorState>,
 }
 
 impl Model {
@@ -454,7 +455,14 @@ impl Model {
     fn report(&mut self, now: f64, index: usize) {
         let (arrived, received_packets, received_bytes) = std::mem::take(&mut self.reports[index]);
         self.sender.heard = now;
-        for (number, _) in &arrived {
+        let lost = self.detect_losses(now, &arrived);
+        let report = self.make_report(&arrived, (received_packets, received_bytes), &lost);
+        self.feed(now, &report);
+    }
+
+    /// Takes packets as lost that were sent before one that arrived, and not reported in time.
+    fn detect_losses(&mut self, now: f64, arrived: &[(usize, f64)]) -> Vec<usize> {
+        for (number, _) in arrived {
             if self.sender.outstanding.remove(number).is_none()
                 && let Some(lost_at) = self.sender.lost_at.remove(number)
             {
@@ -475,9 +483,18 @@ impl Model {
             self.sender.lost_at.insert(*number, now);
             self.sender.again.push_back(self.sender.packets[*number].piece);
         }
+        lost
+    }
+
+    fn make_report(
+        &self,
+        arrived: &[(usize, f64)],
+        (received_packets, received_bytes): (u64, u64),
+        lost: &[usize],
+    ) -> Report {
         let instant = |at: f64| Instant::ZERO + Duration::from_secs_f64(at);
         let packets = &self.sender.packets;
-        let stamps = self.stamps(&arrived);
+        let stamps = self.stamps(arrived);
         let stamp = |(number, arrived): (usize, f64)| {
             let Packet { sent, position, is_train, .. } = packets[number];
             Stamp {
@@ -490,23 +507,28 @@ impl Model {
                 arrived: Duration::from_secs_f64(arrived),
             }
         };
-        let lost = lost.into_iter().map(|number| LostPacket {
+        let lost = lost.iter().map(|&number| LostPacket {
             number: PacketNumber::new(number as u64),
             sent: instant(packets[number].sent),
             position: packets[number].position,
             ip_size: SIZE as u16,
             is_train: packets[number].is_train,
         });
-        let report = Report {
+        let largest = PacketNumber::new(self.sender.largest as u64);
+        Report {
             received_packets,
             received_bytes,
             ce: None,
             stamps: stamps.into_iter().map(stamp).collect(),
-            largest: PacketNumber::new(largest as u64),
-            settled: PacketNumber::new(largest as u64),
+            largest,
+            settled: largest,
             acknowledged: arrived.len() as u32,
             lost: lost.collect(),
-        };
+        }
+    }
+
+    /// Has the estimator take in a report, and sends what may be sent then.
+    fn feed(&mut self, now: f64, report: &Report) {
         let Sender { estimator, path, totals, .. } = &mut self.sender;
         let was_silent = estimator.silence.is_silent(now, &estimator.rtt);
         if was_silent {
@@ -519,7 +541,7 @@ impl Model {
         let trains = &mut estimator.trains;
         let is_first =
             |stamp: &Stamp| trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64());
-        let Some(reading) = path.read(&report, account, rule, is_first) else { return };
+        let Some(reading) = path.read(report, account, rule, is_first) else { return };
         let (lost, wander) = (&report.lost, path.wander());
         let news = News {
             newest: reading.newest,
@@ -535,6 +557,17 @@ impl Model {
             path.shift(shift);
         }
         let hold = judgement.hold_until;
+        self.trace_estimate(now, before);
+        if let Some(until) = hold {
+            self.sender.next = self.sender.next.max(until);
+        } else if was_silent {
+            self.sender.next = now;
+        }
+        self.send(now);
+    }
+
+    /// Writes a line if the estimate is no longer `before`, or its state is another.
+    fn trace_estimate(&mut self, now: f64, before: f64) {
         let estimator = &self.sender.estimator;
         let state = estimator.state(now);
         if (estimator.rate / before - 1.0).abs() > 0.001 || self.trace_state != Some(state) {
@@ -546,16 +579,10 @@ impl Model {
             ));
             self.trace_state = Some(state);
         }
-        if let Some(until) = hold {
-            self.sender.next = self.sender.next.max(until);
-        } else if was_silent {
-            self.sender.next = now;
-        }
-        self.send(now);
     }
 
     /// What is lost at the end is asked for.
-    fn patience(&mut self, now: f64) {
+    fn request_last(&mut self, now: f64) {
         let rtt = (self.path.rtt)(now);
         let is_over = self.sender.again.is_empty() && self.sender.new >= self.pieces;
         if is_over && now - self.sender.heard.max(self.sender.asked) > 1.3 * rtt + 0.05 {
@@ -602,10 +629,10 @@ impl Model {
                 Kind::Acknowledge(first) if first == self.receiver.first => self.acknowledge(now),
                 Kind::Acknowledge(_) => {}
                 Kind::Report(index) => self.report(now, index),
-                Kind::Patience => self.patience(now),
+                Kind::Patience => self.request_last(now),
                 Kind::Modem(rate) => {
                     let belief = Prior::Configured(rate).belief(Duration::from_secs_f64((self.path.rtt)(now)), None);
-                    self.sender.estimator.begin_at(belief, super::estimate::EstimateSource::Reported);
+                    self.sender.estimator.begin_at(belief, EstimateSource::Reported);
                 }
                 Kind::Cross => {
                     self.enter(now, 1000.0);
