@@ -26,7 +26,9 @@
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 //! | `parts.rs` | what experiments may leave out |
 //! | `estimate.rs` | what is said of it outside |
+//! | `tests/mod.rs` | tests: what bounds the capacity |
 //! | `tests/model.rs`, `tests/table.rs` | tests: a packet model, and how the estimator fares on it |
+//! | `documented.rs` | tests: limits of arrivals in docs/protocol.md |
 
 mod arrival_log;
 mod cross_traffic;

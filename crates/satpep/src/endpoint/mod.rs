@@ -20,6 +20,10 @@
 //! | `offload.rs` | for drivers that seal and open in other threads |
 //! | `trace.rs` | traces of the sessions |
 //! | `survey.rs` | what the path to a peer carries, on request |
+//! | `overhead.rs` | the headers around a datagram |
+//! | `tests.rs` | tests: peers that break the protocol, keys that were used enough |
+//! | `trial/` | tests, and the fuzzer's: handshakes under attack |
+//! | `documented.rs` | tests: limits of handshakes and paths in docs/protocol.md |
 
 mod ack_load;
 mod admission;
