@@ -1,7 +1,8 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
+use super::Endpoint;
 use super::overhead::ip_overhead;
-use super::{Endpoint, Way};
+use super::path::Way;
 use crate::capacity::{AcceptedPacket, Holds, Mark};
 use crate::event::{Event, PeerId, Violation};
 use crate::packet_number::PacketNumber;

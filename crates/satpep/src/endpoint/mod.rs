@@ -72,6 +72,7 @@ use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
 use ack_load::AckLoad;
 use admission::Admission;
+use path::Way;
 use peering::Class;
 use peering::ResetReason;
 use peering::dscp::Dscp;
@@ -80,13 +81,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use units::{Bytes, Duration, Instant, Rate};
-
-/// Where a datagram goes, and the address of this host that it leaves from, if the host does not choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
-    to: SocketAddr,
-    from: Option<IpAddr>,
-}
 
 /// One or more datagrams to send, all to one address: `size` bytes of the buffer in pieces of `segment_size`, of which
 /// the last may be shorter (the form that UDP segmentation offload takes).
