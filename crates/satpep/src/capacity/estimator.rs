@@ -126,7 +126,7 @@ impl Estimator {
     /// Its packets, and those of one where no more wait.
     pub(super) const FIRST_PACKETS: f64 = 16.0;
     /// Packets of the train that follows if all of the first arrived at once, as in a frame of the air interface: more than one frame has.
-    pub(super) const LONGER_PACKETS: f64 = 128.0;
+    const LONGER_PACKETS: f64 = super::Capacity::LONGER_START_PROBE as f64;
     /// How far apart such a train's packets arrive tells less the fewer frames it lasts.
     pub(super) const LONGER_TELLS: f64 = 0.4;
     const SHORT: u32 = 8;

@@ -124,7 +124,7 @@ impl Capacity {
     /// Packets of a start probe, each as long as the path carries.
     pub(crate) const START_PROBE: u32 = 16;
     /// Packets of the one that follows where all of the first arrived at once, at most.
-    pub(crate) const LONGER_START_PROBE: u32 = Estimator::LONGER_PACKETS as u32;
+    pub(crate) const LONGER_START_PROBE: u32 = 128;
     /// A start probe would keep a slower link busy for longer.
     const LONGEST_START_PROBE: Duration = Duration::from_millis(250);
 

@@ -90,8 +90,8 @@ impl Estimator {
         }
     }
 
-    /// Trains find `found` where nothing but the prior is known: it is confirmed or replaced, or waits for a second train. Arrivals spread
-    /// over `span` seconds, whose noise is a share `noise` of them.
+    /// Trains find `found`, with a relative error of `noise`, where nothing but the prior is known: the prior is confirmed or replaced, or a
+    /// second train is waited for. Each pair of packets spans `span` seconds of arrivals.
     fn on_first_trains(&mut self, now: f64, found: f64, span: f64, noise: f64) {
         let rate = found * self.ours;
         let believed = self.rate * self.belief.confidence;
@@ -123,7 +123,7 @@ impl Estimator {
         }
     }
 
-    /// Trains find `found`, up to a share `noise`: an estimate that differs by more follows if the last two of `dispersed` agree.
+    /// Trains find `found`, with a relative error of `noise`. An estimate that differs by more follows if the last two of `dispersed` agree.
     fn on_later_trains(&mut self, now: f64, found: f64, noise: f64, dispersed: &Results) {
         let rate = found * self.ours;
         let tolerance = Self::TOLERANCE.max(noise);
