@@ -1,4 +1,5 @@
-//! The estimator of a link's capacity: what follows from trains, from a queue that grows or stays, from losses, and from rates that are tried.
+//! The estimator of a link's capacity: what follows from trains, from a queue that grows or stays, from losses, and from rates that are
+//! tried.
 //!
 //! All of its arithmetic is in seconds and in IP bytes per second. Between a packet and the report of its arrival lies a round trip:
 //! the queue of now is computed from the queue that a report shows and from what was sent since, so that one is drained once and not

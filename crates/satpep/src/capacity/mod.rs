@@ -20,8 +20,8 @@
 //! | `probing/mod.rs` | rates that are tried |
 //! | `probing/train_verdict.rs` | what follows from trains |
 //! | `probing/round_verdict.rs` | what follows from losses |
-//! | `standing_queue.rs` | a queue that is drained, and told from a longer path |
-//! | `pause.rs` | the pause that tells them apart |
+//! | `drain.rs` | a queue that is drained, or distinguished from a longer path |
+//! | `pause.rs` | the pause in sending that distinguishes them |
 //! | `silence.rs` | reports that do not come |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 //! | `parts.rs` | what experiments may leave out |
@@ -35,6 +35,7 @@ mod cross_traffic;
 mod delays;
 #[cfg(test)]
 pub(crate) mod documented;
+mod drain;
 mod estimate;
 mod estimator;
 mod frames;
@@ -51,7 +52,6 @@ mod push;
 mod quantities;
 pub(crate) mod report;
 mod silence;
-mod standing_queue;
 mod stretches;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! A pause in sending, by which a queue is told from a longer path.
+//! A pause in sending, which distinguishes a queue from a longer path.
 
 /// A pause in sending, and what is expected of it.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! A delay that stays: whether a pause in sending makes it shorter tells a queue from a longer path and from a clock that was set.
+//! A delay that stays: a queue is drained. If a pause in sending does not make the delay shorter, it is a longer path, or a clock was set.
 
 use super::delays::Point;
 use super::estimator::Estimator;
