@@ -18,26 +18,34 @@
 //! | module | idea |
 //! | --- | --- |
 //! | `endpoint` | all sessions of a link: handshakes, keys, scheduling |
+//! | `config`, `event`, `stats` | the endpoint's configuration, its events for the driver, its counters |
 //! | `session` | one pair of gateways: frames in, frames out, streams, credits |
 //! | `stream` | the two halves of a stream and their pages of memory |
+//! | `credit` | what a receiver lets its peer send |
 //! | `payload` | bytes stored, or elided for the simulator |
+//! | `packet_number`, `sequence` | numbers of packets, and positions in a sequence, as types |
 //! | `sent_packets` | packets in flight and their outcomes |
 //! | `reordering` | how late a packet may be without counting as lost |
 //! | `received` | packets that arrived: replay protection, acknowledgements |
+//! | `loss` | how packets are lost, as measured: one by one or in bursts |
 //! | `repair` | erasure-coded repair in idle capacity |
 //! | `capacity` | the capacity of the link, and what of it is ours |
 //! | `survey` | what a path carries, found on request |
 //! | `memory` | what sessions may hold, shared out among them |
 //! | `pacer`, `scheduler` | when to send, and who |
 //! | [`dscp`] | the DSCP of packets |
-//! | `rtt`, `mtu` | what is learnt of the path |
+//! | `rtt`, `mtu` | the round-trip time and the MTU of the path, as measured |
 //! | `offload` | packets sealed and opened in other threads |
-//! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
+//! | `handshake`, `seal`, `random` | Noise IK, data keys |
+//! | `epoch` | one run of a gateway's process, as the peer names it |
+//! | [`routing`] | which of two processes of a gateway a datagram is for |
 //! | `trouble` | why a peer is not up, and who else initiates |
-//! | `version` | which versions and services two gateways have in common |
+//! | [`Versions`], [`Capabilities`] | which versions and services two gateways have in common |
 //! | `trace`, `qlog` | what happened to packets, and its form for qvis |
 //! | `key_log` | data keys, to decrypt recorded traffic |
 //! | `wire` | packets and frames as bytes |
+//! | `documented` | tests: docs/protocol.md against the code |
+//! | `fuzzing` | what tests and fuzz targets enter past the cipher |
 //! # Example
 //! Two gateways without a link between them: a handshake, then a stream with five bytes. What moves datagrams here are sockets or
 //! a simulated link elsewhere.

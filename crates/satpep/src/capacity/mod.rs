@@ -9,42 +9,52 @@
 //! | `frames.rs` | packets that arrive together |
 //! | `paths.rs` | what of a delay is the link's queue, and what a path's own |
 //! | `lone.rs` | one peer that is sent to alone |
-//! | `learner.rs` | the estimator |
+//! | `estimator.rs` | the estimator |
+//! | `quantities.rs` | what its files measure in |
 //! | `prior.rs` | what is believed before anything is measured |
 //! | `trains.rs` | packets sent faster than the link |
 //! | `stretches.rs` | a queue that grows, or stays |
+//! | `own_growth.rs` | one that grew as one of several peers saw it |
+//! | `push.rs` | a little more than the estimate, to find whether there is more |
 //! | `losses.rs` | where packets were lost |
-//! | `probing.rs` | rates that are tried |
-//! | `queue_test.rs` | a queue told from a longer path |
+//! | `probing/mod.rs` | rates that are tried |
+//! | `probing/train_verdict.rs` | what follows from trains |
+//! | `probing/round_verdict.rs` | what follows from losses |
+//! | `drain.rs` | a queue that is drained, or distinguished from a longer path |
+//! | `pause.rs` | the pause in sending that distinguishes them |
 //! | `silence.rs` | reports that do not come |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 //! | `parts.rs` | what experiments may leave out |
 //! | `estimate.rs` | what is said of it outside |
-//! | `model.rs`, `table.rs` | a packet model, and how the estimator fares on it |
+//! | `tests/mod.rs` | tests: what bounds the capacity |
+//! | `tests/model.rs`, `tests/table.rs` | tests: a packet model, and how the estimator fares on it |
+//! | `documented.rs` | tests: limits of arrivals in docs/protocol.md |
 
 mod arrival_log;
 mod cross_traffic;
 mod delays;
 #[cfg(test)]
 pub(crate) mod documented;
+mod drain;
 mod estimate;
+mod estimator;
 mod frames;
-mod learner;
 mod lone;
 mod losses;
-#[cfg(test)]
-mod model;
+mod own_growth;
 mod parts;
 mod path_reports;
 mod paths;
+mod pause;
 mod prior;
 mod probing;
-mod queue_test;
+mod push;
+mod quantities;
 pub(crate) mod report;
 mod silence;
 mod stretches;
 #[cfg(test)]
-mod table;
+mod tests;
 mod trains;
 
 pub use arrival_log::Mark;
@@ -57,10 +67,11 @@ use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
-use learner::{Learner, News, PACKET};
+use estimator::{Estimator, News};
 use lone::Lone;
 use paths::{Paths, Shared};
 use prior::Belief;
+use quantities::PACKET;
 use report::Report;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -77,7 +88,7 @@ pub(crate) struct Capacity {
     known: Option<Prior>,
     /// The report that is in force.
     reported: Option<Rate>,
-    learner: Learner,
+    estimator: Estimator,
     paths: Paths,
     lone: Lone,
     cross_traffic: CrossTraffic,
@@ -128,7 +139,7 @@ impl Capacity {
             prior,
             known: config.remembered,
             reported: None,
-            learner: Learner::new(belief, config.rtt).with(config.estimator_parts),
+            estimator: Estimator::new(belief, config.rtt).with(config.estimator_parts),
             paths: Paths::default(),
             lone: Lone::new(belief.rate),
             cross_traffic: CrossTraffic::new(config.rtt),
@@ -142,26 +153,26 @@ impl Capacity {
 
     /// The capacity of the link.
     pub(crate) fn rate(&self) -> Rate {
-        self.fixed.unwrap_or(rate(self.learner.rate))
+        self.fixed.unwrap_or(rate(self.estimator.rate))
     }
 
     /// What is believed of the capacity, and why.
     pub(crate) fn estimate(&self, now: Instant) -> Estimate {
         let why = match self.fixed {
             Some(_) => EstimateSource::Fixed,
-            None => self.learner.why,
+            None => self.estimator.why,
         };
         let confidence =
-            if self.fixed.is_some() || !self.learner.is_guess { 1.0 } else { self.learner.belief.confidence };
+            if self.fixed.is_some() || !self.estimator.is_guess { 1.0 } else { self.estimator.belief.confidence };
         let state = match self.fixed {
             Some(_) => EstimatorState::Track,
-            None => self.learner.state(now.as_secs_f64()),
+            None => self.estimator.state(now.as_secs_f64()),
         };
-        Estimate { rate: self.rate(), why, confidence, state, is_policed: self.learner.probing.is_limited }
+        Estimate { rate: self.rate(), why, confidence, state, is_policed: self.estimator.probing.is_limited }
     }
 
     /// A capacity was reported: the estimate is that, until the link says otherwise.
-    pub(crate) fn tell(&mut self, reported: Rate) {
+    pub(crate) fn set_reported(&mut self, reported: Rate) {
         if self.fixed.is_some() {
             self.fixed = Some(reported);
         }
@@ -178,7 +189,7 @@ impl Capacity {
         self.reported = None;
     }
 
-    /// Another rate is configured: the estimate begins anew there.
+    /// Another rate is configured: the estimate begins there.
     pub(crate) fn configure(&mut self, rate: Rate, prior: Prior) {
         if self.fixed.is_some() {
             self.fixed = Some(rate);
@@ -201,9 +212,9 @@ impl Capacity {
 
     fn begin_at_belief(&mut self, why: EstimateSource) {
         let belief = self.belief();
-        self.learner.tell(belief, why);
+        self.estimator.begin_at(belief, why);
         self.paths.bound(belief);
-        self.lone = Lone::new(self.learner.rate);
+        self.lone = Lone::new(self.estimator.rate);
     }
 
     /// Another rate is configured, or none any more, while a report or what was measured says more: the estimate has the bounds that
@@ -222,7 +233,7 @@ impl Capacity {
     /// What is believed has other bounds.
     fn bound(&mut self) {
         let belief = self.belief();
-        self.learner.bound(belief);
+        self.estimator.bound(belief);
         self.paths.bound(belief);
     }
 
@@ -256,9 +267,9 @@ impl Capacity {
             return self.share();
         }
         let now = now.as_secs_f64();
-        match self.learner.trains.leaving_at().or(self.paths.train_leaving_at()) {
+        match self.estimator.trains.leaving_at().or(self.paths.train_leaving_at()) {
             Some(train) => rate(train),
-            None => self.free_of(rate(self.learner.pace(now))),
+            None => self.free_of(rate(self.estimator.pace(now))),
         }
     }
 
@@ -297,24 +308,24 @@ impl Capacity {
             return false;
         }
         let now = now.as_secs_f64();
-        let is_leaving = self.learner.trains.leaving_at().or(self.paths.train_leaving_at()).is_some();
-        let learner = self.paths.narrow(peer).unwrap_or(&mut self.learner);
+        let is_leaving = self.estimator.trains.leaving_at().or(self.paths.train_leaving_at()).is_some();
+        let estimator = self.paths.narrow(peer).unwrap_or(&mut self.estimator);
         if !is_leaving {
-            learner.begin_train_if_due(now, peer, number, has_waiting);
+            estimator.begin_train_if_due(now, peer, number, has_waiting);
         }
-        let is_of_train = learner.trains.advance(peer, number);
+        let is_of_train = estimator.trains.advance(peer, number);
         if is_of_train {
             self.paths.on_train(peer);
         }
         is_of_train
     }
 
-    /// `peer` has data. Returns whether what is believed of the link begins anew: what was measured is the path of another, which had the
+    /// `peer` has data. Returns whether what is believed of the link begins again: what was measured is the path of another, which had the
     /// link to itself.
     pub(crate) fn on_data(&mut self, peer: PeerId) -> bool {
-        let Some((lone, most)) = self.lone.others_fall(peer, self.learner.rate) else { return false };
-        self.paths.set_narrow(lone, self.learner.rate);
-        self.learner = self.learner.anew(most, self.rtt);
+        let Some((lone, most)) = self.lone.others_fall(peer, self.estimator.rate) else { return false };
+        self.paths.set_narrow(lone, self.estimator.rate);
+        self.estimator = self.estimator.restarted_at(most, self.rtt);
         self.lone = Lone::new(most);
         true
     }
@@ -324,22 +335,22 @@ impl Capacity {
     /// flock of terminals that come up at once on one carrier does not fill it with trains.
     pub(crate) fn wants_start_probe(&self) -> bool {
         let bytes = Bytes::new(u64::from(Self::START_PROBE) * 1500);
-        let is_doubted = self.learner.belief.confidence < 1.0 || self.learner.is_long();
-        let is_guess = self.fixed.is_none() && self.learner.is_guess;
-        let parts = self.learner.parts;
+        let is_doubted = self.estimator.belief.confidence < 1.0 || self.estimator.is_long();
+        let is_guess = self.fixed.is_none() && self.estimator.is_guess;
+        let parts = self.estimator.parts;
         let is_in_use = parts.has(EstimatorPart::StartProbe) && parts.has(EstimatorPart::Trains);
         is_in_use && is_guess && is_doubted && self.rate().time_to_send(bytes) <= Self::LONGEST_START_PROBE
     }
 
     /// Packets of the start probe that is to follow one that was not spaced out.
     pub(crate) fn longer_start_probe(&self) -> Option<u32> {
-        let packets = self.learner.first_packets as u32;
+        let packets = self.estimator.first_packets as u32;
         (packets > Self::START_PROBE && self.wants_start_probe()).then_some(packets)
     }
 
     /// Which peer a train is leaving to.
     pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.learner.trains.leaving_to().or_else(|| self.paths.train_leaves_to())
+        self.estimator.trains.leaving_to().or_else(|| self.paths.train_leaves_to())
     }
 
     /// A packet of ours left, `ip_bytes` long. `peer` is whom it asks for a report, if it does.
@@ -348,37 +359,37 @@ impl Capacity {
         if let (Some(peer), None) = (peer, self.fixed) {
             let position = self.position(now) as f64;
             let now = now.as_secs_f64();
-            self.learner.on_sent(now, ip_bytes, position, self.paths.rtt(peer));
+            self.estimator.on_sent(now, ip_bytes, position, self.paths.rtt(peer));
             self.paths.on_sent(now, peer, ip_bytes);
         }
     }
 
     /// Whether a train has ended that the pace has yet to make up for.
     pub(crate) fn has_train_ended(&self) -> bool {
-        self.learner.trains.is_ahead() || self.paths.is_ahead()
+        self.estimator.trains.is_ahead() || self.paths.is_ahead()
     }
 
     /// Bytes that a train which ended lately sent ahead of the pace of a peer's narrow path, and of the link's.
     pub(crate) fn take_peer_ahead(&mut self, now: Instant, peer: PeerId) -> [Bytes; 2] {
-        let pace = self.learner.pace(now.as_secs_f64());
-        let Some(learner) = self.paths.narrow(peer) else { return [Bytes::ZERO; 2] };
-        let ahead = learner.trains.take_ahead();
-        let share = 1.0 - pace / (Learner::TRAIN * learner.rate);
+        let pace = self.estimator.pace(now.as_secs_f64());
+        let Some(estimator) = self.paths.narrow(peer) else { return [Bytes::ZERO; 2] };
+        let ahead = estimator.trains.take_ahead();
+        let share = 1.0 - pace / (Estimator::TRAIN * estimator.rate);
         [ahead, ahead * share.max(0.0)].map(|bytes| Bytes::new(bytes as u64))
     }
 
     /// There is nothing more to send now: a train that is leaving is as long as it is.
     pub(crate) fn on_idle(&mut self) {
-        self.learner.trains.end();
+        self.estimator.trains.end();
         self.paths.on_idle();
     }
 
     /// Bytes that a train which ended lately sent ahead of the pace. More than a quarter of a round trip is not made up for, but for a
     /// first train.
     pub(crate) fn take_ahead(&mut self) -> Bytes {
-        let ahead = self.learner.trains.take_ahead();
-        let most = self.learner.rate * (self.learner.rtt.smoothed / 4.0).max(0.04);
-        let most = most.max(Learner::FIRST_PACKETS * PACKET);
+        let ahead = self.estimator.trains.take_ahead();
+        let most = self.estimator.rate * (self.estimator.rtt.smoothed / 4.0).max(0.04);
+        let most = most.max(Estimator::FIRST_PACKETS * PACKET);
         Bytes::new(ahead.min(most) as u64)
     }
 
@@ -388,49 +399,49 @@ impl Capacity {
             return Holds::default();
         }
         let seconds = now.as_secs_f64();
-        if self.learner.is_silent(seconds) {
-            self.learner.begin_anew(seconds);
-            self.paths.begin_anew(seconds);
+        if self.estimator.is_silent(seconds) {
+            self.estimator.restart(seconds);
+            self.paths.restart(seconds);
         }
-        let Some((reading, wander)) = self.paths.read(seconds, peer, report, &mut self.learner) else {
+        let Some((reading, wander)) = self.paths.read(seconds, peer, report, &mut self.estimator) else {
             return Holds::default();
         };
-        let tells_paths_apart = self.learner.parts.has(EstimatorPart::Paths);
+        let tells_paths_apart = self.estimator.parts.has(EstimatorPart::Paths);
         let shared = if tells_paths_apart {
-            self.paths.share_out(peer, &reading, self.learner.packets(1.0))
+            self.paths.share_out(peer, &reading, self.estimator.packets(1.0))
         } else {
             Shared { link: reading.point, own: None, has_others: self.paths.len() > 1 }
         };
         if reading.point.is_some() {
-            self.learner.is_shared = shared.has_others;
-            self.lone.on_report(peer, shared.has_others, self.learner.rate);
+            self.estimator.is_shared = shared.has_others;
+            self.lone.on_report(peer, shared.has_others, self.estimator.rate);
         }
-        self.learner.peers = self.paths.len();
-        self.learner.is_alone = self.paths.len() == 1;
-        self.learner.is_crowded =
+        self.estimator.peers = self.paths.len();
+        self.estimator.is_alone = self.paths.len() == 1;
+        self.estimator.is_crowded =
             self.policy == CrossTrafficPolicy::Fair && self.cross_traffic.may_fill_queue(self.rate());
         let counts = self.paths.counts();
         let is_own_loss = tells_paths_apart && self.paths.loses_alone(peer);
         let lost = if is_own_loss { &[][..] } else { &report.lost[..] };
         let (newest, largest) = (reading.newest, report.largest);
         let news = News { newest, largest, lost, point: shared.link, wander, counts, rtt: self.paths.rtt(peer) };
-        let judgement = self.learner.on_report(seconds, peer, &news);
+        let judgement = self.estimator.on_report(seconds, peer, &news);
         if let Some(shift) = judgement.shift {
             self.paths.shift_all(peer, shift);
         }
         // A queue that others keep full is not ours to drain: they would have what we gave up.
-        let link = judgement.hold_until.filter(|_| !self.learner.is_crowded).map(instant);
-        let own = self.paths.learn(seconds, peer, report, &reading, shared.own, self.learner.rate);
+        let link = judgement.hold_until.filter(|_| !self.estimator.is_crowded).map(instant);
+        let own = self.paths.on_report(seconds, peer, report, &reading, shared.own, self.estimator.rate);
         Holds { link, peer: own.map(instant) }
     }
 
     /// The session with a peer is over.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.paths.forget(peer);
-        self.learner.trains.forget(peer);
+        self.estimator.trains.forget(peer);
         if self.paths.len() == 0 {
             // What was under way to it is not going to be reported.
-            self.learner.silence.end();
+            self.estimator.silence.end();
         }
     }
 
@@ -443,136 +454,5 @@ impl Capacity {
     /// A peer claims what cannot be true of what was sent to it: what it says next does not follow from what it said.
     pub(crate) fn on_implausible(&mut self, peer: PeerId) {
         self.paths.interrupt(peer);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use peering::PrivateKey;
-
-    const RATE: Rate = Rate::from_bps(20_000_000);
-
-    fn capacity() -> Capacity {
-        let key = PrivateKey::from_random([1; 32]);
-        Capacity::new(&EndpointConfig::new(key, RATE, RATE, Duration::from_millis(550)), Instant::ZERO)
-    }
-
-    /// The bound of the estimate, as a multiple of the configured rate.
-    fn bound(capacity: &Capacity) -> f64 {
-        capacity.learner.belief.ceiling * 8.0 / RATE.as_bps() as f64
-    }
-
-    #[test]
-    fn the_last_report_of_a_fade_does_not_bound_the_estimate_when_reports_end() {
-        let mut capacity = capacity();
-        assert_eq!(bound(&capacity), Prior::CEILING);
-        capacity.tell(RATE.mul_f64(0.01));
-        assert_eq!((capacity.rate(), bound(&capacity)), (RATE.mul_f64(0.01), Prior::CEILING));
-        capacity.tell(RATE.mul_f64(3.0));
-        assert_eq!(bound(&capacity), 3.0 * Prior::CEILING, "a faster link than was configured");
-        capacity.configure(RATE.mul_f64(2.0), Prior::Configured(RATE.mul_f64(2.0)));
-        assert_eq!(bound(&capacity), 2.0 * Prior::CEILING);
-    }
-
-    #[test]
-    fn what_was_measured_in_a_fade_does_not_bound_the_next_run() {
-        let key = PrivateKey::from_random([1; 32]);
-        let (rtt, age) = (Duration::from_millis(550), Duration::from_secs(60));
-        let remembered = Some(Prior::Remembered { rate: RATE.mul_f64(0.02), rtt, age });
-        let begin = |prior| {
-            let config = EndpointConfig { remembered, prior, ..EndpointConfig::new(key.clone(), RATE, RATE, rtt) };
-            Capacity::new(&config, Instant::ZERO)
-        };
-        let configured = begin(None);
-        assert_eq!((configured.rate(), bound(&configured)), (RATE.mul_f64(0.02), Prior::CEILING));
-        let unconfigured = begin(Some(Prior::None));
-        assert_eq!((unconfigured.rate(), bound(&unconfigured)), (RATE.mul_f64(0.02), 500.0), "10 Gbit/s");
-    }
-
-    #[test]
-    fn a_process_that_is_taken_over_leaves_half_of_the_link_to_the_next() {
-        let share = |one: &Capacity, now| one.pace(now).as_bps() as f64 / RATE.as_bps() as f64;
-        // The old one has the link when the new one begins, which may not know that at first.
-        for first in [Rate::ZERO, RATE] {
-            let (mut old, mut new) = (capacity(), capacity());
-            old.leave_half();
-            for tenth in 0..50 {
-                let now = Instant::ZERO + Duration::from_millis(100) * tenth;
-                let theirs = if tenth == 0 { [Rate::ZERO, first] } else { [&new, &old].map(|other| other.pace(now)) };
-                old.on_cross_traffic(now, theirs[0], 3);
-                new.on_cross_traffic(now, theirs[1], 3);
-            }
-            let now = Instant::ZERO + Duration::from_secs(5);
-            let [old, new] = [share(&old, now), share(&new, now)];
-            assert!((0.45..0.58).contains(&old) && (0.42..0.55).contains(&new), "{old}, {new}");
-        }
-    }
-
-    #[test]
-    fn a_process_that_is_taken_over_takes_nothing_from_others() {
-        let mut capacity = capacity();
-        let share_from = |capacity: &mut Capacity, second: u64| {
-            let at = |tenth: u64| Instant::ZERO + Duration::from_millis(1000 * second + 100 * tenth);
-            (0..30).for_each(|tenth| capacity.on_cross_traffic(at(tenth), RATE.mul_f64(0.7), 3));
-            capacity.pace(at(30)).as_bps() as f64 / RATE.as_bps() as f64
-        };
-        let before = share_from(&mut capacity, 0);
-        assert_eq!(
-            capacity.share(),
-            RATE.saturating_sub(RATE.mul_f64(0.7)),
-            "the pace, but for what the estimate tries"
-        );
-        capacity.leave_half();
-        let draining = share_from(&mut capacity, 3);
-        assert!((0.28..0.31).contains(&before) && (draining - before).abs() < 0.001, "{before}, {draining}");
-    }
-
-    #[test]
-    fn what_was_under_way_to_the_only_peer_holds_nothing_back_in_its_next_session() {
-        let (mut capacity, peer) = (capacity(), PeerId(0));
-        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-        (0..100).for_each(|millis| capacity.on_sent(at(millis), Some(peer), 1500));
-        assert!(capacity.learner.is_silent(at(5000).as_secs_f64()));
-        capacity.forget(peer);
-        assert!(!capacity.learner.is_silent(at(5000).as_secs_f64()));
-    }
-
-    #[test]
-    fn a_report_that_was_withdrawn_is_news_when_it_comes_again() {
-        let mut capacity = capacity();
-        capacity.tell(RATE);
-        capacity.learner.set(1e6, EstimateSource::Queue);
-        capacity.tell(RATE);
-        assert_eq!(capacity.rate(), Rate::from_bps(8_000_000), "the link has answered since");
-        capacity.withdraw();
-        assert_eq!(capacity.rate(), Rate::from_bps(8_000_000));
-        capacity.tell(RATE);
-        assert_eq!(capacity.rate(), RATE);
-    }
-
-    #[test]
-    fn another_prior_bounds_the_estimate_while_a_report_counts_and_afterwards() {
-        let mut capacity = capacity();
-        capacity.tell(RATE.mul_f64(1.5));
-        capacity.set_prior(Prior::Configured(RATE.mul_f64(50.0)));
-        assert_eq!((capacity.rate(), bound(&capacity)), (RATE.mul_f64(1.5), 50.0 * Prior::CEILING));
-        capacity.withdraw();
-        capacity.tell(RATE);
-        assert_eq!((capacity.rate(), bound(&capacity)), (RATE, 50.0 * Prior::CEILING));
-        capacity.set_prior(Prior::None);
-        assert_eq!((capacity.rate(), bound(&capacity)), (RATE, 500.0), "10 Gbit/s");
-    }
-
-    #[test]
-    fn a_configured_bound_counts_whatever_is_reported() {
-        let mut capacity = capacity();
-        capacity.tell(RATE.mul_f64(0.5));
-        capacity.set_ceiling(Some(RATE.mul_f64(2.0)));
-        assert_eq!(bound(&capacity), 2.0);
-        capacity.tell(RATE.mul_f64(3.0));
-        assert_eq!((capacity.rate(), bound(&capacity)), (RATE.mul_f64(2.0), 2.0));
-        capacity.set_ceiling(None);
-        assert_eq!(bound(&capacity), 3.0 * Prior::CEILING);
     }
 }

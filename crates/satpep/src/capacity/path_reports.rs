@@ -2,7 +2,7 @@
 
 use super::delays::{Counts, Delays, Point, Sample};
 use super::frames::Frames;
-use super::learner::Sent;
+use super::quantities::Sent;
 use super::report::{Report, Stamp};
 use std::collections::VecDeque;
 
@@ -18,8 +18,35 @@ pub(super) struct PathReports {
     loss: f64,
     /// The newest packet whose arrival was reported, and how many bytes had been sent to this peer with it.
     newest: Option<(Sent, f64)>,
-    /// When the latest points were sent, and the queue that they saw; the newest last.
-    seen: VecDeque<(f64, f64)>,
+    /// What the latest points saw, the newest last.
+    seen: VecDeque<SeenQueue>,
+}
+
+/// The queue that a point saw, and when the point was sent, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct SeenQueue {
+    sent: f64,
+    queue: f64,
+}
+
+/// How points are made of stamps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PointRule {
+    /// Seconds of stamps that a point needs.
+    pub(super) length: f64,
+    /// The queue is not known to change.
+    pub(super) is_steady: bool,
+}
+
+/// What the bytes of a report are added to.
+#[derive(Debug)]
+pub(super) struct Account<'a> {
+    /// The sums over all peers.
+    pub(super) totals: &'a mut Counts,
+    /// Whose clock times the arrivals: the peer's place.
+    pub(super) clock: usize,
+    /// The peer loses alone: the sums do not have its losses.
+    pub(super) loses_alone: bool,
 }
 
 /// A report in the light of those before it.
@@ -56,15 +83,15 @@ impl PathReports {
     const LOSS_MEMORY: f64 = 100e3;
 
     /// Takes in a report, all but its trains; `None` as long as nothing was ever stamped. What the peer has received and lost is added to
-    /// the totals, but for the losses of one that loses alone. `is_first` says whether a stamp of a train is its first packet,
-    /// which alone of them queued behind nothing of its own; a point takes `length` seconds.
+    /// `account`. `is_first` says whether a stamp of a train is its first packet, which alone of them queued behind nothing of its own.
     pub(super) fn read(
         &mut self,
         report: &Report,
-        (totals, clock, loses_alone): (&mut Counts, usize, bool),
-        (length, is_steady): (f64, bool),
+        account: Account<'_>,
+        rule: PointRule,
         mut is_first: impl FnMut(&Stamp) -> bool,
     ) -> Option<Reading> {
+        let Account { totals, clock, loses_alone } = account;
         let mut latest = f64::NEG_INFINITY;
         for stamp in &report.stamps {
             let arrived = stamp.arrived.as_secs_f64();
@@ -93,12 +120,12 @@ impl PathReports {
         if decided > 0.0 {
             self.loss += (decided / Self::LOSS_MEMORY).min(0.5) * (lost as f64 / decided - self.loss);
         }
-        let point = self.delays.take(length, *totals, is_steady);
+        let point = self.delays.take(rule.length, *totals, rule.is_steady);
         if let Some(point) = point {
             if self.seen.len() == Self::SEEN {
                 self.seen.pop_front();
             }
-            self.seen.push_back((point.sent, point.queue));
+            self.seen.push_back(SeenQueue { sent: point.sent, queue: point.queue });
         }
         let (newest, newest_own) = self.newest?;
         Some(Reading { newest, newest_own, point })
@@ -111,17 +138,17 @@ impl PathReports {
 
     /// The queue that was seen by what was sent at about `sent`, at most `apart` seconds from it; what lies between two points is on a line.
     pub(super) fn queue_at(&self, sent: f64, apart: f64) -> Option<f64> {
-        let is_near = |seen: &&(f64, f64)| (seen.0 - sent).abs() <= apart;
+        let is_near = |seen: &&SeenQueue| (seen.sent - sent).abs() <= apart;
         // Where packets were reordered neighbours may have changed places, which makes no difference here.
-        let later = self.seen.partition_point(|seen| seen.0 <= sent);
+        let later = self.seen.partition_point(|seen| seen.sent <= sent);
         let before = later.checked_sub(1).and_then(|at| self.seen.get(at)).filter(is_near);
         let after = self.seen.get(later).filter(is_near);
         match (before, after) {
             (Some(before), Some(after)) => {
-                let part = (sent - before.0) / (after.0 - before.0);
-                Some(before.1 + part * (after.1 - before.1))
+                let part = (sent - before.sent) / (after.sent - before.sent);
+                Some(before.queue + part * (after.queue - before.queue))
             }
-            (one, other) => one.or(other).map(|seen| seen.1),
+            (one, other) => one.or(other).map(|seen| seen.queue),
         }
     }
 
@@ -132,12 +159,12 @@ impl PathReports {
 
     /// The queue that was seen last.
     pub(super) fn queue(&self) -> f64 {
-        self.seen.back().map_or(0.0, |(_, queue)| *queue)
+        self.seen.back().map_or(0.0, |seen| seen.queue)
     }
 
     /// When the two latest points were sent.
     pub(super) fn latest_points(&self) -> Option<[f64; 2]> {
-        let mut seen = self.seen.iter().rev().map(|(sent, _)| *sent);
+        let mut seen = self.seen.iter().rev().map(|seen| seen.sent);
         let latest = seen.next()?;
         Some([seen.next()?, latest])
     }
@@ -145,7 +172,7 @@ impl PathReports {
     /// So much of the delay is no queue.
     pub(super) fn shift(&mut self, seconds: f64) {
         self.delays.shift(seconds);
-        self.seen.iter_mut().for_each(|(_, queue)| *queue = (*queue - seconds).max(0.0));
+        self.seen.iter_mut().for_each(|seen| seen.queue = (seen.queue - seconds).max(0.0));
     }
 
     /// What comes next does not follow from what was reported. What has arrived is not counted again.
@@ -170,7 +197,9 @@ mod tests {
         let (mut reports, mut totals) = (PathReports::default(), Counts::default());
         let report = |received_bytes| Report { received_bytes, ..Report::default() };
         let mut read = |reports: &mut PathReports, bytes| {
-            reports.read(&report(bytes), (&mut totals, 0, false), (0.02, true), |_| true);
+            let account = Account { totals: &mut totals, clock: 0, loses_alone: false };
+            let rule = PointRule { length: 0.02, is_steady: true };
+            reports.read(&report(bytes), account, rule, |_| true);
             totals.received
         };
         assert_eq!(read(&mut reports, 10_000), 10_000.0);

@@ -6,10 +6,11 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::learner::{Learner, News, RoundTrip};
+use super::estimator::{Estimator, News};
 use super::parts::EstimatorPart;
-use super::path_reports::{PathReports, Reading, Wander};
+use super::path_reports::{Account, PathReports, Reading, Wander};
 use super::prior::Belief;
+use super::quantities::{RoundTrip, Sent};
 use super::report::Report;
 use super::trains::median;
 use crate::event::PeerId;
@@ -22,7 +23,7 @@ use units::Duration;
 struct PeerPath {
     reports: PathReports,
     /// What its own queue tells; it counts while the path is narrow.
-    learner: Learner,
+    estimator: Estimator,
     is_narrow: bool,
     /// Bytes that the peer has been sent since its first report, in packets that ask for one.
     own_bytes: u64,
@@ -79,17 +80,18 @@ impl Paths {
         now: f64,
         peer: PeerId,
         report: &Report,
-        link: &mut Learner,
+        link: &mut Estimator,
     ) -> Option<(Reading, Wander)> {
         let loses_alone = link.parts.has(EstimatorPart::Paths) && self.loses_alone(peer);
         let Self { paths, totals, .. } = self;
         let path = paths.entry(peer.index()).or_insert_with(|| PeerPath::new(link));
-        let how = (link.point_length(), link.is_steady(now));
-        let learner = &mut path.learner;
-        let reading = path.reports.read(report, (totals, peer.index(), loses_alone), how, |stamp| {
+        let rule = link.point_rule(now);
+        let account = Account { totals, clock: peer.index(), loses_alone };
+        let estimator = &mut path.estimator;
+        let reading = path.reports.read(report, account, rule, |stamp| {
             let arrived = stamp.arrived.as_secs_f64();
             link.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
-                || learner.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
+                || estimator.trains.on_stamp(peer, stamp.number, stamp.position as f64, arrived)
         })?;
         path.on_report(now);
         if reading.newest_own > path.reported_own {
@@ -205,7 +207,7 @@ impl Paths {
     }
 
     /// Updates what is known of a peer's path. Returns until when to hold its data back.
-    pub(super) fn learn(
+    pub(super) fn on_report(
         &mut self,
         now: f64,
         peer: PeerId,
@@ -219,20 +221,20 @@ impl Paths {
             point?;
             path.follow(link);
         }
-        let newest = super::learner::Sent { position: reading.newest_own, ..reading.newest };
+        let newest = Sent { position: reading.newest_own, ..reading.newest };
         let wander = path.reports.wander();
         let news = News { newest, largest: report.largest, lost: &[], point, wander, counts: self.totals, rtt: None };
-        let before = path.learner.grown_at;
-        path.learner.follows = !path.is_narrow;
-        let judgement = path.learner.on_report(now, peer, &news);
+        let before = path.estimator.grown_at;
+        path.estimator.follows = !path.is_narrow;
+        let judgement = path.estimator.on_report(now, peer, &news);
         if let Some(shift) = judgement.shift {
             path.reports.delays.shift(shift);
         }
-        if path.learner.grown_at > before && !path.is_narrow {
+        if path.estimator.grown_at > before && !path.is_narrow {
             path.is_narrow = true;
-        } else if path.is_narrow && path.learner.rate >= Self::AS_WIDE * link {
+        } else if path.is_narrow && path.estimator.rate >= Self::AS_WIDE * link {
             path.is_narrow = false;
-            path.learner.trains.end();
+            path.estimator.trains.end();
         }
         // Once what was sent since the first report has arrived, little is left of a queue, however long its packets were held.
         let is_empty = reading.newest_own >= path.own_bytes as f64;
@@ -252,14 +254,14 @@ impl Paths {
     pub(super) fn set_narrow(&mut self, peer: PeerId, rate: f64) {
         let Some(path) = self.paths.get_mut(&peer.index()) else { return };
         path.is_narrow = true;
-        path.learner.set(rate, EstimateSource::Queue);
-        path.learner.points.clear();
+        path.estimator.set(rate, EstimateSource::Queue);
+        path.estimator.points.clear();
         path.waiting.clear();
     }
 
-    /// The learner of a path that is narrow.
-    pub(super) fn narrow(&mut self, peer: PeerId) -> Option<&mut Learner> {
-        self.paths.get_mut(&peer.index()).filter(|path| path.is_narrow).map(|path| &mut path.learner)
+    /// The estimator of a path that is narrow.
+    pub(super) fn narrow(&mut self, peer: PeerId) -> Option<&mut Estimator> {
+        self.paths.get_mut(&peer.index()).filter(|path| path.is_narrow).map(|path| &mut path.estimator)
     }
 
     /// A packet of a train leaves to `peer`.
@@ -274,17 +276,17 @@ impl Paths {
 
     /// Bytes per second of the train that is leaving on a narrow path.
     pub(super) fn train_leaving_at(&self) -> Option<f64> {
-        self.of_train()?.learner.trains.leaving_at()
+        self.of_train()?.estimator.trains.leaving_at()
     }
 
     /// To which peer a train is leaving on a narrow path.
     pub(super) fn train_leaves_to(&self) -> Option<PeerId> {
-        self.of_train()?.learner.trains.leaving_to()
+        self.of_train()?.estimator.trains.leaving_to()
     }
 
     /// Whether the latest train on a narrow path has ended and sent ahead of its pace.
     pub(super) fn is_ahead(&self) -> bool {
-        self.of_train().is_some_and(|path| path.is_narrow && path.learner.trains.is_ahead())
+        self.of_train().is_some_and(|path| path.is_narrow && path.estimator.trains.is_ahead())
     }
 
     /// The round-trip time of a peer that is one of several.
@@ -297,30 +299,30 @@ impl Paths {
     pub(super) fn pace(&self, now: f64, peer: PeerId) -> Option<f64> {
         let path =
             self.paths.get(&peer.index()).filter(|path| path.is_narrow && now - path.latest_report < Self::STALE)?;
-        Some(path.learner.trains.leaving_at().unwrap_or(path.learner.pace(now)))
+        Some(path.estimator.trains.leaving_at().unwrap_or(path.estimator.pace(now)))
     }
 
     pub(super) fn on_sent(&mut self, now: f64, peer: PeerId, ip_bytes: usize) {
         if let Some(path) = self.paths.get_mut(&peer.index()) {
             path.own_bytes += ip_bytes as u64;
             path.latest_sent = now;
-            path.learner.on_sent(now, ip_bytes, path.own_bytes as f64, None);
+            path.estimator.on_sent(now, ip_bytes, path.own_bytes as f64, None);
         }
     }
 
     pub(super) fn on_idle(&mut self) {
         let path = self.train_to.and_then(|peer| self.paths.get_mut(&peer.index()));
         if let Some(path) = path.filter(|path| path.is_narrow) {
-            path.learner.trains.end();
+            path.estimator.trains.end();
         }
     }
 
     /// After an outage.
-    pub(super) fn begin_anew(&mut self, now: f64) {
+    pub(super) fn restart(&mut self, now: f64) {
         for path in self.paths.values_mut() {
             path.reports.interrupt();
             path.waiting.clear();
-            path.learner.begin_anew(now);
+            path.estimator.restart(now);
         }
     }
 
@@ -330,14 +332,14 @@ impl Paths {
             path.reports.forget_delays();
             path.reported_own = 0.0;
             path.waiting.clear();
-            path.learner.points.clear();
-            path.learner.trains.forget_results();
+            path.estimator.points.clear();
+            path.estimator.trains.forget_results();
         }
     }
 
     /// What is believed of the link has other bounds, and so has what a path carries of it.
     pub(super) fn bound(&mut self, belief: Belief) {
-        self.paths.values_mut().for_each(|path| path.learner.bound(PeerPath::belief(belief)));
+        self.paths.values_mut().for_each(|path| path.estimator.bound(PeerPath::belief(belief)));
     }
 
     pub(super) fn forget(&mut self, peer: PeerId) {
@@ -351,15 +353,15 @@ impl PeerPath {
     /// A peer that is sent half of an even share or more has its points this much further apart than one that is sent all of it.
     const IN_A_ROW: f64 = 2.0;
 
-    fn new(link: &Learner) -> Self {
-        let mut learner =
-            Learner::new(Self::belief(link.belief), Duration::from_secs_f64(link.rtt.smoothed)).with(link.parts);
-        learner.end_guess();
-        learner.slack = Self::SLACK;
-        learner.is_alone = false;
+    fn new(link: &Estimator) -> Self {
+        let mut estimator =
+            Estimator::new(Self::belief(link.belief), Duration::from_secs_f64(link.rtt.smoothed)).with(link.parts);
+        estimator.end_guess();
+        estimator.slack = Self::SLACK;
+        estimator.is_alone = false;
         Self {
             reports: PathReports::default(),
-            learner,
+            estimator,
             is_narrow: false,
             own_bytes: 0,
             rtt: link.rtt,
@@ -379,8 +381,8 @@ impl PeerPath {
     fn on_report(&mut self, now: f64) {
         if self.is_narrow && now - self.latest_report >= Paths::STALE {
             self.is_narrow = false;
-            self.learner.trains.end();
-            self.learner.points.clear();
+            self.estimator.trains.end();
+            self.estimator.points.clear();
             self.waiting.clear();
         }
         self.latest_report = now;
@@ -406,12 +408,12 @@ impl PeerPath {
 
     /// As long as the path is no narrower than what the peer is sent, that is what is known of it.
     fn follow(&mut self, link: f64) {
-        let learner = &mut self.learner;
-        let ends = learner.points.front().zip(learner.points.back());
+        let estimator = &mut self.estimator;
+        let ends = estimator.points.front().zip(estimator.points.back());
         let sent = ends
             .filter(|(first, last)| last.sent - first.sent >= Paths::SHARE)
             .map(|(first, last)| last.sent_since(first));
-        learner.set(sent.unwrap_or(link).min(link), EstimateSource::Queue);
+        estimator.set(sent.unwrap_or(link).min(link), EstimateSource::Queue);
     }
 }
 
@@ -429,7 +431,7 @@ mod tests {
 
     /// The estimator of a hub that has sent `sent_to` packets to each peer.
     struct Hub {
-        link: Learner,
+        link: Estimator,
         paths: Paths,
         sent_to: [u64; PEERS],
     }
@@ -447,7 +449,7 @@ mod tests {
     impl Hub {
         fn new(believed: f64) -> Self {
             let prior = Prior::Configured(Rate::from_bps((believed * 8.0) as u64));
-            let mut link = Learner::new(prior.belief(Duration::from_millis(550), None), Duration::from_millis(550));
+            let mut link = Estimator::new(prior.belief(Duration::from_millis(550), None), Duration::from_millis(550));
             link.end_guess();
             Self { link, paths: Paths::default(), sent_to: [0; PEERS] }
         }
@@ -482,7 +484,7 @@ mod tests {
             link.peers = paths.len();
             let (newest, largest, counts, rtt) = (reading.newest, report.largest, paths.counts(), paths.rtt(peer));
             link.on_report(now, peer, &News { newest, largest, lost: &[], point: shared.link, wander, counts, rtt });
-            paths.learn(now, peer, &report, &reading, shared.own, link.rate);
+            paths.on_report(now, peer, &report, &reading, shared.own, link.rate);
         }
 
         fn paces(&self, now: f64) -> Vec<Option<f64>> {
@@ -661,9 +663,9 @@ mod tests {
         let wider = Belief { ceiling: 50.0 * RATE, ..other };
         hub.link.bound(wider);
         hub.paths.bound(wider);
-        let learner = hub.paths.narrow(PeerId(0)).expect("it is narrow");
-        learner.set(40.0 * RATE, EstimateSource::Trial);
-        assert_eq!((learner.rate, learner.belief.confidence), (40.0 * RATE, 1.0));
+        let estimator = hub.paths.narrow(PeerId(0)).expect("it is narrow");
+        estimator.set(40.0 * RATE, EstimateSource::Trial);
+        assert_eq!((estimator.rate, estimator.belief.confidence), (40.0 * RATE, 1.0));
     }
 
     #[test]

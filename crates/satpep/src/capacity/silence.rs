@@ -3,7 +3,7 @@
 //! A report is due once what was sent could have been reported. On a link that is in use reports come in a steady stream, so that its
 //! end shows long before a round trip has passed.
 
-use super::learner::RoundTrip;
+use super::quantities::RoundTrip;
 use std::collections::VecDeque;
 
 /// When reports came, and for what one is due.

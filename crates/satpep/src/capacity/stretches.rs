@@ -3,43 +3,13 @@
 
 use super::delays::{Counts, Point};
 use super::estimate::EstimateSource;
-use super::learner::{Carried, Learner, PACKET};
+use super::estimator::Estimator;
+use super::own_growth::OwnGrowth;
 use super::parts::EstimatorPart;
+use super::push::Push;
+use super::quantities::{Carried, PACKET};
 use super::trains::median;
 use smallvec::SmallVec;
-
-/// Sending a little more than the estimate where trains are spaced out, so that the link, and not the estimate, is the limit.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Push {
-    pub(super) is_on: bool,
-    /// What is sent beyond the estimate, as a share of it.
-    pub(super) share: f64,
-    /// Since when without a queue.
-    since: Option<f64>,
-    /// When a queue last lowered an estimate that was measured.
-    fell_at: f64,
-}
-
-impl Default for Push {
-    fn default() -> Self {
-        Self { is_on: false, share: Self::LEAST, since: None, fell_at: f64::NEG_INFINITY }
-    }
-}
-
-impl Push {
-    /// Two per cent are 11 ms of queue in a round trip of a GEO hop.
-    pub(super) const LEAST: f64 = 0.02;
-    /// After each round trip without a queue twice as much is tried, up to this share. Where trains say nothing, only pushes find a faster
-    /// link: four times as much, up to twice the estimate.
-    const TIMES: f64 = 2.0;
-    const MOST: f64 = 0.25;
-    const ALONE_TIMES: f64 = 4.0;
-    const ALONE_MOST: f64 = 1.0;
-    /// For so many seconds after a fall, which may have been too deep or short, more is tried. On a recorded Starlink link 0.06 reach
-    /// 0.95 of what it carries, and 0.15 reach 0.97.
-    const FALLEN: f64 = 0.15;
-    const FALLEN_FOR: f64 = 10.0;
-}
 
 /// Two adjacent stretches over which the queue grew.
 struct Growth {
@@ -51,34 +21,6 @@ struct Growth {
     own: Option<OwnGrowth>,
 }
 
-/// A queue that grew as one peer alone saw it, while others shared the link.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnGrowth {
-    /// By whose clock.
-    clock: usize,
-    /// When the last that saw it was sent.
-    sent: f64,
-    /// Bytes per second of this peer, and of all.
-    own: f64,
-    all: f64,
-}
-
-impl OwnGrowth {
-    /// Seconds for which a path is taken to carry what it did.
-    const LASTS: f64 = 5.0;
-    /// What differs by less than this share is as much.
-    const AS_MUCH: f64 = 0.9;
-
-    /// Whether the queue is of the peer's own path: as much of the peer's left it as before, and less of all. A link that is full carries
-    /// more for one peer when others are sent less.
-    fn is_of_path(&self, before: &Self) -> bool {
-        self.clock == before.clock
-            && self.sent - before.sent < Self::LASTS
-            && self.own >= Self::AS_MUCH * before.own
-            && self.all < Self::AS_MUCH * before.all
-    }
-}
-
 /// A stretch over which there was always a queue.
 struct Busy {
     from: Point,
@@ -86,7 +28,7 @@ struct Busy {
     least: f64,
 }
 
-impl Learner {
+impl Estimator {
     /// A queue is one if it grows over two adjacent stretches of this many seconds: a step of the path grows in one.
     const STRETCH: f64 = 0.03;
     const SHARED_STRETCH: f64 = 0.08;
@@ -345,29 +287,29 @@ mod tests {
     use units::{Duration, Rate};
 
     /// Of a link that has answered: its rate was configured right.
-    fn learner(bps: u64, rtt: f64) -> Learner {
+    fn estimator(bps: u64, rtt: f64) -> Estimator {
         let rtt = Duration::from_secs_f64(rtt);
-        let mut learner = Learner::new(Prior::Configured(Rate::from_bps(bps)).belief(rtt, None), rtt);
-        learner.end_guess();
-        learner
+        let mut estimator = Estimator::new(Prior::Configured(Rate::from_bps(bps)).belief(rtt, None), rtt);
+        estimator.end_guess();
+        estimator
     }
 
     /// A report after `rtt` seconds of a packet of `sent` and `position`, and of the queue that it saw.
-    fn report(learner: &mut Learner, rtt: f64, (sent, position): (f64, f64), queue: f64, counts: Counts) {
+    fn report(estimator: &mut Estimator, rtt: f64, (sent, position): (f64, f64), queue: f64, counts: Counts) {
         let point = Point { sent, position, own: position, queue, counts };
-        learner.points.push_back(point);
-        learner.on_stretches(sent + rtt, &point);
+        estimator.points.push_back(point);
+        estimator.on_stretches(sent + rtt, &point);
     }
 
     /// The estimate of a link of 6 Mbit/s on which a queue grows by a third of the time, for a second.
     fn estimate(is_crowded: bool) -> f64 {
-        let mut learner = learner(6_000_000, 0.55);
-        learner.is_crowded = is_crowded;
+        let mut estimator = estimator(6_000_000, 0.55);
+        estimator.is_crowded = is_crowded;
         for k in 0..50u32 {
             let sent = 0.02 * f64::from(k);
-            report(&mut learner, 0.55, (sent, 750e3 * sent), sent / 3.0, Counts::default());
+            report(&mut estimator, 0.55, (sent, 750e3 * sent), sent / 3.0, Counts::default());
         }
-        learner.rate * 8.0
+        estimator.rate * 8.0
     }
 
     #[test]
@@ -376,12 +318,12 @@ mod tests {
         // when the next ones are seen. Seconds, bytes and queues of a path of 120 kbit/s that was sent 3 Mbit/s.
         let points = [(0.0, 2.7e3, 0.0), (0.001, 4.2e3, 0.101), (0.020, 31e3, 1.864), (0.069, 36.9e3, 2.198)];
         let has_grown = |follows| {
-            let mut learner = learner(3_000_000, 0.55);
-            (learner.slack, learner.is_alone, learner.follows) = (2.0, false, follows);
+            let mut estimator = estimator(3_000_000, 0.55);
+            (estimator.slack, estimator.is_alone, estimator.follows) = (2.0, false, follows);
             for (sent, position, queue) in points {
-                report(&mut learner, 0.55, (sent, position), queue, Counts::default());
+                report(&mut estimator, 0.55, (sent, position), queue, Counts::default());
             }
-            learner.grown_at > 0.0
+            estimator.grown_at > 0.0
         };
         assert!(has_grown(true));
         assert!(!has_grown(false), "each queue that stayed began the points again");
@@ -391,8 +333,8 @@ mod tests {
     fn a_path_that_carries_as_much_when_others_are_sent_nothing_does_not_lower_the_link() {
         // Two peers share 6 Mbit/s; their queues grow, and then one is held back. What the other has of the link when it has it to itself.
         let estimate = |alone: f64| {
-            let mut learner = learner(6_000_000, 0.55);
-            (learner.peers, learner.is_shared, learner.is_alone, learner.slack) = (2, true, false, 2.0);
+            let mut estimator = estimator(6_000_000, 0.55);
+            (estimator.peers, estimator.is_shared, estimator.is_alone, estimator.slack) = (2, true, false, 2.0);
             let (mut own, mut all, mut queue) = (0.0, 0.0, 0.0);
             for k in 0..60u32 {
                 let sent = 0.02 * f64::from(k);
@@ -401,10 +343,10 @@ mod tests {
                 (own, all) = (own + enters, all + enters * (1.0 + others));
                 queue += 0.02 * (3e6 / arrives - 1.0);
                 let point = Point { sent, position: all, own, queue, counts: Counts::default() };
-                learner.points.push_back(point);
-                learner.on_stretches(sent + 0.55, &point);
+                estimator.points.push_back(point);
+                estimator.on_stretches(sent + 0.55, &point);
             }
-            learner.rate * 8.0
+            estimator.rate * 8.0
         };
         assert!((estimate(1.5e6) / 3e6 - 1.0).abs() < 0.02, "its own path: {}", estimate(1.5e6));
         assert!(estimate(0.7e6) < 1.1e6, "the link has fallen once more: {}", estimate(0.7e6));
@@ -414,15 +356,15 @@ mod tests {
     fn what_was_lost_before_a_queue_grew_does_not_lower_the_estimate() {
         // Of what overflowed a queue much was lost, and nothing since.
         for (lost_since, least, most) in [(0.0, 4.4e6, 4.6e6), (9.0, 0.4e6, 0.5e6)] {
-            let mut learner = learner(6_000_000, 0.55);
-            learner.probing.excess = 0.9;
+            let mut estimator = estimator(6_000_000, 0.55);
+            estimator.probing.excess = 0.9;
             for k in 0..50u32 {
                 let sent = 0.02 * f64::from(k);
                 let position = 750e3 * sent;
                 let counts = Counts { received: position, lost: 1e6 + lost_since * position, ..Counts::default() };
                 let point = Point { sent, position, own: position, queue: sent / 3.0, counts };
-                learner.points.push_back(point);
-                let growth = learner.growth(&point);
+                estimator.points.push_back(point);
+                let growth = estimator.growth(&point);
                 let carried = growth.map_or(6e6, |growth| growth.carried * 8.0);
                 assert!(k < 20 || (least..most).contains(&carried), "{lost_since} {k}: {carried}");
             }
@@ -431,43 +373,43 @@ mod tests {
 
     #[test]
     fn pushes_find_more_though_points_are_rarer_than_half_round_trips() {
-        let mut learner = learner(1_500_000, 0.26);
-        learner.push.is_on = true;
+        let mut estimator = estimator(1_500_000, 0.26);
+        estimator.push.is_on = true;
         let mut position = 0.0;
         for k in 0..30u32 {
             let sent = 0.28 * f64::from(k);
-            position += 0.28 * learner.pace(sent);
-            report(&mut learner, 0.26, (sent, position), 0.0, Counts::default());
+            position += 0.28 * estimator.pace(sent);
+            report(&mut estimator, 0.26, (sent, position), 0.0, Counts::default());
         }
-        assert!(learner.rate > 2.0 * 187_500.0, "{}", learner.rate / 187_500.0);
+        assert!(estimator.rate > 2.0 * 187_500.0, "{}", estimator.rate / 187_500.0);
     }
 
     #[test]
     fn counts_from_before_a_stretch_do_not_raise_the_estimate() {
-        let mut learner = learner(6_000_000, 0.55);
-        learner.probing.excess = 0.05;
+        let mut estimator = estimator(6_000_000, 0.55);
+        estimator.probing.excess = 0.05;
         for k in 0..40u32 {
             let sent = 0.02 * f64::from(k);
             let position = 750e3 * sent;
             // The newest of every five was reported before the others: by a near peer.
             let reported = if k % 5 == 4 { (position - 300e3).max(0.0) } else { position };
             let counts = Counts { received: reported, lost: reported * 0.05, ..Counts::default() };
-            report(&mut learner, 0.55, (sent, position), 0.03, counts);
-            assert!((0.9..1.1).contains(&(learner.rate / 750e3)), "{k}: {}", learner.rate / 750e3);
+            report(&mut estimator, 0.55, (sent, position), 0.03, counts);
+            assert!((0.9..1.1).contains(&(estimator.rate / 750e3)), "{k}: {}", estimator.rate / 750e3);
         }
     }
 
     #[test]
     fn a_clock_that_hardly_goes_on_does_not_raise_the_estimate_of_a_full_link() {
         // A queue of a second overflows; the receiver's stamps say that all has arrived at about the same time.
-        let mut learner = learner(6_000_000, 0.55);
+        let mut estimator = estimator(6_000_000, 0.55);
         for k in 0..60u32 {
             let sent = 0.02 * f64::from(k);
             let position = 750e3 * sent;
             let counts =
                 Counts { received: 0.9 * position, lost: 0.1 * position, newest: 1e-6 * sent, ..Counts::default() };
-            report(&mut learner, 0.55, (sent, position), 1.0, counts);
-            assert!(learner.rate < 1.5 * 750e3, "{k}: {}", learner.rate / 750e3);
+            report(&mut estimator, 0.55, (sent, position), 1.0, counts);
+            assert!(estimator.rate < 1.5 * 750e3, "{k}: {}", estimator.rate / 750e3);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Handshakes: inits that go out, their responses, and inits that come in.
 
+use super::Endpoint;
 use super::overhead::ip_overhead;
+use super::path::Way;
 use super::peer::{Handshakes, KeyPair, Peer, Said, Unconfirmed};
-use super::{Endpoint, Way};
 use crate::config::EndpointConfig;
 use crate::credit::Credit;
 use crate::epoch::Run;

@@ -1,7 +1,8 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
+use super::Endpoint;
 use super::overhead::ip_overhead;
-use super::{Endpoint, Way};
+use super::path::Way;
 use crate::capacity::{AcceptedPacket, Holds, Mark};
 use crate::event::{Event, PeerId, Violation};
 use crate::packet_number::PacketNumber;
@@ -50,23 +51,24 @@ impl Endpoint<Stored> {
 
     /// The same for a datagram of which more is known than that it waits to be read.
     pub fn handle_datagram_with(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], arrival: &Arrival) {
-        self.on_datagram(now, from, datagram, (0, arrival));
+        self.on_datagram(now, from, datagram, 0, arrival);
     }
 }
 
 impl Endpoint<Elided> {
     /// Takes in a datagram of `size` bytes whose head is `head`.
     pub fn handle_elided(&mut self, now: Instant, from: SocketAddr, head: &mut [u8], size: usize) {
-        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), &Arrival::at(now)));
+        let elided = size.saturating_sub(head.len());
+        self.on_datagram(now, from, head, elided, &Arrival::at(now));
     }
 }
 
 impl<P: Payload> Endpoint<P> {
-    /// Takes in a datagram that some bytes were left out of.
-    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, &Arrival)) {
-        self.called = how.1.to;
+    /// Takes in a datagram that `elided` bytes were left out of.
+    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], elided: usize, arrival: &Arrival) {
+        self.called = arrival.to;
         match (datagram.first(), datagram.len()) {
-            (Some(&DATA), _) => self.on_data(now, from, datagram, how),
+            (Some(&DATA), _) => self.on_data(now, from, datagram, elided, arrival),
             (Some(&INIT), MIN_INIT..) => self.on_init(now, from, datagram),
             (Some(&RESPONSE), MIN_RESPONSE..) => self.on_response(now, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
@@ -77,7 +79,7 @@ impl<P: Payload> Endpoint<P> {
         self.called = None;
     }
 
-    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], (elided, arrival): (usize, &Arrival)) {
+    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], elided: usize, arrival: &Arrival) {
         let size = datagram.len() + elided;
         let Some(header) = DataHeader::read(datagram, size) else {
             self.stats.dropped.malformed += 1;

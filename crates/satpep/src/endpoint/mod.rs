@@ -20,6 +20,10 @@
 //! | `offload.rs` | for drivers that seal and open in other threads |
 //! | `trace.rs` | traces of the sessions |
 //! | `survey.rs` | what the path to a peer carries, on request |
+//! | `overhead.rs` | the headers around a datagram |
+//! | `tests.rs` | tests: peers that break the protocol, keys that were used enough |
+//! | `trial/` | tests, and the fuzzer's: handshakes under attack |
+//! | `documented.rs` | tests: limits of handshakes and paths in docs/protocol.md |
 
 mod ack_load;
 mod admission;
@@ -68,6 +72,7 @@ use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
 use ack_load::AckLoad;
 use admission::Admission;
+use path::Way;
 use peering::Class;
 use peering::ResetReason;
 use peering::dscp::Dscp;
@@ -76,13 +81,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use units::{Bytes, Duration, Instant, Rate};
-
-/// Where a datagram goes, and the address of this host that it leaves from, if the host does not choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
-    to: SocketAddr,
-    from: Option<IpAddr>,
-}
 
 /// One or more datagrams to send, all to one address: `size` bytes of the buffer in pieces of `segment_size`, of which
 /// the last may be shorter (the form that UDP segmentation offload takes).
@@ -326,7 +324,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// The link's capacity has changed, for instance by a report of the modem.
     pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
-        self.capacity.tell(capacity);
+        self.capacity.set_reported(capacity);
         self.set_pace(now);
         if self.config.trace {
             self.peers.ids().into_iter().for_each(|id| self.collect_trace(now, id));
@@ -339,7 +337,7 @@ impl<P: Payload> Endpoint<P> {
         self.capacity.withdraw();
     }
 
-    /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins anew there.
+    /// Another rate of the link is configured, with the prior that follows from it: the estimate of the capacity begins there.
     pub fn configure_capacity(&mut self, now: Instant, rate: Rate, prior: Prior) {
         self.capacity.configure(rate, prior);
         self.set_pace(now);

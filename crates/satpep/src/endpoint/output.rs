@@ -1,9 +1,10 @@
 //! What is sent next, at the link's pace.
 
 use super::overhead::ip_overhead;
+use super::path::Way;
 use super::peer::Peer;
 use super::peers::Peers;
-use super::{Endpoint, Transmit, Way};
+use super::{Endpoint, Transmit};
 use crate::event::PeerId;
 use crate::offload::Sealer;
 use crate::pacer::Pacer;

@@ -1,10 +1,16 @@
 //! Path validation (RFC 9000, section 8.2) and migration (section 9). A datagram from a new address proves that someone sent it from there, not that the peer is there:
 //! a challenge goes to the new address, and data goes on to the old one until the peer has answered. An address that has not answered is never sent more than three times what came from it.
 
-use super::Way;
 use smallvec::SmallVec;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use units::{Duration, Instant};
+
+/// Where a datagram goes, and the address of this host that it leaves from, if the host does not choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) to: SocketAddr,
+    pub(super) from: Option<IpAddr>,
+}
 
 /// Addresses from which a peer's newest datagrams came, and which it has not answered from.
 #[derive(Default)]

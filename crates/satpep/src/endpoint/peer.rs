@@ -1,9 +1,8 @@
 //! A peer: its keys, its session, and when handshakes with it are due.
 
-use super::Way;
 use super::brake::Brake;
 use super::cookies::Cookies;
-use super::path::Candidates;
+use super::path::{Candidates, Way};
 use crate::config::PeerConfig;
 use crate::event::ClockSkew;
 use crate::handshake::{Acquaintance, Agreement, Echo, Pending, TransportParameters};

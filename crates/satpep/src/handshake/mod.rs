@@ -12,6 +12,7 @@
 //! | `parameters.rs` | the transport parameters of each side |
 //! | `cookie.rs` | the MACs that end a message, and cookies |
 //! | `acquaintance.rs` | what gateways that know each other's keys can say without a handshake: proofs under load, notices |
+//! | `tests.rs` | tests: handshakes without an endpoint |
 
 mod acquaintance;
 mod cookie;

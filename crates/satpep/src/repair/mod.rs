@@ -12,6 +12,16 @@
 //!
 //! To code a flight of a fast link takes tens of milliseconds. It is done in steps of a fraction of a millisecond
 //! ([`WORK_STEP`]), between which the driver's loop serves everything else.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `mod.rs` | how much is coded in one step |
+//! | `code.rs` | the repair symbols of a block, at the sender |
+//! | `decoder.rs` | the receiver: what is missing, and when it can be recovered |
+//! | `decode.rs` | from symbols to those that are missing |
+//! | `symbol.rs` | symbols, and the blocks that they make |
+//! | `lanes.rs` | a symbol's bytes in the order of the code's engine |
+//! | `documented.rs` | tests: limits of repair in docs/protocol.md |
 
 mod code;
 mod decode;

@@ -26,6 +26,8 @@
 //! | `farewell.rs` | leaving in good order |
 //! | `trace.rs` | what is recorded of its packets, if it is traced |
 //! | `timers.rs` | when each timer expires |
+//! | `tests.rs` | tests: peers that break the protocol |
+//! | `documented.rs` | tests: limits of sessions in docs/protocol.md |
 
 mod classes;
 mod coding;
@@ -47,10 +49,10 @@ mod repairs;
 mod start_probe;
 mod streams;
 mod table;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod trace;
-#[cfg(test)]
-mod violations;
 
 use crate::capacity::{ArrivalLog, Detail};
 use crate::config::EndpointConfig;

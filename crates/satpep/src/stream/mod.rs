@@ -1,4 +1,12 @@
 //! A stream: one TCP connection's bytes, each direction with an end of its own.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `mod.rs` | both halves |
+//! | `send.rs` | what was written, sent, acknowledged and lost |
+//! | `receive.rs` | reassembly, and what the reader has taken |
+//! | `pages.rs` | the bytes, in pages of memory |
+//! | `number.rs`, `offset.rs` | numbers of streams, and positions in them |
 
 pub(crate) mod number;
 pub(crate) mod offset;

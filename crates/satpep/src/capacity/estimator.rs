@@ -1,4 +1,5 @@
-//! The estimator of a link's capacity: what it is told by trains, by a queue that grows or stays, by losses, and by rates that are tried.
+//! The estimator of a link's capacity: what follows from trains, from a queue that grows or stays, from losses, and from rates that are
+//! tried.
 //!
 //! All of its arithmetic is in seconds and in IP bytes per second. Between a packet and the report of its arrival lies a round trip:
 //! the queue of now is computed from the queue that a report shows and from what was sent since, so that one is drained once and not
@@ -7,26 +8,25 @@
 use super::delays::{Counts, Point};
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
+use super::own_growth::OwnGrowth;
 use super::parts::{EstimatorPart, EstimatorParts};
-use super::path_reports::Wander;
+use super::path_reports::{PointRule, Wander};
+use super::pause::QueueTest;
 use super::prior::Belief;
 use super::probing::Probing;
-use super::queue_test::QueueTest;
+use super::push::Push;
+use super::quantities::{Carried, PACKET, RoundTrip, Sent};
 use super::report::LostPacket;
 use super::silence::Silence;
-use super::stretches::{OwnGrowth, Push};
 use super::trains::{Plan, Trains};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use std::collections::VecDeque;
 use units::Duration;
 
-/// A full packet.
-pub(super) const PACKET: f64 = 1500.0;
-
 /// The estimate, and what it is based on.
 #[derive(Debug)]
-pub(super) struct Learner {
+pub(super) struct Estimator {
     /// What is in use of what follows.
     pub(super) parts: EstimatorParts,
     pub(super) belief: Belief,
@@ -50,14 +50,14 @@ pub(super) struct Learner {
     pub(super) newest: Option<Point>,
     /// Bytes that have entered the link.
     pub(super) position: f64,
-    /// How many had when a higher capacity was reported: what arrived of those says how the link was before.
-    told_at: f64,
+    /// How many had when a higher capacity was reported, if any had: what arrived of those says how the link was before.
+    rise_position: Option<f64>,
     /// The link bore out the last rise that was reported. After one that it did not, what was sent before goes on counting: a modem that is
     /// wrong again and again is not to fill the link's queue each time.
     trusts_rises: bool,
     /// What was measured before a higher capacity was reported, and what was carried since, if that is more: the link carries that much
-    /// whatever the report is worth. Zero of none.
-    pub(super) proven: f64,
+    /// whatever the report is worth.
+    pub(super) proven: Option<f64>,
     pub(super) noise: f64,
     /// Seconds of sending that arrive together.
     pub(super) frame: f64,
@@ -96,13 +96,6 @@ pub(super) struct Learner {
     pub(super) lowered_at: f64,
 }
 
-/// A packet: when it was sent, and how many bytes had entered the link with it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
-    pub(super) at: f64,
-    pub(super) position: f64,
-}
-
 /// What a report says.
 #[derive(Debug)]
 pub(super) struct News<'a> {
@@ -126,28 +119,7 @@ pub(super) struct Judgement {
     pub(super) shift: Option<f64>,
 }
 
-/// What a link carried, in bytes per second, when its queue grew just after trains had found more, and what they had found.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Carried {
-    pub(super) rate: f64,
-    pub(super) found: f64,
-}
-
-/// The round-trip time, smoothed, and how far it varies.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RoundTrip {
-    pub(super) smoothed: f64,
-    pub(super) variation: f64,
-}
-
-impl RoundTrip {
-    pub(super) fn sample(&mut self, seconds: f64) {
-        self.variation += 0.25 * ((seconds - self.smoothed).abs() - self.variation);
-        self.smoothed += 0.125 * (seconds - self.smoothed);
-    }
-}
-
-impl Learner {
+impl Estimator {
     /// A train shows up to this multiple of the rate; its queue of 21 ms fits one of a tenth of the BDP of a GEO hop.
     pub(super) const TRAIN: f64 = 8.0;
     /// The first train of a guess leaves this much faster: it may be ten times too low.
@@ -220,9 +192,9 @@ impl Learner {
             queue: 0.0,
             newest: None,
             position: 0.0,
-            told_at: 0.0,
+            rise_position: None,
             trusts_rises: true,
-            proven: 0.0,
+            proven: None,
             noise: 0.0005,
             frame: 0.0,
             is_shared: false,
@@ -253,8 +225,8 @@ impl Learner {
         Self { parts, ..self }
     }
 
-    /// This one where nothing was measured, and `rate` is a guess. What was sent remains.
-    pub(super) fn anew(&self, rate: f64, rtt: Duration) -> Self {
+    /// This one as if nothing had been measured, with `rate` as a guess. What was sent remains.
+    pub(super) fn restarted_at(&self, rate: f64, rtt: Duration) -> Self {
         let belief = Belief { rate, confidence: Belief::DOUBT, ..self.belief };
         let mut silence = self.silence.clone();
         silence.end();
@@ -269,20 +241,21 @@ impl Learner {
         }
     }
 
-    /// Somebody who should know, `why` says who, says what the capacity is.
-    pub(super) fn tell(&mut self, belief: Belief, why: EstimateSource) {
+    /// The capacity is reported or configured, `why` says which: the estimate begins at `belief`.
+    pub(super) fn begin_at(&mut self, belief: Belief, why: EstimateSource) {
         // What is much more than was thought has to prove itself like a guess.
         let is_rise = belief.rate > Self::BELIEVED * self.rate;
-        self.proven = if is_rise && !self.is_guess { self.rate } else { self.proven.min(belief.rate) };
+        self.proven =
+            if is_rise && !self.is_guess { Some(self.rate) } else { self.proven.map(|proven| proven.min(belief.rate)) };
         if is_rise {
             self.is_guess = true;
             self.probing.doubt_limit();
         }
         // What has been sent says how the link was. Of a link that has become slower, its queue is still to be drained.
-        if self.told_at > 0.0 {
+        if self.rise_position.is_some() {
             self.trusts_rises = self.rate >= Self::BORNE_OUT * self.belief.rate;
         }
-        self.told_at = if is_rise { self.position } else { 0.0 };
+        self.rise_position = (is_rise && self.position > 0.0).then_some(self.position);
         if self.trusts_rises {
             self.trains.forget_under_way();
         }
@@ -386,7 +359,8 @@ impl Learner {
         let pace = self.rate * self.belief.confidence;
         let unproven = self.position - self.silence.reported();
         let is_limited = unproven > most && self.parts.has(EstimatorPart::StartLimit);
-        let limit = if is_limited { self.proven.max(self.belief.rate * Self::UNPROVEN_PACE) } else { f64::MAX };
+        let limit =
+            if is_limited { self.proven.unwrap_or(0.0).max(self.belief.rate * Self::UNPROVEN_PACE) } else { f64::MAX };
         pace.min(limit) * 0.99
     }
 
@@ -421,7 +395,7 @@ impl Learner {
         self.frame * Self::TRAIN_FRAMES < Self::LONGEST_TRAIN_TIME
     }
 
-    /// Takes back what trains have told if they tell nothing. Nothing but a queue tells then whether there is more.
+    /// Takes back what trains have found if they show nothing of the link. Only a queue shows then whether there is more.
     fn doubt_trains(&mut self) {
         if self.trains_tell() {
             return;
@@ -526,7 +500,7 @@ impl Learner {
             self.on_trains(now);
         }
         let mut judgement = Judgement::default();
-        if self.trusts_rises && position < self.told_at {
+        if self.trusts_rises && self.rise_position.is_some_and(|rise| position < rise) {
             self.counts = news.counts;
             return judgement;
         }
@@ -550,19 +524,16 @@ impl Learner {
         judgement
     }
 
-    /// Seconds of stamps that a point needs.
-    pub(super) fn point_length(&self) -> f64 {
-        Self::POINT.max(self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT)).max(Self::POINT_FRAMES * self.frame)
+    /// How points are made of stamps.
+    pub(super) fn point_rule(&self, now: f64) -> PointRule {
+        let packets = self.packets(Self::POINT_PACKETS).min(Self::LONGEST_POINT);
+        let length = Self::POINT.max(packets).max(Self::POINT_FRAMES * self.frame);
+        PointRule { length, is_steady: now - self.grown_at > 2.0 * self.rtt.smoothed }
     }
 
     /// Whether much more is in flight at the prior's rate than is sent before the link has answered.
     pub(super) fn is_long(&self) -> bool {
         self.belief.rate * self.rtt.smoothed > 2.0 * Self::UNPROVEN
-    }
-
-    /// Whether the queue is not known to change.
-    pub(super) fn is_steady(&self, now: f64) -> bool {
-        now - self.grown_at > 2.0 * self.rtt.smoothed
     }
 
     /// Takes in a point. Returns what of its delay turned out to be no queue.
@@ -586,8 +557,8 @@ impl Learner {
         shift
     }
 
-    /// After an outage points, trains and rounds begin anew; the estimate stays.
-    pub(super) fn begin_anew(&mut self, now: f64) {
+    /// After an outage, points, trains and rounds begin again. The estimate stays.
+    pub(super) fn restart(&mut self, now: f64) {
         self.probing.ignore_losses_before(now);
         self.silence.end();
         self.points.clear();
@@ -621,5 +592,42 @@ impl Losses {
     /// None yet, from the start of everything.
     pub(super) fn none() -> Self {
         Self::new(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::prior::Prior;
+    use super::*;
+    use units::Rate;
+
+    #[test]
+    fn a_reported_rise_is_measured_though_a_policer_was_found_before() {
+        let rtt = Duration::from_millis(550);
+        let belief = |bps: u64| Prior::Configured(Rate::from_bps(bps)).belief(rtt, None);
+        let mut link = Estimator::new(belief(20_000_000), rtt);
+        link.end_guess();
+        (0..3).for_each(|_| link.probing.back_off(10.0, 0.55));
+        link.begin_at(belief(24_000_000), EstimateSource::Reported);
+        assert!(link.probing.is_limited && link.plan_train(10.0).is_none(), "it is hardly more");
+        link.begin_at(belief(100_000_000), EstimateSource::Reported);
+        assert!(!link.probing.is_limited && link.plan_train(10.0).is_some());
+    }
+
+    #[test]
+    fn a_reported_rise_does_not_slow_down_what_is_under_way() {
+        let rtt = Duration::from_millis(550);
+        let belief = |mbit: u64| Prior::Configured(Rate::from_bps(mbit * 1_000_000)).belief(rtt, None);
+        let pace_after = |reports: &[u64]| {
+            let mut link = Estimator::new(belief(40), rtt);
+            link.end_guess();
+            // A round trip at 40 Mbit/s is not reported yet.
+            (1..=1833u32).for_each(|k| link.on_sent(f64::from(k) * 3e-4, 1500, 1500.0 * f64::from(k), None));
+            reports.iter().for_each(|mbit| link.begin_at(belief(*mbit), EstimateSource::Reported));
+            link.pace(0.55) * 8e-6
+        };
+        assert!((0.98..1.0).contains(&(pace_after(&[60]) / 40.0)), "{}", pace_after(&[60]));
+        assert!((0.98..1.0).contains(&(pace_after(&[60, 90]) / 40.0)), "{}", pace_after(&[60, 90]));
+        assert!(pace_after(&[60, 5, 30]) < 5.0, "a fall counts, and the rise after it has to prove itself");
     }
 }

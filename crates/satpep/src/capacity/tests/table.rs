@@ -1,7 +1,7 @@
 //! How the estimator fares alone: transfers over modelled paths, with few seeds each.
 
+use super::super::prior::Prior;
 use super::model::{Model, Outcome, Path};
-use super::prior::Prior;
 use units::Rate;
 
 const SEEDS: u64 = 3;
@@ -218,7 +218,7 @@ enum Cost {
 
 #[test]
 fn parts_of_the_estimator_bring_what_they_are_there_for() {
-    use super::parts::EstimatorPart::{
+    use super::super::parts::EstimatorPart::{
         Drain, Experiments, Growth, Losses, Pushes, Silence, StartLimit, Trains, Trials,
     };
     let policer =

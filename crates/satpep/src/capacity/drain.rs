@@ -1,50 +1,12 @@
-//! A delay that stays: whether a pause in sending makes it shorter tells a queue from a longer path and from a clock that was set.
+//! A delay that stays: a queue is drained. If a pause in sending does not make the delay shorter, it is a longer path, or a clock was set.
 
 use super::delays::Point;
-use super::learner::Learner;
+use super::estimator::Estimator;
 use super::parts::EstimatorPart;
+use super::pause::QueueTest;
 use super::probing::Probing;
 
-/// A pause in sending, and what is expected of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct QueueTest {
-    /// How long nothing is sent, and until when less is.
-    pause: f64,
-    pub(super) until: f64,
-    /// The queue before it.
-    queue: f64,
-}
-
-/// What has been made of delays so far.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Doubt {
-    /// The delay came at once, by this much.
-    jump: f64,
-    /// Tests in a row after which it was as long as before.
-    vain: u32,
-}
-
-impl QueueTest {
-    /// What is sent for as long again as the pause: a queue that is made shorter stays so.
-    pub(super) const PACE: f64 = 0.9;
-    const LONGEST: f64 = 0.1;
-    const SHORTEST: f64 = 0.02;
-    /// The shortest in packets, and of the noise.
-    const PACKETS: f64 = 10.0;
-    const NOISE: f64 = 8.0;
-    /// A queue is drained for a round trip and this long at most: then it is looked at again.
-    const LONGEST_DRAIN: f64 = 0.5;
-    /// What is left of a drain is cut short if it is longer.
-    pub(super) const WORTH: f64 = 0.2;
-    /// A delay that fell by less than this share of the pause did not fall.
-    const FELL: f64 = 0.25;
-    /// One that came at once to this share is no queue after the first test.
-    const AT_ONCE: f64 = 0.6;
-    /// A queue beyond this many times what is high has grown, and not come by the way of a noise.
-    const VAIN: u32 = 2;
-}
-
-impl Learner {
+impl Estimator {
     /// A queue does not come faster than its bytes: notes a delay that did.
     pub(super) fn notice_jump(&mut self, point: &Point) {
         let step = point.queue - self.queue;

@@ -1,11 +1,13 @@
 //! A packet model of a transfer over one link, for tests of the estimator alone: a sender that always has the next bytes, or those that
 //! its application has written, loss and repetition, and acknowledgements as the transport sends them.
 
-use super::delays::Counts;
-use super::learner::{Learner, News};
-use super::parts::{EstimatorPart, EstimatorParts};
-use super::prior::Prior;
-use super::report::{LostPacket, Report, Stamp};
+use super::super::delays::Counts;
+use super::super::estimate::{EstimateSource, EstimatorState};
+use super::super::estimator::{Estimator, News};
+use super::super::parts::{EstimatorPart, EstimatorParts};
+use super::super::path_reports::{Account, PathReports};
+use super::super::prior::Prior;
+use super::super::report::{LostPacket, Report, Stamp};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
 use std::cmp::Reverse;
@@ -165,8 +167,8 @@ struct Receiver {
 type Sent = (Vec<(usize, f64)>, u64, u64);
 
 struct Sender {
-    learner: Learner,
-    path: super::path_reports::PathReports,
+    estimator: Estimator,
+    path: PathReports,
     totals: Counts,
     new: usize,
     again: VecDeque<usize>,
@@ -202,7 +204,7 @@ pub(super) struct Model {
     queues: Vec<f64>,
     sampled: f64,
     pub(super) trace: Vec<String>,
-    trace_state: Option<super::estimate::EstimatorState>,
+    trace_state: Option<EstimatorState>,
 }
 
 impl Model {
@@ -225,8 +227,8 @@ impl Model {
             finished: None,
             receiver: Receiver::default(),
             sender: Sender {
-                learner: Learner::new(belief, Duration::from_secs_f64(rtt)).with(parts),
-                path: super::path_reports::PathReports::default(),
+                estimator: Estimator::new(belief, Duration::from_secs_f64(rtt)).with(parts),
+                path: PathReports::default(),
                 totals: Counts::default(),
                 new: 0,
                 again: VecDeque::new(),
@@ -330,7 +332,7 @@ impl Model {
                     self.sender.new - 1
                 }
                 None => {
-                    self.sender.learner.trains.end();
+                    self.sender.estimator.trains.end();
                     self.sender.wakes_at = None;
                     return;
                 }
@@ -351,17 +353,17 @@ impl Model {
     fn send_piece(&mut self, now: f64, piece: usize, backlog: usize) {
         let sender = &mut self.sender;
         let number = sender.packets.len();
-        let learner = &mut sender.learner;
+        let estimator = &mut sender.estimator;
         let (next, waiting) = (PacketNumber::new(number as u64), (backlog as f64 * SIZE) as u64);
-        if learner.trains.leaving_at().is_none() {
-            learner.begin_train_if_due(now, PEER, next, |bytes| waiting >= bytes);
+        if estimator.trains.leaving_at().is_none() {
+            estimator.begin_train_if_due(now, PEER, next, |bytes| waiting >= bytes);
         }
-        let is_train = learner.trains.advance(PEER, next);
+        let is_train = estimator.trains.advance(PEER, next);
         sender.position += SIZE as u64;
-        learner.on_sent(now, SIZE as usize, sender.position as f64, None);
-        let pace = learner.pace(now);
-        let gap = SIZE / learner.trains.leaving_at().unwrap_or(pace);
-        let ahead = (learner.trains.take_ahead() / pace).min((learner.rtt.smoothed / 4.0).max(0.04));
+        estimator.on_sent(now, SIZE as usize, sender.position as f64, None);
+        let pace = estimator.pace(now);
+        let gap = SIZE / estimator.trains.leaving_at().unwrap_or(pace);
+        let ahead = (estimator.trains.take_ahead() / pace).min((estimator.rtt.smoothed / 4.0).max(0.04));
         sender.packets.push(Packet { piece, sent: now, position: sender.position, is_train });
         sender.outstanding.insert(number, None);
         sender.next = sender.next.max(now - 0.004) + gap + ahead;
@@ -453,7 +455,14 @@ impl Model {
     fn report(&mut self, now: f64, index: usize) {
         let (arrived, received_packets, received_bytes) = std::mem::take(&mut self.reports[index]);
         self.sender.heard = now;
-        for (number, _) in &arrived {
+        let lost = self.detect_losses(now, &arrived);
+        let report = self.make_report(&arrived, (received_packets, received_bytes), &lost);
+        self.feed(now, &report);
+    }
+
+    /// Takes packets as lost that were sent before one that arrived, and not reported in time.
+    fn detect_losses(&mut self, now: f64, arrived: &[(usize, f64)]) -> Vec<usize> {
+        for (number, _) in arrived {
             if self.sender.outstanding.remove(number).is_none()
                 && let Some(lost_at) = self.sender.lost_at.remove(number)
             {
@@ -474,9 +483,18 @@ impl Model {
             self.sender.lost_at.insert(*number, now);
             self.sender.again.push_back(self.sender.packets[*number].piece);
         }
+        lost
+    }
+
+    fn make_report(
+        &self,
+        arrived: &[(usize, f64)],
+        (received_packets, received_bytes): (u64, u64),
+        lost: &[usize],
+    ) -> Report {
         let instant = |at: f64| Instant::ZERO + Duration::from_secs_f64(at);
         let packets = &self.sender.packets;
-        let stamps = self.stamps(&arrived);
+        let stamps = self.stamps(arrived);
         let stamp = |(number, arrived): (usize, f64)| {
             let Packet { sent, position, is_train, .. } = packets[number];
             Stamp {
@@ -489,35 +507,41 @@ impl Model {
                 arrived: Duration::from_secs_f64(arrived),
             }
         };
-        let lost = lost.into_iter().map(|number| LostPacket {
+        let lost = lost.iter().map(|&number| LostPacket {
             number: PacketNumber::new(number as u64),
             sent: instant(packets[number].sent),
             position: packets[number].position,
             ip_size: SIZE as u16,
             is_train: packets[number].is_train,
         });
-        let report = Report {
+        let largest = PacketNumber::new(self.sender.largest as u64);
+        Report {
             received_packets,
             received_bytes,
             ce: None,
             stamps: stamps.into_iter().map(stamp).collect(),
-            largest: PacketNumber::new(largest as u64),
-            settled: PacketNumber::new(largest as u64),
+            largest,
+            settled: largest,
             acknowledged: arrived.len() as u32,
             lost: lost.collect(),
-        };
-        let Sender { learner, path, totals, .. } = &mut self.sender;
-        let was_silent = learner.silence.is_silent(now, &learner.rtt);
+        }
+    }
+
+    /// Has the estimator take in a report, and sends what may be sent then.
+    fn feed(&mut self, now: f64, report: &Report) {
+        let Sender { estimator, path, totals, .. } = &mut self.sender;
+        let was_silent = estimator.silence.is_silent(now, &estimator.rtt);
         if was_silent {
-            learner.begin_anew(now);
+            estimator.restart(now);
             path.interrupt();
         }
-        let before = learner.rate;
-        let how = (learner.point_length(), learner.is_steady(now));
-        let trains = &mut learner.trains;
+        let before = estimator.rate;
+        let rule = estimator.point_rule(now);
+        let account = Account { totals, clock: 0, loses_alone: false };
+        let trains = &mut estimator.trains;
         let is_first =
             |stamp: &Stamp| trains.on_stamp(PEER, stamp.number, stamp.position as f64, stamp.arrived.as_secs_f64());
-        let Some(reading) = path.read(&report, (totals, 0, false), how, is_first) else { return };
+        let Some(reading) = path.read(report, account, rule, is_first) else { return };
         let (lost, wander) = (&report.lost, path.wander());
         let news = News {
             newest: reading.newest,
@@ -528,22 +552,12 @@ impl Model {
             counts: *totals,
             rtt: None,
         };
-        let judgement = learner.on_report(now, PEER, &news);
+        let judgement = estimator.on_report(now, PEER, &news);
         if let Some(shift) = judgement.shift {
             path.shift(shift);
         }
         let hold = judgement.hold_until;
-        let learner = &self.sender.learner;
-        let state = learner.state(now);
-        if (learner.rate / before - 1.0).abs() > 0.001 || self.trace_state != Some(state) {
-            let queue = 1e3 * learner.queue;
-            self.trace.push(format!(
-                "{now:.3} {state:?} {:?} {:.3} queue {queue:.0} ms",
-                learner.why,
-                learner.rate * 8e-6
-            ));
-            self.trace_state = Some(state);
-        }
+        self.trace_estimate(now, before);
         if let Some(until) = hold {
             self.sender.next = self.sender.next.max(until);
         } else if was_silent {
@@ -552,8 +566,23 @@ impl Model {
         self.send(now);
     }
 
+    /// Writes a line if the estimate is no longer `before`, or its state is another.
+    fn trace_estimate(&mut self, now: f64, before: f64) {
+        let estimator = &self.sender.estimator;
+        let state = estimator.state(now);
+        if (estimator.rate / before - 1.0).abs() > 0.001 || self.trace_state != Some(state) {
+            let queue = 1e3 * estimator.queue;
+            self.trace.push(format!(
+                "{now:.3} {state:?} {:?} {:.3} queue {queue:.0} ms",
+                estimator.why,
+                estimator.rate * 8e-6
+            ));
+            self.trace_state = Some(state);
+        }
+    }
+
     /// What is lost at the end is asked for.
-    fn patience(&mut self, now: f64) {
+    fn request_last(&mut self, now: f64) {
         let rtt = (self.path.rtt)(now);
         let is_over = self.sender.again.is_empty() && self.sender.new >= self.pieces;
         if is_over && now - self.sender.heard.max(self.sender.asked) > 1.3 * rtt + 0.05 {
@@ -600,10 +629,10 @@ impl Model {
                 Kind::Acknowledge(first) if first == self.receiver.first => self.acknowledge(now),
                 Kind::Acknowledge(_) => {}
                 Kind::Report(index) => self.report(now, index),
-                Kind::Patience => self.patience(now),
+                Kind::Patience => self.request_last(now),
                 Kind::Modem(rate) => {
                     let belief = Prior::Configured(rate).belief(Duration::from_secs_f64((self.path.rtt)(now)), None);
-                    self.sender.learner.tell(belief, super::estimate::EstimateSource::Reported);
+                    self.sender.estimator.begin_at(belief, EstimateSource::Reported);
                 }
                 Kind::Cross => {
                     self.enter(now, 1000.0);
@@ -631,7 +660,7 @@ impl Model {
             share: (least + (self.path.rtt)(13.0) / 2.0) / took,
             overhead: self.sender.position as f64 / (self.pieces as f64 * SIZE) - 1.0,
             queue: self.queues.get(at).copied().unwrap_or_default(),
-            rate: self.sender.learner.rate * 8.0,
+            rate: self.sender.estimator.rate * 8.0,
         }
     }
 }
