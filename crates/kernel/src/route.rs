@@ -76,7 +76,7 @@ impl PartialEq for Route {
 impl Eq for Route {}
 
 impl Route {
-    /// The route that packets to `address` take by the routing rules; `None` if there is none.
+    /// The route that packets to `address` take by the routing rules; `None` if there is none, or one that refuses them.
     ///
     /// # Errors
     /// If the kernel does not answer.
@@ -86,7 +86,7 @@ impl Route {
         header[FLAGS..].copy_from_slice(&(FIB_MATCH | LOOKUP_TABLE).to_ne_bytes());
         let request = [&header[..], &netlink::attribute(libc::RTA_DST, &octets(address))].concat();
         match ask(false, &request, |_| true) {
-            Err(error) if is_unreachable(&error) => Ok(None),
+            Err(error) if is_refused(&error) => Ok(None),
             result => Ok(result.map_err(Error::while_doing(doing()))?.into_iter().next()),
         }
     }
@@ -405,14 +405,14 @@ fn is_local(mark: u32, destination: IpAddr) -> io::Result<bool> {
         is_local = payload.get(TYPE) == Some(&libc::RTN_LOCAL);
     });
     match answer {
-        Err(error) if is_unreachable(&error) => Ok(false),
+        Err(error) if is_refused(&error) => Ok(false),
         result => result.map(|()| is_local),
     }
 }
 
-/// Whether the kernel says that there is no route.
-fn is_unreachable(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH))
+/// Whether the kernel says that there is no route, or one that refuses packets: `unreachable`, `blackhole` (`EINVAL`) or `prohibit`.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL | libc::EACCES))
 }
 
 /// Sends a request for routes and takes in those that are `wanted`, with the names of their interfaces.
