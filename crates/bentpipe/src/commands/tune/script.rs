@@ -67,7 +67,7 @@ fn root_qdisc(kind: &str, target: Target) -> String {
 
 /// Gives the target's route `attributes`, or says why that cannot be.
 fn set_route(attributes: &str, target: Target) -> String {
-    let (ip, route) = (format!("ip {}route", family_option(target)), route_with(attributes, target));
+    let (ip, route) = (format!("ip {} route", family_option(target)), route_with(attributes, target));
     let set = match target {
         Target::Default { .. } => format!("{ip} change {route}"),
         Target::Network(network) => {
@@ -110,7 +110,7 @@ fn advertised(target: Target) -> Option<String> {
 /// The command that shows the target's route in a line.
 fn shown_route(target: Target) -> String {
     match target {
-        Target::Default { .. } => format!("ip {}-o route show default | head -n 1", family_option(target)),
+        Target::Default { .. } => format!("ip {} -o route show default | head -n 1", family_option(target)),
         Target::Network(network) if network.is_host() => format!("ip -o route get fibmatch {}", network.address()),
         Target::Network(network) => {
             // A part of the network, such as the host's own, may have a route of its own: then the other end has the network's.
@@ -146,12 +146,12 @@ fn route_with(attributes: &str, target: Target) -> String {
     format!("$({shown} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}'{own})")
 }
 
-/// The option of `ip` for the target's family, with a space.
+/// The option of `ip` for the target's family: without it, `ip` takes that of the next hop for a default route.
 fn family_option(target: Target) -> &'static str {
     match target {
-        Target::Default { is_ipv6: true } => "-6 ",
-        Target::Network(network) if network.address().is_ipv6() => "-6 ",
-        _ => "",
+        Target::Default { is_ipv6: true } => "-6",
+        Target::Network(network) if network.address().is_ipv6() => "-6",
+        _ => "-4",
     }
 }
 
@@ -232,11 +232,14 @@ mod tests {
             sh(&format!("{ip}; if x=$({}); then echo \"$x\"; fi 2>&1", set_route("initcwnd 40", network)))
         };
         let (part, all) = ("10.0.0.0/24 dev eth1 proto kernel scope link", "default via 192.0.2.1 dev eth0");
-        let set = "route replace 10.0.0.0/8 via 192.0.2.1 dev eth0 initcwnd 40";
+        let set = "-4 route replace 10.0.0.0/8 via 192.0.2.1 dev eth0 initcwnd 40";
         assert_eq!(run(part, all), set);
         assert_eq!(run(all, part), set);
         assert_eq!(run("10.0.0.0/8 via 192.0.2.1 dev eth0", part), set);
-        assert_eq!(run("default nhid 5 via 192.0.2.1 dev eth0", part), "route replace 10.0.0.0/8 nhid 5 initcwnd 40");
+        assert_eq!(
+            run("default nhid 5 via 192.0.2.1 dev eth0", part),
+            "-4 route replace 10.0.0.0/8 nhid 5 initcwnd 40"
+        );
         assert_eq!(run(part, "10.255.255.255 dev eth1"), "no route leads to all of 10.0.0.0/8");
     }
 
@@ -305,7 +308,7 @@ mod tests {
         let commands = commands(&settings, Target::Network("198.18.0.0/24".parse().unwrap()));
         let lines: Vec<_> = commands.iter().map(|command| command.line.as_str()).collect();
         assert!(lines[0].starts_with("route=$(for address in 198.18.0.0 198.18.0.255; do ip "), "{}", lines[0]);
-        assert!(lines[0].ends_with(" ip route replace 198.18.0.0/24 $route; fi"), "{}", lines[0]);
+        assert!(lines[0].ends_with(" ip -4 route replace 198.18.0.0/24 $route; fi"), "{}", lines[0]);
         assert!(lines[0].contains(" initcwnd 40 congctl bbr&"), "{}", lines[0]);
         let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
         assert_eq!(lines[1], format!("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {most}\""));
