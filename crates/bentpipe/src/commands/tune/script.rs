@@ -92,8 +92,8 @@ fn unless(test: &str, problem: &str, command: &str) -> String {
     format!("if {test}; then echo '{problem}' >&2; false; else {command}; fi")
 }
 
-/// The test whether router advertisements have set the target's own route (`RTF_ADDRCONF` among the flags, the last but one of the fields),
-/// which `ip` does not show; `None` where there are none.
+/// The test whether router advertisements have set the target's own route, which `ip` does not show: the kernel lists one with the same
+/// metric and device, and `RTF_ADDRCONF` among its flags. `None` where there are none.
 fn advertised(target: Target) -> Option<String> {
     let (address, length) = match target {
         Target::Default { is_ipv6: true } => (Ipv6Addr::UNSPECIFIED, 0),
@@ -103,8 +103,15 @@ fn advertised(target: Target) -> Option<String> {
         },
         Target::Default { is_ipv6: false } => return None,
     };
-    let flags = "[0-9a-f]{3}[4-7c-f][0-9a-f]{4}";
-    Some(format!("grep -Eq '^{:032x} {length:02x} .* {flags} +[^ ]+$' /proc/net/ipv6_route", u128::from(address)))
+    let read = "count = split(ENVIRON[\"shown\"], word); for (n = 1; n < count; n++) of[word[n]] = word[n + 1]";
+    let destination = format!("$1 == \"{:032x}\" && $2 == \"{length:02x}\"", u128::from(address));
+    let is_shown = "$6 == sprintf(\"%08x\", of[\"metric\"]) && $10 == of[\"dev\"] && of[\"proto\"] ~ /^(ra|kernel)$/";
+    let is_advertised = "substr($9, 4, 1) ~ /[4-7c-f]/";
+    Some(format!(
+        "shown=$({}) awk 'BEGIN {{{read}}} {destination} && {is_shown} && {is_advertised} {{found = 1}} END {{exit !found}}' \
+         /proc/net/ipv6_route",
+        shown_route(target)
+    ))
 }
 
 /// The command that shows the target's route in a line.
@@ -249,17 +256,28 @@ mod tests {
         let [zero, hop] = ["0".repeat(32), format!("fe80{}1", "0".repeat(27))];
         let line = |flags: &str| format!("{zero} 00 {zero} 00 {hop} 00000400 00000001 00000000 {flags}     eth0");
         let unreachable = format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo");
-        let is_advertised = |target: Target, text: &str| {
+        let is_advertised = |target: Target, shown: &str, text: &str| {
             let test = advertised(target).unwrap().replace("/proc/net/ipv6_route", "-");
-            sh(&format!("if echo '{text}' | {test}; then echo yes; fi")) == "yes"
+            sh(&format!("ip() {{ echo '{shown}'; }}; if echo '{text}' | {test}; then echo yes; fi")) == "yes"
         };
         let default = Target::Default { is_ipv6: true };
-        assert!(is_advertised(default, &format!("{}\n{unreachable}", line("00450003"))));
-        assert!(!is_advertised(default, &format!("{}\n{unreachable}", line("00000003"))));
+        let shown = "default via fe80::1 dev eth0 proto ra metric 1024 expires 1798sec hoplimit 64 pref medium";
+        let advertised_line = format!("{}\n{unreachable}", line("00450003"));
+        assert!(is_advertised(default, shown, &advertised_line));
+        assert!(!is_advertised(default, shown, &format!("{}\n{unreachable}", line("00000003"))));
+        // Another route than the advertised one comes first.
+        for first in [
+            "default via fe80::2 dev eth0 metric 1024 pref medium",
+            "default via fe80::2 dev eth0 proto ra metric 100 pref medium",
+            "default via fe80::1 dev eth1 proto ra metric 1024 pref medium",
+        ] {
+            assert!(!is_advertised(default, first, &advertised_line), "{first}");
+        }
         let network = Target::Network("2001:db8::/32".parse().unwrap());
-        assert!(!is_advertised(network, &line("00450003")));
+        assert!(!is_advertised(network, shown, &advertised_line));
         assert!(is_advertised(
             network,
+            "2001:db8::/32 dev eth0 proto kernel metric 1024 expires 1798sec pref medium",
             &line("00450003").replacen(&format!("{zero} 00"), &format!("20010db8{} 20", "0".repeat(24)), 1)
         ));
         assert_eq!(advertised(Target::Default { is_ipv6: false }), None);
