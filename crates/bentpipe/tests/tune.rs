@@ -374,3 +374,32 @@ fn the_script_tunes_the_ipv4_route_where_its_next_hop_is_of_ipv6() {
     assert_eq!(host.route("default").metric("initcwnd"), Some(window));
     assert_eq!(host.route("::/0").metric("initcwnd"), None);
 }
+
+/// The lowest and the highest address of the first two networks are of the host itself or of networks that it is connected to.
+#[test]
+fn the_script_finds_the_route_between_the_ends_of_a_network() {
+    let Some(host) = Host::new() else { return };
+    IpBatch::new(&host.namespace).add("link set lo up").run().unwrap();
+    for network in ["0.0.0.0/1", "198.18.0.0/15", "198.18.0.0/23"] {
+        if network == "198.18.0.0/15" {
+            IpBatch::new(&host.namespace).add("address add 198.19.255.1/24 dev eth1").run().unwrap();
+        }
+        let (document, output) = run_script(&host, &["--to", network]);
+        assert!(output.status.success(), "{network}: {}", stderr(&output));
+        let window = document["initial_window_segments"].to_string();
+        assert_eq!(host.route(network).metric("initcwnd"), Some(window), "{network}");
+    }
+}
+
+#[test]
+fn the_script_refuses_a_network_whose_parts_take_different_tables() {
+    let Some(host) = Host::new() else { return };
+    IpBatch::new(&host.namespace)
+        .add("route add default via 198.18.0.9 dev eth0 table 100")
+        .add("rule add to 198.19.0.0/24 lookup 100")
+        .run()
+        .unwrap();
+    let (_, output) = run_script(&host, &["--to", "198.19.0.0/16"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no route leads to all of 198.19.0.0/16"), "{}", stderr(&output));
+}

@@ -120,12 +120,16 @@ fn shown_route(target: Target) -> String {
         Target::Default { .. } => format!("ip {} -o route show default | head -n 1", family_option(target)),
         Target::Network(network) if network.is_host() => format!("ip -o route get fibmatch {}", network.address()),
         Target::Network(network) => {
-            // A part of the network, such as the host's own, may have a route of its own: then the other end has the network's.
-            let ends = format!("{} {}", network.address(), network.last());
+            // A part of the network, such as the host's own, may have a route of its own: then another address has the network's.
+            let samples: Vec<_> = network.samples().iter().map(ToString::to_string).collect();
             let length = format!("$1 == \"default\" ? 0 : split($1, part, \"/\") > 1 ? part[2] : {}", network.bits());
+            let table = "match($0, / table [^ ]+/) ? substr($0, RSTART, RLENGTH) : \"\"";
+            // No route leads to all of it if routing rules choose different tables.
             format!(
-                "for address in {ends}; do ip -o route get fibmatch $address || :; done \
-                 | awk '({length}) <= {} {{print; exit}}'",
+                "for address in {}; do ip -o route get fibmatch $address || :; done \
+                 | awk '({length}) <= {} {{table = {table}; if (!shown) {{shown = $0; first = table}} else if (table != first) differ = 1}} \
+                 END {{if (shown && !differ) print shown}}'",
+                samples.join(" "),
                 network.length()
             )
         }
@@ -325,7 +329,11 @@ mod tests {
         ];
         let commands = commands(&settings, Target::Network("198.18.0.0/24".parse().unwrap()));
         let lines: Vec<_> = commands.iter().map(|command| command.line.as_str()).collect();
-        assert!(lines[0].starts_with("route=$(for address in 198.18.0.0 198.18.0.255; do ip "), "{}", lines[0]);
+        assert!(
+            lines[0].starts_with("route=$(for address in 198.18.0.0 198.18.0.128 198.18.0.255; do ip "),
+            "{}",
+            lines[0]
+        );
         assert!(lines[0].ends_with(" ip -4 route replace 198.18.0.0/24 $route; fi"), "{}", lines[0]);
         assert!(lines[0].contains(" initcwnd 40 congctl bbr&"), "{}", lines[0]);
         let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
