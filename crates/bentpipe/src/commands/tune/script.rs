@@ -55,8 +55,8 @@ fn root_qdisc(kind: &str, target: Target) -> String {
     let not_set =
         format!("echo \"$device: {kind} cannot be set (does the kernel have it?): bbr keeps the time itself\" >&2");
     let queues = format!(
-        "echo \"$device keeps a queue discipline for each of its queues: net.core.default_qdisc={kind} sets theirs when it is brought up; \
-         bbr keeps the time itself\" >&2"
+        "echo \"$device keeps a queue discipline for each of its queues: 'sysctl -w net.core.default_qdisc={kind}', then \
+         'tc qdisc replace dev $device root mq', make them {kind}; bbr keeps the time itself\" >&2"
     );
     let stays = "echo \"$device keeps its queue discipline\" >&2";
     format!(
@@ -301,6 +301,7 @@ mod tests {
         assert_eq!(run("qdisc noqueue 0: root refcnt 2", "true"), replaced);
         assert!(run("qdisc pfifo_fast 0: root refcnt 2", "false").contains("eth0: fq cannot be set"));
         assert!(run("qdisc mq 0: root ", "true").starts_with("eth0 keeps a queue discipline for each of its queues"));
+        assert!(run("qdisc mq 0: root ", "true").contains("then 'tc qdisc replace dev eth0 root mq', make them fq"));
         let several = "default \\\\\tnexthop via 192.0.2.1 dev a weight 1 \\\\\tnexthop via 192.0.2.5 dev b weight 1";
         let by_hand = "there is not one interface: give those that lead there fq by hand\ngo on";
         assert_eq!(run_with(several, "qdisc noqueue 0: root", "true"), by_hand);
