@@ -31,7 +31,7 @@ impl InitialWindow {
         let host = format!("{peer}/{}", if peer.is_ipv4() { 32 } else { 128 });
         let segments = segments.to_string();
         let mut add = vec![family, "route", "add", &host];
-        // `ip` does not show whether the next hop may lie outside of the host's networks (onlink), which does no harm to one that does not.
+        // `ip route get` does not show `onlink`: a next hop outside of the host's networks needs it, for others it changes nothing.
         let next_hop = next_hop(&words);
         if !next_hop.is_empty() {
             add.extend(next_hop);
