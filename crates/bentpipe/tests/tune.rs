@@ -40,7 +40,7 @@ fn advice_is_one_document_with_the_contracts_names() {
     let gain = 100.0 * (time("before_s") - time("after_s")) / time("before_s");
     assert!((time("gain_percent") - gain).abs() < 1e-9);
     let commands: Vec<_> = document["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
-    assert!(commands.iter().any(|line| line.starts_with("ip route change $(ip") && line.contains("initcwnd")));
+    assert!(commands.iter().any(|line| line.starts_with("ip -4 route change $(ip -4 ") && line.contains("initcwnd")));
     assert!(commands.iter().any(|line| line.starts_with("sysctl -w net.ipv4.tcp_rmem=\"4096 ")));
     assert!(!document["warnings"].as_array().unwrap().is_empty());
 }
@@ -349,4 +349,57 @@ fn the_script_does_what_apply_does() {
     let window = document["initial_window_segments"].to_string();
     assert_eq!(host.route("198.19.4.0/24").metric("initcwnd"), Some(window));
     assert_eq!(host.settings()[0], document["tcp_rmem"].as_str().unwrap());
+}
+
+/// Runs in the namespace of `host` the script that `tune` writes with `options`; returns the advice and what the script printed.
+fn run_script(host: &Host, options: &[&str]) -> (Value, Output) {
+    let script = host.folder.path().join("tune.sh");
+    let written = ["--size", "1MB", "--no-verify", "--script", script.to_str().unwrap()];
+    let document = advice(&[&written[..], options].concat());
+    (document, host.namespace.command(&script).output().unwrap())
+}
+
+/// Without a family, `ip` takes that of the next hop for the default route's.
+#[test]
+fn the_script_tunes_the_ipv4_route_where_its_next_hop_is_of_ipv6() {
+    let Some(host) = Host::new() else { return };
+    for route in
+        ["-4 route replace default via inet6 fe80::9 dev eth0 metric 7", "-6 route add default via fe80::9 dev eth0"]
+    {
+        assert!(host.namespace.command("ip").args(route.split(' ')).status().unwrap().success(), "{route}");
+    }
+    let (document, output) = run_script(&host, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let window = document["initial_window_segments"].to_string();
+    assert_eq!(host.route("default").metric("initcwnd"), Some(window));
+    assert_eq!(host.route("::/0").metric("initcwnd"), None);
+}
+
+/// The lowest and the highest address of the first two networks are of the host itself or of networks that it is connected to.
+#[test]
+fn the_script_finds_the_route_between_the_ends_of_a_network() {
+    let Some(host) = Host::new() else { return };
+    IpBatch::new(&host.namespace).add("link set lo up").run().unwrap();
+    for network in ["0.0.0.0/1", "198.18.0.0/15", "198.18.0.0/23"] {
+        if network == "198.18.0.0/15" {
+            IpBatch::new(&host.namespace).add("address add 198.19.255.1/24 dev eth1").run().unwrap();
+        }
+        let (document, output) = run_script(&host, &["--to", network]);
+        assert!(output.status.success(), "{network}: {}", stderr(&output));
+        let window = document["initial_window_segments"].to_string();
+        assert_eq!(host.route(network).metric("initcwnd"), Some(window), "{network}");
+    }
+}
+
+#[test]
+fn the_script_refuses_a_network_whose_parts_take_different_tables() {
+    let Some(host) = Host::new() else { return };
+    IpBatch::new(&host.namespace)
+        .add("route add default via 198.18.0.9 dev eth0 table 100")
+        .add("rule add to 198.19.0.0/24 lookup 100")
+        .run()
+        .unwrap();
+    let (_, output) = run_script(&host, &["--to", "198.19.0.0/16"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no route leads to all of 198.19.0.0/16"), "{}", stderr(&output));
 }

@@ -111,7 +111,9 @@ impl Change {
             node.remove(key);
             return Ok(());
         }
-        let replaces = schema.is_some_and(|schema| !schema.has_settings());
+        // Of several forms, the keys of one do not go with those of another.
+        let keys = || node.entries().iter().map(|entry| &*entry.key).chain([key.as_str()]);
+        let replaces = schema.is_some_and(|schema| !schema.has_settings() && !schema.has_form_with_all(keys));
         if !matches!(node.value, Value::Table(_)) || (replaces && node.get(key).is_none()) {
             *node = Node { origin: self.node.origin.clone(), value: Value::empty_table() };
         }

@@ -229,6 +229,15 @@ impl<'a> Schema<'a> {
         }
     }
 
+    /// Whether one of its forms has all of `keys`.
+    pub(crate) fn has_form_with_all<'k, Keys: Iterator<Item = &'k str>>(&self, keys: impl Fn() -> Keys) -> bool {
+        let has_all = |form: &Schema<'_>| keys().all(|key| form.property(key).is_some());
+        match self.alternatives() {
+            Some(forms) => forms.iter().any(has_all),
+            None => has_all(self),
+        }
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.json
             .get("properties")

@@ -239,6 +239,34 @@ fn a_change_replaces_one_setting() {
 }
 
 #[test]
+fn a_change_of_a_key_keeps_the_others_of_its_form_and_takes_the_place_of_another_form() {
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(untagged)]
+    enum Start {
+        At(Interval),
+        Burst { size: u8 },
+        Spread { every: Option<Interval>, spread: Option<Interval> },
+    }
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    struct Timed {
+        start: Start,
+    }
+    let format = Format::of::<Timed>();
+    let changed = |start: &str, change: &str| {
+        let mut root = parse(&format!("start = {start}\n")).unwrap();
+        Change::parse(0, change).unwrap().apply(&mut root, &format.schema()).unwrap();
+        root.typed::<Timed>(&[]).unwrap().start
+    };
+    let [one, two] = ["1s", "2s"].map(|time| Some(time.parse::<Interval>().unwrap()));
+    let spread = |every, spread| Start::Spread { every, spread };
+    assert_eq!(changed("{ every = \"1s\" }", "start.spread=2s"), spread(one, two));
+    assert_eq!(changed("{ every = \"1s\", spread = \"1s\" }", "start.spread=2s"), spread(one, two));
+    assert_eq!(changed("{ size = 3 }", "start.spread=2s"), spread(None, two));
+    assert_eq!(changed("\"1s\"", "start.spread=2s"), spread(None, two));
+    assert_eq!(changed("{ every = \"1s\" }", "start.size=3"), Start::Burst { size: 3 });
+}
+
+#[test]
 fn the_reference_has_a_row_for_each_key() {
     let page = reference(&format(), &[Section { heading: "The file", of: None }, Section::new("host", "Host")]);
     for row in [

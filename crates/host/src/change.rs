@@ -100,7 +100,8 @@ impl Plan {
         if root.kind == qdisc::MULTI_QUEUE && root.is_default {
             self.left_out.push(format!(
                 "qdisc {kind}: {device} has a queue discipline for each queue of the hardware ({}), which one {kind} would join behind \
-                 one lock: net.core.default_qdisc = {kind} sets theirs when it is brought up; bbr keeps the time itself",
+                 one lock: `sysctl -w net.core.default_qdisc={kind}`, then `tc qdisc replace dev {device} root mq`, make them {kind}; bbr \
+                 keeps the time itself",
                 root.kind
             ));
         } else if root.is_default {

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use kernel::route::Route;
+use kernel::route::{self, Route};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -28,9 +28,9 @@ impl Network {
         self.0.addr()
     }
 
-    /// The host, or the highest address.
-    pub fn last(self) -> IpAddr {
-        self.0.broadcast()
+    /// Addresses whose routes show whether one leads to all of it, from the lowest to the highest.
+    pub fn samples(self) -> Vec<IpAddr> {
+        route::samples(self.0)
     }
 
     /// How many first bits all addresses share.
@@ -95,7 +95,11 @@ impl Target {
         };
         let found = match self {
             Self::Default { .. } => Route::exactly(destination)?,
-            Self::Network(_) => Route::covering(destination)?,
+            // The kernel does not report a route that refuses packets as the one that they take.
+            Self::Network(_) => match Route::covering(destination)? {
+                None => Route::exactly(destination)?.filter(|route| !route.is_unicast()),
+                found => found,
+            },
         };
         let Some(route) = found else {
             return Err(Error::NoRoute(self.to_string()));

@@ -275,6 +275,45 @@ fn a_network_of_which_only_a_part_is_reached_is_not_tuned() {
     assert!(matches!(found, Err(Error::NoRoute(_))), "{found:?}");
 }
 
+/// Routes that refuse packets, each of which the kernel reports by an error of its own.
+const REFUSING: [&str; 4] = ["blackhole", "prohibit", "unreachable", "throw"];
+
+#[test]
+fn a_network_is_tuned_where_packets_to_its_lowest_part_are_refused() {
+    for kind in REFUSING {
+        let Some(host) = Host::new("route add default via 198.18.0.2") else { return };
+        host.ip(&format!("route add {kind} 10.0.0.0/24"));
+        let before = host.settings();
+        host.apply(Target::Network("10.0.0.0/8".parse().unwrap()));
+        let way = host.shown("route get 10.0.1.1");
+        assert!(way.contains("via 198.18.0.2 dev eth0") && way.contains("initcwnd 40"), "{kind}: {way}");
+        assert_eq!(host.left_by_undo(false), [""; 0], "{kind}");
+        assert_eq!(host.settings(), before, "{kind}");
+    }
+}
+
+#[test]
+fn a_network_to_which_packets_are_refused_is_a_dead_end() {
+    for kind in REFUSING {
+        let Some(host) = Host::new("route add default via 198.18.0.2") else { return };
+        host.ip(&format!("route add {kind} 10.0.0.0/8"));
+        let refused = Target::Network("10.0.0.0/8".parse().unwrap());
+        let found = host.namespace.run(|| Present::read(refused)).unwrap();
+        assert!(matches!(found, Err(Error::DeadEnd { .. })), "{kind}: {found:?}");
+    }
+}
+
+#[test]
+fn a_network_whose_parts_take_different_tables_is_not_tuned() {
+    for part in ["198.19.0.0/24", "198.19.128.0/24", "198.19.255.0/24"] {
+        let Some(host) = Host::new("route add default via 198.18.0.2") else { return };
+        host.ip("route add default via 198.18.0.9 dev eth0 table 100");
+        host.ip(&format!("rule add to {part} lookup 100"));
+        let found = host.namespace.run(|| Present::read(Target::Network("198.19.0.0/16".parse().unwrap()))).unwrap();
+        assert!(matches!(found, Err(Error::NoRoute(_))), "{part}: {found:?}");
+    }
+}
+
 /// A network that routing rules send by another table than the main one.
 #[test]
 fn a_network_is_tuned_in_the_table_that_its_packets_take() {

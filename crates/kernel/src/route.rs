@@ -27,7 +27,7 @@ const STATIC: u8 = 4;
 const FIB_MATCH: u32 = 0x2000;
 /// `rtm_flags` of a request: report the table of the route. Without it, IPv4 reports the main one, whatever the routing rules say.
 const LOOKUP_TABLE: u32 = 0x1000;
-/// Addresses of a network that [`Route::covering`] asks for at most.
+/// Addresses of a network that [`Route::covering`] asks for at most, from each sample on.
 const MOST_LOOKUPS: usize = 1024;
 /// The one flag of a next hop that is a setting; the others report its state.
 const ONLINK: u8 = 4;
@@ -76,7 +76,7 @@ impl PartialEq for Route {
 impl Eq for Route {}
 
 impl Route {
-    /// The route that packets to `address` take by the routing rules; `None` if there is none.
+    /// The route that packets to `address` take by the routing rules; `None` if there is none, or one that refuses them.
     ///
     /// # Errors
     /// If the kernel does not answer.
@@ -86,27 +86,39 @@ impl Route {
         header[FLAGS..].copy_from_slice(&(FIB_MATCH | LOOKUP_TABLE).to_ne_bytes());
         let request = [&header[..], &netlink::attribute(libc::RTA_DST, &octets(address))].concat();
         match ask(false, &request, |_| true) {
-            Err(error) if is_unreachable(&error) => Ok(None),
+            Err(error) if is_refused(&error) => Ok(None),
             result => Ok(result.map_err(Error::while_doing(doing()))?.into_iter().next()),
         }
     }
 
     /// The route to all of `network`: the one that packets to it take, apart from those to parts of it that have routes of their own.
-    /// `None` if there is none, or more parts have routes than can be asked for.
+    /// `None` if there is none, if more parts have routes than can be asked for, or if routing rules choose different tables for the
+    /// [`samples`] of `network`.
     ///
     /// # Errors
     /// If the kernel does not answer.
     pub fn covering(network: IpNet) -> Result<Option<Self>, Error> {
-        let after = |address| successor(address).filter(|next| network.contains(next));
-        // The kernel takes the unspecified address for the host itself.
-        let lowest = network.network();
-        let mut address = if lowest.is_unspecified() { after(lowest) } else { Some(lowest) };
+        let mut found: Option<Self> = None;
+        for sample in samples(network) {
+            let Some(route) = Self::covering_from(sample, network)? else { continue };
+            if found.as_ref().is_some_and(|other| other.table() != route.table()) {
+                return Ok(None);
+            }
+            found.get_or_insert(route);
+        }
+        Ok(found)
+    }
+
+    /// The route to all of `network` that packets take to `address`, or to the first address after the parts there that have routes of
+    /// their own. `None` as well if packets to that address are refused: how large a part that is, the kernel does not report.
+    fn covering_from(address: IpAddr, network: IpNet) -> Result<Option<Self>, Error> {
+        let mut address = Some(address);
         for _ in 0..MOST_LOOKUPS {
             let Some(route) = address.map(Self::towards).transpose()?.flatten() else { break };
             if route.destination().contains(&network) {
                 return Ok(Some(route));
             }
-            address = after(route.destination().broadcast());
+            address = successor(route.destination().broadcast()).filter(|next| network.contains(next));
         }
         Ok(None)
     }
@@ -405,14 +417,14 @@ fn is_local(mark: u32, destination: IpAddr) -> io::Result<bool> {
         is_local = payload.get(TYPE) == Some(&libc::RTN_LOCAL);
     });
     match answer {
-        Err(error) if is_unreachable(&error) => Ok(false),
+        Err(error) if is_refused(&error) => Ok(false),
         result => result.map(|()| is_local),
     }
 }
 
-/// Whether the kernel says that there is no route.
-fn is_unreachable(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH))
+/// Whether the kernel says that there is no route, or one that refuses packets: `unreachable`, `blackhole` (`EINVAL`) or `prohibit`.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL | libc::EACCES))
 }
 
 /// Sends a request for routes and takes in those that are `wanted`, with the names of their interfaces.
@@ -503,6 +515,18 @@ pub(crate) fn address(value: &[u8]) -> Option<IpAddr> {
     v4.or_else(|_| <[u8; 16]>::try_from(value).map(IpAddr::from)).ok()
 }
 
+/// Addresses of `network` whose routes show whether one leads to all of it: the lowest, the middle and the highest one, in this order. The
+/// lowest one of a network that begins with the unspecified address, which the kernel takes for the host itself, is the one after that.
+pub fn samples(network: IpNet) -> Vec<IpAddr> {
+    let lowest = network.network();
+    let lowest = if lowest.is_unspecified() { successor(lowest) } else { Some(lowest) };
+    let upper_half = network.subnets(network.prefix_len() + 1).ok().and_then(|mut halves| halves.nth(1));
+    let samples = [lowest, upper_half.map(|half| half.network()), Some(network.broadcast())].into_iter().flatten();
+    let mut samples: Vec<_> = samples.filter(|sample| network.contains(sample)).collect();
+    samples.dedup();
+    samples
+}
+
 /// The address after `address`.
 fn successor(address: IpAddr) -> Option<IpAddr> {
     match address {
@@ -515,5 +539,25 @@ fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_samples_of_a_network_are_its_ends_and_its_middle() {
+        for (network, expected) in [
+            ("198.18.0.0/15", &["198.18.0.0", "198.19.0.0", "198.19.255.255"][..]),
+            ("192.0.2.6/31", &["192.0.2.6", "192.0.2.7"]),
+            ("192.0.2.7/32", &["192.0.2.7"]),
+            ("0.0.0.0/0", &["0.0.0.1", "128.0.0.0", "255.255.255.255"]),
+            ("2001:db8::/127", &["2001:db8::", "2001:db8::1"]),
+            ("2001:db8::1/128", &["2001:db8::1"]),
+        ] {
+            let samples: Vec<_> = samples(network.parse().unwrap()).iter().map(ToString::to_string).collect();
+            assert_eq!(samples, expected, "{network}");
+        }
     }
 }

@@ -147,3 +147,19 @@ fn an_address_of_the_host_does_not_pass_for_the_routing_rule() {
         assert_eq!(delivered(), expected);
     }
 }
+
+/// A router may refuse packets to networks that lead nowhere, which the kernel reports by other errors than a missing route.
+#[test]
+fn a_missing_routing_rule_is_found_where_packets_to_nowhere_are_refused() {
+    for kind in ["blackhole", "prohibit", "unreachable", "throw"] {
+        let Some(namespace) = namespace() else { return };
+        for family in ["-4", "-6"] {
+            let status = namespace.command("ip").args([family, "route", "add", kind, "default"]).status().unwrap();
+            assert!(status.success(), "ip {family} route add {kind} default");
+        }
+        for ipv6 in [false, true] {
+            let delivered = namespace.run(|| route::is_delivered_here(1, ipv6)).unwrap();
+            assert!(matches!(delivered, Ok(false)), "{kind}, IPv6 {ipv6}: {delivered:?}");
+        }
+    }
+}

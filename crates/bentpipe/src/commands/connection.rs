@@ -72,10 +72,10 @@ pub struct Connected {
 
 impl SocketArgs {
     /// Connects to `ADDR:PORT`, given with `option`. Of a name with several addresses, those that cannot be reached are skipped; each is
-    /// given its part of the timeout.
+    /// given its part of the time that those before it have left of the timeout.
     ///
     /// # Errors
-    /// If there is no address, or that of the last one.
+    /// If there is no address, or those of all addresses.
     pub fn connect(&self, option: &str, text: &str, options: &SocketOptions) -> Result<Connected, Failure> {
         let (first, others) = resolve(option, text)?;
         self.connect_to_any(first, others, options)
@@ -87,14 +87,26 @@ impl SocketArgs {
         others: Vec<SocketAddr>,
         options: &SocketOptions,
     ) -> Result<Connected, Failure> {
-        let timeout = options.timeout / (1 + others.len() as u64);
-        let mut connected = self.connect_within(timeout, first, options);
+        let (start, mut untried) = (Instant::now(), 1 + others.len() as u64);
+        let mut connect = |peer| {
+            let left = options.timeout.saturating_sub(start.elapsed().into());
+            // A system call takes no timeout of 0.
+            let timeout = (left / untried).max(Duration::from_millis(1));
+            untried -= 1;
+            self.connect_within(timeout, peer, options)
+        };
+        let mut failure = match connect(first) {
+            Ok(connected) => return Ok(connected),
+            Err(failure) => failure,
+        };
         for peer in others {
-            let Err(failure) = &connected else { break };
             tracing::info!(next = %peer, reason = %failure, "trying the next address");
-            connected = self.connect_within(timeout, peer, options);
+            match connect(peer) {
+                Ok(connected) => return Ok(connected),
+                Err(other) => failure = failure.followed_by(other),
+            }
         }
-        connected
+        Err(failure)
     }
 
     /// Connects with the initial window that is asked for.
@@ -314,24 +326,52 @@ pub fn conclude(ended: Vec<Result<Transfer, Failure>>, output: &Output) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use socket2::{Domain, Socket, Type};
+
+    fn args(timeout: Duration) -> SocketArgs {
+        SocketArgs { congestion_control: None, send_buffer: None, receive_buffer: None, initial_window: None, timeout }
+    }
+
+    /// A port of this host's IPv4 address and of its IPv6 address, if it has one, where nobody listens.
+    fn refusing() -> [SocketAddr; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        [SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port))]
+    }
 
     #[test]
     fn a_name_is_reached_at_the_address_that_answers() {
-        let args = SocketArgs {
-            congestion_control: None,
-            send_buffer: None,
-            receive_buffer: None,
-            initial_window: None,
-            timeout: Duration::from_secs(60),
-        };
+        let args = args(Duration::from_secs(60));
         let options = args.options().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let answers = listener.local_addr().unwrap();
-        // Nobody listens there, or the host has no IPv6.
-        let refuses = SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], answers.port()));
+        let [_, refuses] = refusing();
         let connected = args.connect_to_any(refuses, vec![answers, refuses], &options).unwrap();
         assert_eq!((connected.peer, connected.stream.peer_addr().unwrap()), (answers, answers));
-        let failure = args.connect_to_any(refuses, vec![refuses], &options).err().unwrap().to_string();
-        assert!(failure.contains(&format!("cannot connect to {refuses}: ")), "{failure}");
+    }
+
+    #[test]
+    fn the_failure_names_what_each_address_of_a_name_answered() {
+        let args = args(Duration::from_secs(60));
+        let [first, second] = refusing();
+        let failure = args.connect_to_any(first, vec![second], &args.options().unwrap()).err().unwrap().to_string();
+        for address in [first, second] {
+            assert!(failure.contains(&format!("cannot connect to {address}: ")), "{failure}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_the_time_that_those_before_it_left() {
+        let args = args(Duration::from_millis(500));
+        let [refuses, _] = refusing();
+        // The queue of one connection is full: the kernel does not answer the next.
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        socket.listen(0).unwrap();
+        let silent = socket.local_addr().unwrap().as_socket().unwrap();
+        let _queued = TcpStream::connect(silent).unwrap();
+        let start = Instant::now();
+        assert!(args.connect_to_any(refuses, vec![silent], &args.options().unwrap()).is_err());
+        assert!(start.elapsed() >= std::time::Duration::from_millis(450), "{:?}", start.elapsed());
     }
 }

@@ -31,8 +31,11 @@ impl InitialWindow {
         let host = format!("{peer}/{}", if peer.is_ipv4() { 32 } else { 128 });
         let segments = segments.to_string();
         let mut add = vec![family, "route", "add", &host];
-        if let Some(gateway) = after("via") {
-            add.extend(["via", gateway]);
+        // `ip route get` does not show `onlink`: a next hop outside of the host's networks needs it, for others it changes nothing.
+        let next_hop = next_hop(&words);
+        if !next_hop.is_empty() {
+            add.extend(next_hop);
+            add.push("onlink");
         }
         let mut delete = vec![family, "route", "del", &host, "dev", device];
         // Routing rules may have chosen another table than the main one.
@@ -59,6 +62,13 @@ impl InitialWindow {
             }
         }
     }
+}
+
+/// The next hop among the words of a route: `via ADDRESS`, or `via inet6 ADDRESS` if it is of the other family; empty if there is none.
+fn next_hop<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
+    let Some(at) = words.iter().position(|word| *word == "via") else { return &[] };
+    let length = if words.get(at + 1) == Some(&"inet6") { 3 } else { 2 };
+    words.get(at..at + length).unwrap_or_default()
 }
 
 impl Drop for InitialWindow {

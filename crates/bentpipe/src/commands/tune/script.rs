@@ -55,8 +55,8 @@ fn root_qdisc(kind: &str, target: Target) -> String {
     let not_set =
         format!("echo \"$device: {kind} cannot be set (does the kernel have it?): bbr keeps the time itself\" >&2");
     let queues = format!(
-        "echo \"$device keeps a queue discipline for each of its queues: net.core.default_qdisc={kind} sets theirs when it is brought up; \
-         bbr keeps the time itself\" >&2"
+        "echo \"$device keeps a queue discipline for each of its queues: 'sysctl -w net.core.default_qdisc={kind}', then \
+         'tc qdisc replace dev $device root mq', make them {kind}; bbr keeps the time itself\" >&2"
     );
     let stays = "echo \"$device keeps its queue discipline\" >&2";
     format!(
@@ -67,7 +67,7 @@ fn root_qdisc(kind: &str, target: Target) -> String {
 
 /// Gives the target's route `attributes`, or says why that cannot be.
 fn set_route(attributes: &str, target: Target) -> String {
-    let (ip, route) = (format!("ip {}route", family_option(target)), route_with(attributes, target));
+    let (ip, route) = (format!("ip {} route", family_option(target)), route_with(attributes, target));
     let set = match target {
         Target::Default { .. } => format!("{ip} change {route}"),
         Target::Network(network) => {
@@ -92,8 +92,8 @@ fn unless(test: &str, problem: &str, command: &str) -> String {
     format!("if {test}; then echo '{problem}' >&2; false; else {command}; fi")
 }
 
-/// The test whether router advertisements have set the target's own route (`RTF_ADDRCONF` among the flags, the last but one of the fields),
-/// which `ip` does not show; `None` where there are none.
+/// The test whether router advertisements have set the target's own route, which `ip` does not show: the kernel lists one with the same
+/// metric and device, and `RTF_ADDRCONF` among its flags. `None` where there are none.
 fn advertised(target: Target) -> Option<String> {
     let (address, length) = match target {
         Target::Default { is_ipv6: true } => (Ipv6Addr::UNSPECIFIED, 0),
@@ -103,22 +103,33 @@ fn advertised(target: Target) -> Option<String> {
         },
         Target::Default { is_ipv6: false } => return None,
     };
-    let flags = "[0-9a-f]{3}[4-7c-f][0-9a-f]{4}";
-    Some(format!("grep -Eq '^{:032x} {length:02x} .* {flags} +[^ ]+$' /proc/net/ipv6_route", u128::from(address)))
+    let read = "count = split(ENVIRON[\"shown\"], word); for (n = 1; n < count; n++) of[word[n]] = word[n + 1]";
+    let destination = format!("$1 == \"{:032x}\" && $2 == \"{length:02x}\"", u128::from(address));
+    let is_shown = "$6 == sprintf(\"%08x\", of[\"metric\"]) && $10 == of[\"dev\"] && of[\"proto\"] ~ /^(ra|kernel)$/";
+    let is_advertised = "substr($9, 4, 1) ~ /[4-7c-f]/";
+    Some(format!(
+        "shown=$({}) awk 'BEGIN {{{read}}} {destination} && {is_shown} && {is_advertised} {{found = 1}} END {{exit !found}}' \
+         /proc/net/ipv6_route",
+        shown_route(target)
+    ))
 }
 
 /// The command that shows the target's route in a line.
 fn shown_route(target: Target) -> String {
     match target {
-        Target::Default { .. } => format!("ip {}-o route show default | head -n 1", family_option(target)),
+        Target::Default { .. } => format!("ip {} -o route show default | head -n 1", family_option(target)),
         Target::Network(network) if network.is_host() => format!("ip -o route get fibmatch {}", network.address()),
         Target::Network(network) => {
-            // A part of the network, such as the host's own, may have a route of its own: then the other end has the network's.
-            let ends = format!("{} {}", network.address(), network.last());
+            // A part of the network, such as the host's own, may have a route of its own: then another address has the network's.
+            let samples: Vec<_> = network.samples().iter().map(ToString::to_string).collect();
             let length = format!("$1 == \"default\" ? 0 : split($1, part, \"/\") > 1 ? part[2] : {}", network.bits());
+            let table = "match($0, / table [^ ]+/) ? substr($0, RSTART, RLENGTH) : \"\"";
+            // No route leads to all of it if routing rules choose different tables.
             format!(
-                "for address in {ends}; do ip -o route get fibmatch $address || :; done \
-                 | awk '({length}) <= {} {{print; exit}}'",
+                "for address in {}; do ip -o route get fibmatch $address || :; done \
+                 | awk '({length}) <= {} {{table = {table}; if (!shown) {{shown = $0; first = table}} else if (table != first) differ = 1}} \
+                 END {{if (shown && !differ) print shown}}'",
+                samples.join(" "),
                 network.length()
             )
         }
@@ -146,12 +157,12 @@ fn route_with(attributes: &str, target: Target) -> String {
     format!("$({shown} | sed -E -e '{IN_A_LINE}' {readable} -e '{WITHOUT_HOPS_OF_OBJECT}; {insert}'{own})")
 }
 
-/// The option of `ip` for the target's family, with a space.
+/// The option of `ip` for the target's family: without it, `ip` takes that of the next hop for a default route.
 fn family_option(target: Target) -> &'static str {
     match target {
-        Target::Default { is_ipv6: true } => "-6 ",
-        Target::Network(network) if network.address().is_ipv6() => "-6 ",
-        _ => "",
+        Target::Default { is_ipv6: true } => "-6",
+        Target::Network(network) if network.address().is_ipv6() => "-6",
+        _ => "-4",
     }
 }
 
@@ -232,11 +243,14 @@ mod tests {
             sh(&format!("{ip}; if x=$({}); then echo \"$x\"; fi 2>&1", set_route("initcwnd 40", network)))
         };
         let (part, all) = ("10.0.0.0/24 dev eth1 proto kernel scope link", "default via 192.0.2.1 dev eth0");
-        let set = "route replace 10.0.0.0/8 via 192.0.2.1 dev eth0 initcwnd 40";
+        let set = "-4 route replace 10.0.0.0/8 via 192.0.2.1 dev eth0 initcwnd 40";
         assert_eq!(run(part, all), set);
         assert_eq!(run(all, part), set);
         assert_eq!(run("10.0.0.0/8 via 192.0.2.1 dev eth0", part), set);
-        assert_eq!(run("default nhid 5 via 192.0.2.1 dev eth0", part), "route replace 10.0.0.0/8 nhid 5 initcwnd 40");
+        assert_eq!(
+            run("default nhid 5 via 192.0.2.1 dev eth0", part),
+            "-4 route replace 10.0.0.0/8 nhid 5 initcwnd 40"
+        );
         assert_eq!(run(part, "10.255.255.255 dev eth1"), "no route leads to all of 10.0.0.0/8");
     }
 
@@ -246,17 +260,28 @@ mod tests {
         let [zero, hop] = ["0".repeat(32), format!("fe80{}1", "0".repeat(27))];
         let line = |flags: &str| format!("{zero} 00 {zero} 00 {hop} 00000400 00000001 00000000 {flags}     eth0");
         let unreachable = format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo");
-        let is_advertised = |target: Target, text: &str| {
+        let is_advertised = |target: Target, shown: &str, text: &str| {
             let test = advertised(target).unwrap().replace("/proc/net/ipv6_route", "-");
-            sh(&format!("if echo '{text}' | {test}; then echo yes; fi")) == "yes"
+            sh(&format!("ip() {{ echo '{shown}'; }}; if echo '{text}' | {test}; then echo yes; fi")) == "yes"
         };
         let default = Target::Default { is_ipv6: true };
-        assert!(is_advertised(default, &format!("{}\n{unreachable}", line("00450003"))));
-        assert!(!is_advertised(default, &format!("{}\n{unreachable}", line("00000003"))));
+        let shown = "default via fe80::1 dev eth0 proto ra metric 1024 expires 1798sec hoplimit 64 pref medium";
+        let advertised_line = format!("{}\n{unreachable}", line("00450003"));
+        assert!(is_advertised(default, shown, &advertised_line));
+        assert!(!is_advertised(default, shown, &format!("{}\n{unreachable}", line("00000003"))));
+        // Another route than the advertised one comes first.
+        for first in [
+            "default via fe80::2 dev eth0 metric 1024 pref medium",
+            "default via fe80::2 dev eth0 proto ra metric 100 pref medium",
+            "default via fe80::1 dev eth1 proto ra metric 1024 pref medium",
+        ] {
+            assert!(!is_advertised(default, first, &advertised_line), "{first}");
+        }
         let network = Target::Network("2001:db8::/32".parse().unwrap());
-        assert!(!is_advertised(network, &line("00450003")));
+        assert!(!is_advertised(network, shown, &advertised_line));
         assert!(is_advertised(
             network,
+            "2001:db8::/32 dev eth0 proto kernel metric 1024 expires 1798sec pref medium",
             &line("00450003").replacen(&format!("{zero} 00"), &format!("20010db8{} 20", "0".repeat(24)), 1)
         ));
         assert_eq!(advertised(Target::Default { is_ipv6: false }), None);
@@ -276,6 +301,7 @@ mod tests {
         assert_eq!(run("qdisc noqueue 0: root refcnt 2", "true"), replaced);
         assert!(run("qdisc pfifo_fast 0: root refcnt 2", "false").contains("eth0: fq cannot be set"));
         assert!(run("qdisc mq 0: root ", "true").starts_with("eth0 keeps a queue discipline for each of its queues"));
+        assert!(run("qdisc mq 0: root ", "true").contains("then 'tc qdisc replace dev eth0 root mq', make them fq"));
         let several = "default \\\\\tnexthop via 192.0.2.1 dev a weight 1 \\\\\tnexthop via 192.0.2.5 dev b weight 1";
         let by_hand = "there is not one interface: give those that lead there fq by hand\ngo on";
         assert_eq!(run_with(several, "qdisc noqueue 0: root", "true"), by_hand);
@@ -304,8 +330,12 @@ mod tests {
         ];
         let commands = commands(&settings, Target::Network("198.18.0.0/24".parse().unwrap()));
         let lines: Vec<_> = commands.iter().map(|command| command.line.as_str()).collect();
-        assert!(lines[0].starts_with("route=$(for address in 198.18.0.0 198.18.0.255; do ip "), "{}", lines[0]);
-        assert!(lines[0].ends_with(" ip route replace 198.18.0.0/24 $route; fi"), "{}", lines[0]);
+        assert!(
+            lines[0].starts_with("route=$(for address in 198.18.0.0 198.18.0.128 198.18.0.255; do ip "),
+            "{}",
+            lines[0]
+        );
+        assert!(lines[0].ends_with(" ip -4 route replace 198.18.0.0/24 $route; fi"), "{}", lines[0]);
         assert!(lines[0].contains(" initcwnd 40 congctl bbr&"), "{}", lines[0]);
         let most = "$(sysctl -n net.ipv4.tcp_rmem | awk '{print ($NF > 8388608) ? $NF : 8388608}')";
         assert_eq!(lines[1], format!("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {most}\""));
