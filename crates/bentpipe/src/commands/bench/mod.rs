@@ -5,7 +5,7 @@ mod program;
 mod tables;
 mod without;
 
-use super::demo::{gateway_options, start_in_private, this_program};
+use super::private_lab::{gateway_options, start_in_private, this_program};
 use crate::destination::PictureArg;
 use crate::output::{Failure, Output};
 use crate::text::Text;
