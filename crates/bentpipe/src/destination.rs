@@ -1,9 +1,12 @@
-//! What a file named by `--out` is to hold: its extension says so.
+//! The file named by `--out`, and what it is to hold: its extension says so.
 
 use crate::output::Failure;
 use clap::ValueEnum;
 use results::PictureFormat;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,57 @@ impl Kind {
                 "--out {file}: the name must end in .html (a page), .svg, .pdf or .png (the picture alone)"
             ))
         })
+    }
+}
+
+/// A file that is written when there is a result, and not touched before.
+pub struct Destination<'a> {
+    path: &'a Path,
+    kind: Kind,
+    /// Opened before the process moves into a mount namespace of its own, where the path may mean something else.
+    directory: File,
+}
+
+impl<'a> Destination<'a> {
+    /// The file `path`, of the kind that its extension says.
+    ///
+    /// # Errors
+    /// If `path` cannot be written, or ends with no known extension.
+    pub fn create(path: &'a Path) -> Result<Self, Failure> {
+        let kind = Kind::of(path)?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let open = || -> io::Result<File> {
+            match File::options().append(true).open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    File::create_new(path)?;
+                    fs::remove_file(path)?;
+                }
+                other => drop(other?),
+            }
+            File::open(directory.unwrap_or(".".as_ref()))
+        };
+        let directory = open().map_err(|error| Failure::usage(format!("--out {}: {error}", path.display())))?;
+        Ok(Self { path, kind, directory })
+    }
+
+    /// Its name, as the user gave it.
+    pub fn path(&self) -> &'a Path {
+        self.path
+    }
+
+    /// What it is to hold.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn write(&self, content: &[u8]) -> Result<(), Failure> {
+        let directory = PathBuf::from(format!("/proc/self/fd/{}", self.directory.as_raw_fd()));
+        fs::write(directory.join(self.path.file_name().unwrap_or_default()), content)
+            .map_err(|error| Failure::failed(format!("{}: {error}", self.path.display())))
     }
 }
 

@@ -216,6 +216,22 @@ impl From<replicas::Error> for Failure {
     }
 }
 
+impl From<lab::Error> for Failure {
+    fn from(error: lab::Error) -> Self {
+        match error {
+            lab::Error::Missing(_) => Failure::missing(error),
+            lab::Error::Input(_) => Failure::usage(error),
+            lab::Error::Failed(_) => Failure::failed(error),
+        }
+    }
+}
+
+impl From<kernel::Error> for Failure {
+    fn from(error: kernel::Error) -> Self {
+        lab::Error::from(error).into()
+    }
+}
+
 /// Ends a run whose arguments clap did not accept: help and version are printed in full, an error as one line.
 pub fn exit_with_usage(error: &clap::Error) -> ExitCode {
     // What clap has read is lost with the error.

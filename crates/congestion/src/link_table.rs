@@ -60,7 +60,7 @@ impl LinkEntry {
 
     /// As the program reads it (`struct link`), at `now` of the monotonic clock, for connections that are counted in `account`.
     fn to_bytes(self, now: Duration, account: u32) -> [u8; Self::SIZE] {
-        let payload = |capacity| model::cross_layer::share(capacity, self.header_share, 1) as u64;
+        let payload = |capacity| model::cross_layer::bytes_per_second_each(capacity, self.header_share, 1) as u64;
         let (until, fallback) = match self.expiry {
             Some((time, capacity)) => ((now + time).as_nanos(), payload(capacity)),
             None => (0, 0),

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `item.rs`, `item_kind.rs` | data items and their types, §13 |
 //! | `parse_error.rs` | why bytes are none of these |
+//! | `printable.rs` | text of the peer as it may be shown |
 //! | `message.rs` | messages and signals: which items they hold, §11 and §12 |
 //! | `metrics.rs` | what is reported of a link: rates, latency, resources, quality, MTU |
 //! | `mac.rs`, `status.rs` | addresses of destinations, status codes |

@@ -25,11 +25,6 @@ impl Status {
     pub const TIMED_OUT: Self = Self(132);
     /// The participant is stopping.
     pub const SHUTTING_DOWN: Self = Self(255);
-
-    /// Whether it ends the session, rather than only the request.
-    pub const fn ends_session(self) -> bool {
-        self.0 >= 128
-    }
 }
 
 impl std::fmt::Display for Status {

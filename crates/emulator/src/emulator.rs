@@ -3,21 +3,20 @@
 use crate::Report;
 use crate::apart::Apart;
 use crate::arrival_log::LogWriter;
-use crate::direction::{Direction, Facts};
+use crate::direction::Direction;
 use crate::frame::Pool;
 use crate::headers;
+use crate::monitor::{Monitor, Snapshot};
 use crate::path::{PathModel, terminals};
 use crate::rest::Rest;
 use crate::terminal::PathError;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};
-use link::dama::Sample;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use units::{Bytes, Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant};
 
 /// What each direction does, and what the emulator may use for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,13 +149,7 @@ impl Emulator {
             rest: Rest::new(start),
             pool: Pool::default(),
             batch: ReceiveBatch::new(),
-            monitor: Monitor {
-                start,
-                names: names.into(),
-                restart: Arc::default(),
-                samples: Arc::default(),
-                snapshot: Arc::new(Mutex::new(snapshot)),
-            },
+            monitor: Monitor::new(start, names, snapshot),
         })
     }
 
@@ -224,7 +217,7 @@ impl Emulator {
             } else if now >= next_change {
                 // A modem must report a change when it happens; the counters, which are many, need not follow.
                 next_change = self.next_change(now);
-                self.monitor.lock().follow(&self.directions);
+                self.monitor.follow(&self.directions);
             }
             for (index, is_readable) in is_readable.into_iter().enumerate() {
                 if is_readable {
@@ -364,13 +357,8 @@ impl Emulator {
     }
 
     fn publish(&mut self, has_priority: bool, wall: Duration, cpu: Duration) {
-        {
-            let mut samples = self.monitor.samples.lock().unwrap_or_else(PoisonError::into_inner);
-            for (direction, samples) in self.directions.iter_mut().zip(samples.iter_mut()) {
-                direction.take_samples(samples);
-            }
-        }
-        *self.monitor.lock() = Snapshot::take(&self.directions, has_priority, wall, cpu);
+        self.monitor.collect_samples(&mut self.directions);
+        self.monitor.publish(Snapshot::take(&self.directions, has_priority, wall, cpu));
     }
 }
 
@@ -385,115 +373,5 @@ fn follow_mtus(ports: &[PacketSocket; 2], directions: &mut [Direction; 2]) {
 fn depart(now: Instant, directions: &mut [Direction; 2], ports: &[PacketSocket; 2], pool: &mut Pool) {
     for (direction, to) in directions.iter_mut().zip(ports.iter().rev()) {
         direction.depart(now, to, pool);
-    }
-}
-
-/// A view of a running emulator, at most 50 ms old. Clones show the same emulator.
-#[derive(Clone)]
-pub struct Monitor {
-    start: Instant,
-    names: Arc<[String; 2]>,
-    restart: Arc<Mutex<Option<Instant>>>,
-    samples: Arc<Mutex<[Vec<Sample>; 2]>>,
-    snapshot: Arc<Mutex<Snapshot>>,
-}
-
-impl Monitor {
-    /// What has happened so far; after the end of the run, what happened in it.
-    pub fn report(&self) -> Report {
-        let snapshot = self.lock().clone();
-        let [first, second] = self.names.as_ref();
-        Report {
-            wall_s: snapshot.wall.as_secs_f64(),
-            cpu_s: snapshot.cpu.as_secs_f64(),
-            has_priority: snapshot.has_priority,
-            up: snapshot.directions[0].report(first, second),
-            down: snapshot.directions[1].report(second, first),
-        }
-    }
-
-    /// The rates of the links (or carriers) up and down, as a modem knows them; `None` where packets take no time, or leave at
-    /// recorded opportunities, or where each terminal has a link of its own.
-    pub fn rates(&self) -> [Option<Rate>; 2] {
-        self.lock().rates
-    }
-
-    /// How long the paths of the links up and down are: one each, or one for each terminal if they are distinguished.
-    pub fn delays(&self) -> [Vec<Duration>; 2] {
-        self.lock().delays.clone()
-    }
-
-    /// The smaller of both interfaces' MTUs; zero if the kernel does not say.
-    pub fn mtu(&self) -> usize {
-        self.lock().mtu
-    }
-
-    /// What the latest plan gives terminal number `terminal` of the carrier that goes up; `None` if there is none.
-    pub fn allocated(&self, terminal: usize) -> Option<Rate> {
-        self.lock().directions[0].terminals.get(terminal).map(|terminal| terminal.allocated)
-    }
-
-    /// What the terminals of the carriers up and down were given in superframes that are over, since it was last asked.
-    pub fn take_samples(&self) -> [Vec<Sample>; 2] {
-        std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// How long before it happens a restart is to be asked for.
-    pub const RESTART_NOTICE: Duration = Duration::from_millis(150);
-
-    /// Has the links begin again at `at`, which is at least [`Monitor::RESTART_NOTICE`] ahead: from then on schedules, random numbers,
-    /// counters and samples are as if the emulator had been made at that time; `wall_s` and `cpu_s` of the report go on. What is then on
-    /// its way arrives as it would have, and counts nowhere. A log of arrivals goes on: its replay does not know of restarts.
-    pub fn restart(&self, at: Instant) {
-        *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
-    }
-
-    fn take_restart(&self) -> Option<Instant> {
-        self.restart.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// When the emulator was made: the samples' times count from the same clock.
-    pub fn start(&self) -> Instant {
-        self.start
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Snapshot> {
-        // Parts of a snapshot are replaced as a whole, so one that a panicking thread left is sound.
-        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The counters at one moment; percentiles are computed by who reads them, not by the loop.
-#[derive(Clone)]
-struct Snapshot {
-    has_priority: bool,
-    wall: Duration,
-    cpu: Duration,
-    directions: [Facts; 2],
-    rates: [Option<Rate>; 2],
-    delays: [Vec<Duration>; 2],
-    mtu: usize,
-}
-
-impl Snapshot {
-    fn take(directions: &[Direction; 2], has_priority: bool, wall: Duration, cpu: Duration) -> Self {
-        let facts = directions.each_ref().map(Direction::facts);
-        let (rates, delays) = Self::rates_and_delays(directions);
-        let [up, down] = directions.each_ref().map(Direction::mtu);
-        Self { has_priority, wall, cpu, directions: facts, rates, delays, mtu: up.min(down) }
-    }
-
-    /// Brings up to date what a modem reports, and leaves the counters.
-    fn follow(&mut self, directions: &[Direction; 2]) {
-        (self.rates, self.delays) = Self::rates_and_delays(directions);
-        for (facts, direction) in self.directions.iter_mut().zip(directions) {
-            facts.terminals = direction.terminals();
-        }
-    }
-
-    fn rates_and_delays(directions: &[Direction; 2]) -> ([Option<Rate>; 2], [Vec<Duration>; 2]) {
-        let now = clock::now();
-        let rates = directions.each_ref().map(|direction| direction.rate(now).map(|(rate, _)| rate));
-        (rates, directions.each_ref().map(|direction| direction.delays(now)))
     }
 }

@@ -24,6 +24,7 @@ mod direction;
 mod emulator;
 mod frame;
 mod headers;
+mod monitor;
 mod path;
 mod replay;
 mod report;
@@ -33,7 +34,8 @@ mod terminal;
 mod train;
 
 pub use arrival_log::{LoggedOutcome, Record};
-pub use emulator::{Config, Emulator, Error, Monitor, open};
+pub use emulator::{Config, Emulator, Error, open};
+pub use monitor::Monitor;
 pub use path::PathModel;
 pub use replay::{ArrivalLog, Difference, LogError};
 pub use report::{DirectionReport, Dropped, Lateness, Report, TerminalReport, Transit};

@@ -1,4 +1,4 @@
-//! The cross-layer window (Kim et al.): what the link layer's allocation holds in a round trip, for each session.
+//! The cross-layer window (Kim et al.): what the link layer's allocation holds in a round trip, for each connection.
 
 use crate::estimate::Invalid;
 use units::{Bytes, Duration, Rate};
@@ -10,12 +10,12 @@ pub const MIN: f64 = 2.0;
 /// each byte of payload, `N` connections (0 counts as 1). The round-trip time is that of propagation: one with queues in it
 /// would make the window, and the queues, grow without bound.
 pub fn segments(capacity: Rate, rtt: Duration, header_share: f64, payload: Bytes, connections: u32) -> f64 {
-    let bytes = share(capacity, header_share, connections) * rtt.as_secs_f64();
+    let bytes = bytes_per_second_each(capacity, header_share, connections) * rtt.as_secs_f64();
     (bytes / payload.as_u64().max(1) as f64).floor().max(MIN)
 }
 
-/// Payload bytes per second of each session: `R / (8 (1 + K) N)`.
-pub fn share(capacity: Rate, header_share: f64, connections: u32) -> f64 {
+/// Payload bytes per second of each connection: `R / (8 (1 + K) N)`.
+pub fn bytes_per_second_each(capacity: Rate, header_share: f64, connections: u32) -> f64 {
     capacity.as_bps() as f64 / (8.0 * (1.0 + header_share) * f64::from(connections.max(1)))
 }
 
@@ -114,7 +114,7 @@ impl Account {
 /// [`segments`] for parameters that nobody has checked.
 ///
 /// # Errors
-/// If the segment has no payload, the share of headers is negative, or there is no session.
+/// If the segment has no payload, the share of headers is negative, or there is no connection.
 pub fn checked(
     capacity: Rate,
     rtt: Duration,

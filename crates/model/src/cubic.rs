@@ -6,11 +6,11 @@ use crate::mathis;
 use units::Rate;
 
 /// How fast the window grows: segments for each cubed second (RFC 9438, section 5).
-pub const C: f64 = 0.4;
+pub(crate) const C: f64 = 0.4;
 /// What a loss leaves of the window.
 pub const BETA: f64 = 0.7;
 /// Segments by which the Reno-friendly estimate grows in a round trip, until it is where the loss was found (RFC 9438, section 4.3).
-pub const FRIENDLY_GAIN: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+pub(crate) const FRIENDLY_GAIN: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// The greater of CUBIC's own window, `(C (3 + beta) / (4 (1 - beta)))^(1/4) RTT^(3/4) / p^(3/4)`, and that of its
 /// Reno-friendly region, `sqrt(3 / (2p))`, in a round trip. Growth counts segments, not acknowledgements, so `b` does not

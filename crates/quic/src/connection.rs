@@ -3,12 +3,12 @@
 use crate::acks::Received;
 use crate::config::Config;
 use crate::handshake::{Handshake, Step};
-use crate::ledger::{Content, Fate};
 use crate::metrics::Metrics;
 use crate::packet::{HEADERS, LIMITS, PROTECTION, Packet, STREAM_HEADER};
 use crate::receive_stream::ReceiveStream;
 use crate::send_stream::SendStream;
 use crate::sender::Sender;
+use crate::sent_packets::{Content, Outcome};
 use std::sync::Arc;
 use tcp::Window;
 use tcp::control::Control;
@@ -188,13 +188,13 @@ impl Connection {
         }
         if let Some(frame) = &packet.ack {
             self.sender.receive_window = self.outgoing.room();
-            let mut settle = Settle {
+            let mut handler = OutcomeHandler {
                 outgoing: &mut self.outgoing,
                 incoming: &mut self.incoming,
                 received: &mut self.received,
                 handshake: &mut self.handshake,
             };
-            self.sender.on_ack(now, frame, &mut |fate, content| settle.tell(fate, content));
+            self.sender.on_ack(now, frame, &mut |outcome, content| handler.on_outcome(outcome, content));
         }
         if let Some(message) = packet.message {
             self.received.hurry();
@@ -264,13 +264,13 @@ impl Connection {
             let has_answer = self.handshake.has_answer();
             return self.fail(if has_answer { Failure::IdleTimedOut } else { Failure::HandshakeTimedOut });
         }
-        let mut settle = Settle {
+        let mut handler = OutcomeHandler {
             outgoing: &mut self.outgoing,
             incoming: &mut self.incoming,
             received: &mut self.received,
             handshake: &mut self.handshake,
         };
-        if let Some(oldest) = self.sender.on_timer(now, &mut |fate, content| settle.tell(fate, content)) {
+        if let Some(oldest) = self.sender.on_timer(now, &mut |outcome, content| handler.on_outcome(outcome, content)) {
             self.probe(&oldest);
         }
     }
@@ -293,13 +293,20 @@ impl Connection {
     fn idle_at(&self) -> Instant {
         match self.config.idle_timeout {
             // At least three probe timeouts (RFC 9000, section 10.1).
-            Some(timeout) if self.sender.ledger.awaits() => self.heard_at + timeout.max(self.sender.plain_pto() * 3),
+            Some(timeout) if self.sender.sent_packets.awaits() => {
+                self.heard_at + timeout.max(self.sender.plain_pto() * 3)
+            }
             _ => Instant::FAR_FUTURE,
         }
     }
 
-    /// When [`Connection::handle_timeout`] and then [`Connection::poll_transmit`] are to be called; [`Instant::FAR_FUTURE`] while only a
-    /// packet or the application can change anything. A round-trip time that turns out shorter may put it into the past: then at once.
+    /// When [`Connection::handle_timeout`] and then [`Connection::poll_transmit`] are to be called; `None` while only a packet or the
+    /// application can change anything. A round-trip time that turns out shorter may put it into the past: then at once.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        Some(self.next_at()).filter(|at| *at < Instant::FAR_FUTURE)
+    }
+
+    /// [`Connection::next_timeout`], with [`Instant::FAR_FUTURE`] for `None`.
     pub fn next_at(&self) -> Instant {
         if !matches!(self.state, State::Open | State::Closed) {
             return Instant::FAR_FUTURE;
@@ -340,7 +347,7 @@ impl Connection {
     /// A packet without anything but an acknowledgement.
     fn empty(&self, now: Instant) -> Packet {
         Packet {
-            number: self.sender.ledger.next_number(),
+            number: self.sender.sent_packets.next_number(),
             size: 0,
             is_early: self.handshake.sends_early(),
             message: None,
@@ -361,8 +368,8 @@ impl Connection {
         packet.message = Some(message);
         // Acknowledgements may have been lost with the message before.
         packet.ack = self.received.known(now);
-        let tells_limits = matches!(message, crate::Message::Hello | crate::Message::Answer);
-        packet.limits = tells_limits.then(|| self.incoming.first_limits());
+        let has_limits = matches!(message, crate::Message::Hello | crate::Message::Answer);
+        packet.limits = has_limits.then(|| self.incoming.first_limits());
         self.leave(now, packet, Content { message: Some(message), ..Content::default() }, false)
     }
 
@@ -419,7 +426,7 @@ impl Connection {
         if packet.ack.is_some() {
             self.received.on_acknowledged();
         }
-        if packet.is_ack_eliciting() && !self.sender.ledger.awaits() {
+        if packet.is_ack_eliciting() && !self.sender.sent_packets.awaits() {
             self.heard_at = self.heard_at.max(now);
         }
         self.sender.on_sent(now, &packet, Content { acknowledged, ..content }, is_retransmission);
@@ -504,7 +511,7 @@ impl Connection {
         let congestion = &self.sender.congestion;
         Metrics {
             window: congestion.window,
-            in_flight: self.sender.ledger.in_flight(),
+            in_flight: self.sender.sent_packets.in_flight(),
             srtt: self.sender.rtt.measured(),
             min_rtt: self.sender.rtt.min(),
             pto: self.sender.pto(),
@@ -516,26 +523,26 @@ impl Connection {
     }
 }
 
-/// What packets carried, as they arrive or are lost.
-struct Settle<'a> {
+/// The parts of the connection that the outcome of a packet changes.
+struct OutcomeHandler<'a> {
     outgoing: &'a mut SendStream,
     incoming: &'a mut ReceiveStream,
     received: &'a mut Received,
     handshake: &'a mut Handshake,
 }
 
-impl Settle<'_> {
-    fn tell(&mut self, fate: Fate, content: &Content) {
-        match fate {
-            Fate::Arrived => {
+impl OutcomeHandler<'_> {
+    fn on_outcome(&mut self, outcome: Outcome, content: &Content) {
+        match outcome {
+            Outcome::Acknowledged => {
                 content.stream.iter().for_each(|range| self.outgoing.on_acked(range.clone()));
                 content.acknowledged.iter().for_each(|largest| self.received.forget(*largest));
             }
-            Fate::Lost => {
+            Outcome::Lost => {
                 content.stream.iter().for_each(|range| self.outgoing.send_again(range.clone()));
                 content.message.iter().for_each(|message| self.handshake.send_again(*message));
                 if content.has_limits {
-                    self.incoming.tell_again();
+                    self.incoming.send_limits_again();
                 }
             }
         }

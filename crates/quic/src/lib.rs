@@ -6,10 +6,10 @@
 //! and how large they are; nothing is encrypted, and payloads are lengths.
 //!
 //! ```text
-//!  application            Connection                                             network
-//!  write, finish ──► SendStream ──► Sender { Ledger, Rtt, Congestion, Pacer } ──► poll_transmit
+//!  application            Connection                                                  network
+//!  write, finish ──► SendStream ──► Sender { SentPackets, Rtt, Congestion, Pacer } ──► poll_transmit
 //!                        ▲              ▲ acknowledged or lost
-//!  read ◄── ReceiveStream ◄── Received (acknowledgements) ◄───────────────────── handle_packet
+//!  read ◄── ReceiveStream ◄── Received (acknowledgements) ◄────────────────────────── handle_packet
 //! ```
 //!
 //! # Example
@@ -55,7 +55,6 @@ mod config;
 mod congestion;
 mod connection;
 mod handshake;
-mod ledger;
 mod metrics;
 mod pacer;
 mod packet;
@@ -63,6 +62,7 @@ mod receive_stream;
 mod rtt;
 mod send_stream;
 mod sender;
+mod sent_packets;
 
 pub use config::{Config, Fault, FlowWindow, MAX_DATAGRAM_OVERHEAD, SMALLEST_PACKET};
 pub use connection::{Connection, Event, Failure};

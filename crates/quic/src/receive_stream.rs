@@ -13,7 +13,7 @@ pub(crate) struct ReceiveStream {
     read: u64,
     stream: Credit,
     connection: Credit,
-    /// The peer is to be told new limits.
+    /// New limits are to be sent.
     is_due: bool,
 }
 
@@ -22,31 +22,31 @@ pub(crate) struct ReceiveStream {
 struct Credit {
     size: u64,
     most: u64,
-    /// What the peer was told.
+    /// The limit last sent.
     limit: u64,
-    /// When it was last told.
-    told_at: Option<Instant>,
+    /// When it was last sent.
+    limit_sent_at: Option<Instant>,
 }
 
 impl Credit {
     fn new(window: FlowWindow) -> Self {
         let size = window.size.as_u64();
-        Self { size, most: window.most.as_u64(), limit: size, told_at: None }
+        Self { size, most: window.most.as_u64(), limit: size, limit_sent_at: None }
     }
 
-    /// `read` bytes are read. Whether half of the window is, so that the peer is to be told.
+    /// Whether half of the window is read when `read` bytes are, so that a new limit is to be sent.
     fn is_due(&self, read: u64) -> bool {
         self.limit.saturating_sub(read) <= self.size / 2
     }
 
-    /// The peer is told. Where it used up half of the window within two round trips of being told last, the window is what limits it, and
-    /// doubles.
+    /// Raises the limit, which is sent now. If the peer used up half of the window within two round trips of the limit before, the window
+    /// is what limits it, and doubles.
     fn renew(&mut self, now: Instant, read: u64, srtt: Duration) {
-        let is_fast = self.told_at.is_some_and(|at| now.since(at) < srtt * 2);
+        let is_fast = self.limit_sent_at.is_some_and(|at| now.since(at) < srtt * 2);
         if is_fast && self.is_due(read) {
             self.size = (self.size * 2).min(self.most);
         }
-        self.told_at = Some(now);
+        self.limit_sent_at = Some(now);
         self.limit = self.limit.max(read + self.size);
     }
 }
@@ -100,13 +100,13 @@ impl ReceiveStream {
         bytes
     }
 
-    /// Whether the peer is to be told new limits.
+    /// Whether new limits are to be sent.
     pub(crate) fn is_due(&self) -> bool {
         self.is_due
     }
 
-    /// What told the peer was lost.
-    pub(crate) fn tell_again(&mut self) {
+    /// The packet with the limits was lost.
+    pub(crate) fn send_limits_again(&mut self) {
         self.is_due = self.end.is_none();
     }
 

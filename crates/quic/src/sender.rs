@@ -2,11 +2,11 @@
 
 use crate::config::Config;
 use crate::congestion::{Congestion, Facts};
-use crate::ledger::{Arrivals, Content, Fate, Ledger, LossRule};
 use crate::metrics::Counters;
 use crate::pacer::Pacer;
 use crate::packet::{AckFrame, Packet};
 use crate::rtt::Rtt;
+use crate::sent_packets::{Arrivals, Content, LossRule, Outcome, SentPackets};
 use std::sync::Arc;
 use tcp::control::{Ack, Sent, Start};
 use units::{Duration, Instant};
@@ -22,7 +22,7 @@ const STALE: u64 = 3;
 #[derive(Debug)]
 pub(crate) struct Sender {
     config: Arc<Config>,
-    pub(crate) ledger: Ledger,
+    pub(crate) sent_packets: SentPackets,
     pub(crate) rtt: Rtt,
     pub(crate) congestion: Congestion,
     pacer: Pacer,
@@ -48,7 +48,7 @@ pub(crate) struct Sender {
 impl Sender {
     pub(crate) fn new(config: &Arc<Config>) -> Self {
         Self {
-            ledger: Ledger::new(),
+            sent_packets: SentPackets::new(),
             rtt: Rtt::new(),
             congestion: Congestion::new(config),
             pacer: Pacer::new(config.control.needs_l4s()),
@@ -103,18 +103,20 @@ impl Sender {
     fn facts(&self, now: Instant) -> Facts {
         Facts {
             now,
-            sent: self.ledger.sent(),
-            next: self.ledger.next_number(),
+            sent: self.sent_packets.sent(),
+            next: self.sent_packets.next_number(),
             srtt: self.rtt.measured(),
             min_rtt: self.rtt.min(),
         }
     }
 
-    /// An acknowledgement. Calls `tell` for each packet that arrived or was lost. Ignores one of what was never sent.
-    pub(crate) fn on_ack(&mut self, now: Instant, frame: &AckFrame, tell: &mut dyn FnMut(Fate, &Content)) {
-        let Some(largest) = frame.largest().filter(|largest| *largest < self.ledger.next_number()) else { return };
-        let prior_in_flight = self.ledger.in_flight();
-        let arrivals = self.ledger.on_ack(frame, self.congestion.reduced_at, tell);
+    /// An acknowledgement. Calls `on_outcome` for each packet that was acknowledged or lost. Ignores one of what was never sent.
+    pub(crate) fn on_ack(&mut self, now: Instant, frame: &AckFrame, on_outcome: &mut dyn FnMut(Outcome, &Content)) {
+        let Some(largest) = frame.largest().filter(|largest| *largest < self.sent_packets.next_number()) else {
+            return;
+        };
+        let prior_in_flight = self.sent_packets.in_flight();
+        let arrivals = self.sent_packets.on_ack(frame, self.congestion.reduced_at, on_outcome);
         let Some(newest) = arrivals.newest else { return };
         self.counters.spurious_losses += arrivals.late;
         self.pto_count = 0;
@@ -122,7 +124,7 @@ impl Sender {
             let most = if self.is_confirmed { self.config.max_ack_delay } else { Duration::MAX };
             self.rtt.sample(now, now.since(newest.sent_at), frame.delay.min(most))
         });
-        let rate = self.ledger.rate_sample(now, &arrivals, self.rtt.min());
+        let rate = self.sent_packets.rate_sample(now, &arrivals, self.rtt.min());
         let marks = frame.marked.map_or(0, |marked| marked.saturating_sub(self.marked));
         self.marked += marks;
         let ack = Ack {
@@ -138,45 +140,45 @@ impl Sender {
             min_rtt: self.rtt.min(),
             rate,
             prior_in_flight,
-            in_flight: self.ledger.in_flight(),
+            in_flight: self.sent_packets.in_flight(),
             lost: 0,
             una: newest.end,
-            nxt: self.ledger.sent(),
+            nxt: self.sent_packets.sent(),
             receive_window: self.receive_window,
             is_window_limited: self.is_limited,
             state: self.congestion.state(),
         };
         self.congestion.measure(&ack);
-        self.apply(&ack, &arrivals, newest.number, tell);
+        self.apply(&ack, &arrivals, newest.number, on_outcome);
         if let Some(rate) = self.congestion.pacing_rate(self.rtt.smoothed(), self.config.pacing) {
             self.pacer.set_rate(now, rate, u64::from(self.config.max_datagram_size()));
         }
-        self.ledger.forget(now.before(self.pto() * STALE));
+        self.sent_packets.forget(now.before(self.pto() * STALE));
     }
 
-    fn apply(&mut self, ack: &Ack, arrivals: &Arrivals, newest: u64, tell: &mut dyn FnMut(Fate, &Content)) {
+    fn apply(&mut self, ack: &Ack, arrivals: &Arrivals, newest: u64, on_outcome: &mut dyn FnMut(Outcome, &Content)) {
         let before = self.counters.recoveries;
         if ack.marked > 0 && self.congestion.on_marked(self.facts(ack.now), newest) {
             self.counters.recoveries += 1;
         }
-        let lost = self.find_losses(ack.now, tell);
+        let lost = self.find_losses(ack.now, on_outcome);
         // What has arrived was sent before a reduction that comes with its acknowledgement.
         let after_reduction = if self.counters.recoveries == before { arrivals.after_reduction } else { 0 };
         let rate =
             ack.rate.map(|rate| tcp::RateSample { total_lost: rate.total_lost + lost, lost: rate.lost + lost, ..rate });
-        let ack = Ack { rate, lost, in_flight: self.ledger.in_flight(), ..*ack };
+        let ack = Ack { rate, lost, in_flight: self.sent_packets.in_flight(), ..*ack };
         self.congestion.on_ack(&ack, newest, after_reduction);
     }
 
     /// Finds what is lost, and lowers the window for it. Returns how many bytes that were.
-    fn find_losses(&mut self, now: Instant, tell: &mut dyn FnMut(Fate, &Content)) -> u64 {
+    fn find_losses(&mut self, now: Instant, on_outcome: &mut dyn FnMut(Outcome, &Content)) -> u64 {
         let rule = LossRule {
             packet_threshold: self.config.packet_threshold,
             delay: self.rtt.loss_delay(self.config.time_threshold),
             first_sample_at: self.rtt.first_sample_at(),
-            tells: self.congestion.control.follows_losses(),
+            reports_each: self.congestion.control.follows_losses(),
         };
-        let losses = self.ledger.find_losses(now, rule, tell);
+        let losses = self.sent_packets.find_losses(now, rule, on_outcome);
         self.loss_at = losses.next_at;
         self.counters.lost += losses.packets;
         let Some(newest) = losses.newest else { return 0 };
@@ -190,7 +192,7 @@ impl Sender {
         if losses.longest > (self.rtt.pto() + self.config.max_ack_delay) * PERSISTENT {
             self.congestion.on_persistent_congestion(facts);
             self.rtt.forget_min();
-            self.ledger.end_run();
+            self.sent_packets.end_run();
             self.counters.persistent_congestions += 1;
         }
         losses.bytes
@@ -200,7 +202,7 @@ impl Sender {
     fn timeout(&self) -> Instant {
         match self.loss_at {
             Some(at) => at,
-            None if self.ledger.awaits() => self.last_sent_at + self.pto(),
+            None if self.sent_packets.awaits() => self.last_sent_at + self.pto(),
             None => Instant::FAR_FUTURE,
         }
     }
@@ -211,18 +213,22 @@ impl Sender {
     }
 
     /// Acts on a timer that has expired. Returns what the oldest packets in flight carried, if it was that of probes.
-    pub(crate) fn on_timer(&mut self, now: Instant, tell: &mut dyn FnMut(Fate, &Content)) -> Option<Vec<Content>> {
+    pub(crate) fn on_timer(
+        &mut self,
+        now: Instant,
+        on_outcome: &mut dyn FnMut(Outcome, &Content),
+    ) -> Option<Vec<Content>> {
         if self.timeout() > now {
             return None;
         }
         if self.loss_at.is_some() {
-            self.find_losses(now, tell);
+            self.find_losses(now, on_outcome);
             return None;
         }
         self.pto_count += 1;
         self.counters.ptos += 1;
         self.probes = PROBES;
-        Some(self.ledger.oldest(PROBES as usize))
+        Some(self.sent_packets.oldest(PROBES as usize))
     }
 
     /// Whether a probe is to leave.
@@ -232,7 +238,7 @@ impl Sender {
 
     /// Whether a packet with so much payload of UDP fits the window. Where it does not, the window limits the sender.
     pub(crate) fn has_room(&mut self, bytes: u32) -> bool {
-        let has_room = self.probes > 0 || self.ledger.in_flight() + u64::from(bytes) <= self.congestion.bytes();
+        let has_room = self.probes > 0 || self.sent_packets.in_flight() + u64::from(bytes) <= self.congestion.bytes();
         self.is_limited |= !has_room;
         has_room
     }
@@ -244,17 +250,17 @@ impl Sender {
 
     /// There is nothing to send that the window would let leave.
     pub(crate) fn on_nothing_to_send(&mut self) {
-        let most = self.ledger.in_flight() + u64::from(self.config.max_datagram_size());
+        let most = self.sent_packets.in_flight() + u64::from(self.config.max_datagram_size());
         self.is_limited = most > self.congestion.bytes();
         if !self.is_limited {
-            self.ledger.on_app_limited();
+            self.sent_packets.on_app_limited();
         }
     }
 
-    /// `packet` carries data again after a long time without any in flight, in which the control has learnt nothing of the path.
+    /// `packet` carries data again after a long time without any in flight, in which the control had no measurement of the path.
     fn end_idle(&mut self, now: Instant, packet: &Packet) {
         let idle = now.since(self.last_sent_at);
-        let was_idle = self.ledger.in_flight() == 0 && self.counters.data_packets > 0 && idle > self.pto();
+        let was_idle = self.sent_packets.in_flight() == 0 && self.counters.data_packets > 0 && idle > self.pto();
         if was_idle && packet.stream.is_some() {
             self.congestion.control.on_idle(now, idle);
         }
@@ -263,10 +269,10 @@ impl Sender {
     /// `packet` leaves; its data, if any, were sent before or not.
     pub(crate) fn on_sent(&mut self, now: Instant, packet: &Packet, content: Content, is_retransmission: bool) {
         self.end_idle(now, packet);
-        if self.ledger.is_app_limited() && self.ledger.in_flight() == 0 && packet.stream.is_some() {
+        if self.sent_packets.is_app_limited() && self.sent_packets.in_flight() == 0 && packet.stream.is_some() {
             self.congestion.control.on_restart(now, &mut self.congestion.window);
         }
-        self.ledger.on_sent(now, packet, content);
+        self.sent_packets.on_sent(now, packet, content);
         if !packet.is_ack_eliciting() {
             return;
         }
@@ -280,9 +286,9 @@ impl Sender {
                 now,
                 bytes,
                 size: u64::from(packet.size),
-                in_flight: self.ledger.in_flight(),
+                in_flight: self.sent_packets.in_flight(),
                 is_retransmission,
-                nxt: self.ledger.sent(),
+                nxt: self.sent_packets.sent(),
             });
         }
         if let Some(rate) = self.congestion.pacing_rate(self.rtt.smoothed(), self.config.pacing) {

@@ -463,6 +463,7 @@ fn who_gives_up_tells_the_peer() {
     other.take(Packet { closes: true, ..other.ack(&[0..1]) });
     assert_eq!(other.connection.poll_event(), Some(Event::Failed(Failure::ClosedByPeer)));
     assert_eq!(other.connection.next_at(), Instant::FAR_FUTURE);
+    assert_eq!(other.connection.next_timeout(), None);
 }
 
 #[test]

@@ -7,7 +7,21 @@
 //! | [`Network`], [`FlowConfig`], [`GatewayConfig`], [`Settings`] | its parts: nodes and links, flows, pairs of gateways, the run |
 //!
 //! A file is read by [`load`], as a whole: every fault in it is reported at once, with its place, its key and what would fit.
-//! The types in `format.rs` are the format; the JSON Schema, the checks and the documentation all come from them.
+//! The types in `format/` are the format; the JSON Schema, the checks and the documentation all come from them.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `format/` | what a file may say |
+//! | `schema.rs` | the format as JSON Schema and as a page of documentation |
+//! | `reader.rs` | the files that a document names |
+//! | `resolve.rs` | from the words of a file to what the simulator runs |
+//! | `carrier.rs`, `class.rs`, `endpoint.rs`, `link.rs`, `quic_endpoint.rs`, `traffic.rs` | the same for one kind of section each |
+//! | `text.rs`, `problem.rs` | texts that only scenarios have; why a section makes no link or carrier |
+//! | `preset.rs` | TCP variants by name |
+//! | `network.rs`, `flow.rs`, `gateway.rs`, `satpep2003.rs` | the parts of a scenario, as data |
+//! | `distribution.rs` | random sizes and times |
+//! | `routing.rs`, `ways.rs` | links that come and go, and how routes follow; paths through a network |
+//! | `link_file.rs` | link files |
 
 mod carrier;
 mod class;

@@ -74,7 +74,33 @@ pub(crate) struct SplitState {
     pub(crate) connected: [Option<Instant>; 2],
     /// Bytes that came by each and were passed on.
     pub(crate) passed: [u64; 2],
-    pub(crate) name: &'static str,
+    pub(crate) stage: SplitStage,
+}
+
+/// How far the two connections of a split flow are at one gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SplitStage {
+    /// No client has been accepted.
+    Idle,
+    /// The connection further on is being made.
+    Connecting,
+    Established,
+    Closed,
+    /// One of them failed.
+    Broken,
+}
+
+impl SplitStage {
+    /// Its name in reports.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Connecting => "connecting",
+            Self::Established => "established",
+            Self::Closed => "closed",
+            Self::Broken => "broken",
+        }
+    }
 }
 
 impl StreamReport {
@@ -88,7 +114,7 @@ impl StreamReport {
             to_server: second.passed[0],
             from_server: second.passed[1],
             to_client: first.passed[1],
-            states: [first.name, second.name].map(str::to_owned),
+            states: [first.stage, second.stage].map(|stage| stage.name().to_owned()),
         }
     }
 }

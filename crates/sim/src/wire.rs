@@ -1,4 +1,5 @@
-//! What all agents share: the links, the paths, the pending events and the records.
+//! The state of the network, which all agents share: the links, the paths, the pending events and the records. The wire format of the
+//! satellite transport is another: `satpep::wire`.
 
 use crate::ack_serials::AckSerials;
 use crate::carriers::Carriers;
@@ -19,15 +20,25 @@ use link::{Acks, Counters, DropReason, Link, LoggedOutcome, Outcome};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
+// An entry of the table of paths is `END`, or a number with these marks:
+//
+// | marks | number of | what the packet does |
+// | --- | --- | --- |
+// | none | a direction | it goes onto the link |
+// | `PASSES` | a direction | it passes the link without an event |
+// | `PASSES`, `PINNED` | a direction | it goes onto the link if that is up, else it is lost |
+// | `PASSES`, `ROUTED` | a destination | it takes the link that leads there now |
+//
+// `PINNED` and `ROUTED` never stand together, nor without `PASSES`: one test of one bit finds the entries without a mark, which are the
+// most frequent.
+
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
 /// Marks a direction in the table of paths from which packets go on without an event; see [`crate::fused_links`].
 const PASSES: u32 = 1 << 31;
-
-/// With [`PASSES`], marks the only entry of a path that is computed anew: the rest is the number of its destination.
+/// Marks the only entry of a path that is computed anew: the rest is the number of its destination.
 const ROUTED: u32 = 1 << 30;
-
-/// With [`PASSES`], marks a direction that packets take whatever other ways there are, but only while it is up.
+/// Marks a direction that packets take whatever other ways there are, but only while it is up.
 const PINNED: u32 = 1 << 29;
 
 /// Where a path starts in the table of paths.

@@ -22,6 +22,15 @@
 //! The tunnel request may ride in a SYN (RFC 7413), and what rides there may be delivered twice, or recorded and sent again. So
 //! each tunnel request's number is taken once only ([`replay::ReplayWindow`]), whatever else it says; and a session's hello, which
 //! anybody may repeat, leads to nothing but a challenge with a fresh nonce.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `control.rs` | the messages of the control connection |
+//! | `handshakes.rs` | how many handshakes of strangers a gateway takes part in |
+//! | `waiting.rs` | accepted connections that have sent no request yet |
+//! | `replay.rs` | numbers that may be used once |
+//! | `notices.rs` | ends of relayed connections that the other gateway has to know |
+//! | `search.rs` | the largest packets that a path carries |
 
 pub mod control;
 pub mod handshakes;

@@ -616,11 +616,6 @@ impl Connection {
         self.receiver.grant(bytes);
     }
 
-    /// Tells the peer the window as soon as possible, though nothing has arrived.
-    pub fn announce_window(&mut self) {
-        self.receiver.acknowledge_now();
-    }
-
     /// Where the connection stands.
     pub fn metrics(&self) -> Metrics {
         Metrics {

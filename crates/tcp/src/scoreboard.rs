@@ -156,7 +156,7 @@ pub struct Delivered {
     pub is_retransmitted: bool,
     /// The number of its latest transmission.
     pub transmission: u64,
-    record: Snapshot,
+    snapshot: Snapshot,
 }
 
 /// The last transmission in flight before all that has arrived.
@@ -196,6 +196,7 @@ pub struct Overdue {
     pub rest_at: Option<Instant>,
 }
 
+/// The connection's totals when a segment was sent, for the delivery rate.
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
     delivered: u64,
@@ -523,7 +524,7 @@ impl Scoreboard {
                 end: record.end(),
                 is_retransmitted: record.is_retransmitted,
                 transmission: record.transmission,
-                record: Snapshot {
+                snapshot: Snapshot {
                     delivered: record.delivered,
                     delivered_at: record.delivered_at,
                     first_sent_at: record.first_sent_at,
@@ -550,7 +551,7 @@ impl Scoreboard {
             self.app_limited_until = 0;
         }
         let newest = change.newest?;
-        let snapshot = newest.record;
+        let snapshot = newest.snapshot;
         let send_elapsed = newest.sent_at.since(snapshot.first_sent_at);
         let ack_elapsed = now.since(snapshot.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);

@@ -52,24 +52,24 @@ function onState(isLive, refusal) {
   document.body.classList.toggle("stale", !isLive);
 }
 
-function onDocument(document, isFirst) {
-  const isSet = Math.abs(document.clock_lead_s - (lead ?? document.clock_lead_s)) >= CLOCK_STEP;
-  [lead, now] = [document.clock_lead_s, document.time];
+function onDocument(status, isFirst) {
+  const isSet = Math.abs(status.clock_lead_s - (clockLead ?? status.clock_lead_s)) >= CLOCK_STEP;
+  [clockLead, gatewayTime] = [status.clock_lead_s, status.time];
   if (isFirst || isSet) loadHistory(true);
   // For those who measure.
   if (isFirst) performance.mark("live");
-  head(document);
-  link(document);
-  take(document.events, !isFirst);
-  if (document.point && !isSet) charts.add(document.time, document.point);
-  if (tables[shown] && document.table) tables[shown].fill(document.table);
-  if (charts.step > 1 && document.time - loaded >= charts.step) loadHistory();
+  head(status);
+  link(status);
+  take(status.events, !isFirst);
+  if (status.point && !isSet) charts.add(status.time, status.point);
+  if (tables[shown] && status.table) tables[shown].fill(status.table);
+  if (charts.step > 1 && status.time - loaded >= charts.step) loadHistory();
 }
 
 let loaded = 0;
-// The gateway's clock: by how much it has been set since the gateway started, and the time.
-let lead = null;
-let now = 0;
+// The gateway's clock: by how much it has been set since the gateway started, and the time of the latest document.
+let clockLead = null;
+let gatewayTime = 0;
 
 // Loads the curves and the events. Those that are known count no more if the gateway may have started again, so that its numbers begin
 // at 1, or if its clock has been set.
@@ -80,7 +80,7 @@ async function loadHistory(isOther = false) {
     const response = await fetch(`./history?span=${span}`);
     if (!response.ok) return;
     const history = await response.json();
-    loaded = history.times.at(-1) ?? now;
+    loaded = history.times.at(-1) ?? gatewayTime;
     // Those that came while the history was under way stay.
     for (const number of former) events.delete(number);
     take(history.events, false);
@@ -99,50 +99,50 @@ function head({ gateway, peers, peers_up, streams }) {
   say("stream-count", count(streams));
 }
 
-function link(now) {
-  const value = (name) => now.point?.[name] ?? null;
-  const [sent, cross] = [value("sent_bps"), now.cross_traffic_bps];
+function link(status) {
+  const value = (name) => status.point?.[name] ?? null;
+  const [sent, cross] = [value("sent_bps"), status.cross_traffic_bps];
   // What others send is not measured everywhere.
-  const free = cross === null ? null : Math.max(0, now.capacity_bps - (sent ?? 0) - cross);
-  say("capacity", rate(now.capacity_bps));
-  say("source", SOURCES[now.capacity_source] ?? "");
+  const free = cross === null ? null : Math.max(0, status.capacity_bps - (sent ?? 0) - cross);
+  say("capacity", rate(status.capacity_bps));
+  say("source", SOURCES[status.capacity_source] ?? "");
   say("sent", rate(sent));
   say("cross", rate(cross));
   say("free", rate(free));
-  bar(now.capacity_bps, sent ?? 0, cross ?? 0);
+  bar(status.capacity_bps, sent ?? 0, cross ?? 0);
   say("received", rate(value("received_bps")));
   say("rtt", time(value("rtt_s")));
   const rtt = value("rtt_s");
-  say("queueing", rtt === null ? "–" : time(Math.max(0, rtt - now.link.rtt_s)));
+  say("queueing", rtt === null ? "–" : time(Math.max(0, rtt - status.link.rtt_s)));
   say("waiting", size(value("waiting_bytes")));
   for (const name of ["loss", "retransmitted", "repair"]) say(name, share(value(name)));
-  say("up", `${count(now.peers_up)} of ${count(now.peers)}`);
-  get("up").classList.toggle("trouble", now.peers_up < now.peers);
-  say("word", word(now));
-  say("without", now.without ? rate(now.without.throughput_bps) : "–");
-  const missing = now.gateway.transport === "tcp"
+  say("up", `${count(status.peers_up)} of ${count(status.peers)}`);
+  get("up").classList.toggle("trouble", status.peers_up < status.peers);
+  say("link-state", linkState(status));
+  say("without", status.without ? rate(status.without.throughput_bps) : "–");
+  const missing = status.gateway.transport === "tcp"
     ? "Without gateways: not estimated with the tcp transport, which counts no packets."
     : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes.";
-  say("estimate", now.without
-    ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(now.without.rtt_s)} RTT that loses ${share(now.without.loss)} of its packets, as this one in the last 5 minutes.`
+  say("estimate", status.without
+    ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(status.without.rtt_s)} RTT that loses ${share(status.without.loss)} of its packets, as this one in the last 5 minutes.`
     : missing);
 }
 
-// What modem, programs and configuration say of the link.
-function word({ link, link_updates, modem }) {
+// The state of the link by modem, programs and configuration.
+function linkState({ link, link_updates, modem }) {
   const rates = `${rate(link.rate_bps)} transmit, ${rate(link.receive_rate_bps)} receive, RTT ${time(link.rtt_s)}`;
   const since = link.source === "configured" ? "" : `, for ${duration(link.age_s)}`;
-  const said = [`Link state (${link.source}${since}): ${rates}.`];
+  const sentences = [`Link state (${link.source}${since}): ${rates}.`];
   for (const { source, accepted, rejected } of link_updates) {
-    if (accepted + rejected > 0) said.push(`Updates by ${source}: ${count(accepted)} accepted, ${count(rejected)} rejected.`);
+    if (accepted + rejected > 0) sentences.push(`Updates by ${source}: ${count(accepted)} accepted, ${count(rejected)} rejected.`);
   }
   if (modem) {
     const figures = [["quality", "%"], ["resources", "%"], ["mtu", "B"]];
     const known = figures.filter(([name]) => modem[name] !== null).map(([name, unit]) => `${name === "mtu" ? "MTU" : name} ${modem[name]} ${unit}`);
     const state = [modem.link_is_up ? "link up" : "link down", ...known].join(", ");
-    said.push(modem.has_session ? `Modem${modem.name ? ` ${modem.name}` : ""}: ${state}.` : `No session with the modem: ${modem.last_end ?? "not found yet"}.`);
+    sentences.push(modem.has_session ? `Modem${modem.name ? ` ${modem.name}` : ""}: ${state}.` : `No session with the modem: ${modem.last_end ?? "not found yet"}.`);
   }
-  return said.join(" ");
+  return sentences.join(" ");
 }
 
 function bar(capacity, sent, cross) {

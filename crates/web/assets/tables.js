@@ -107,7 +107,7 @@ export class Table {
     while (this.#body.rows.length < rows.length) this.#body.append(this.#row());
     rows.forEach((row, at) => this.#write(this.#body.rows[at], row));
     const of = matching === total ? count(total) : `${count(matching)} found, of ${count(total)}`;
-    const first = page.page * 50 + 1;
+    const first = page.page * page.rows_per_page + 1;
     const shown = rows.length === 0 ? "none" : `${count(first)} to ${count(first + rows.length - 1)}`;
     this.#set(this.#status, `${shown} of ${of}`);
     this.#previous.disabled = page.page === 0;

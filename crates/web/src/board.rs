@@ -1,11 +1,11 @@
 //! What pages receive: history, events and the last samples, rendered once for all pages that show the same.
 
+use crate::end_to_end::{EndToEndEstimate, Losses};
 use crate::events::{Event, Events};
 use crate::history::{History, Span};
 use crate::point::{Point, capacity_kind};
 use crate::rows::{self, Moved, Table, View};
 use crate::source::Detail;
-use crate::without::{Losses, Without};
 use serde_json::{Value, json};
 use status::{Modem, PeerState, Snapshot, Source};
 use std::collections::HashMap;
@@ -111,7 +111,7 @@ impl Board {
         let (time, now) = (last.time, &last.state);
         let seconds = if time > before.time { time - before.time } else { 1.0 };
         let lead = self.clock_lead_s.unwrap_or(0.0);
-        let without = Without::estimate(now, &self.losses);
+        let without = EndToEndEstimate::estimate(now, &self.losses);
         let mut document = json!({
             "time": time + lead,
             "clock_lead_s": lead,

@@ -24,7 +24,7 @@
 //! | `board.rs` | what pages receive |
 //! | `http.rs`, `connection.rs`, `tls.rs` | HTTP with bounds, for the page and for other services of the gateway |
 //! | `access.rs`, `assets.rs`, `server.rs` | the page over it |
-//! | `without.rs` | the estimate of what connections would be without gateways |
+//! | `end_to_end.rs` | the estimate of what connections would be without gateways |
 //! | `replay.rs` | a finished run as a page in one file |
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
 
@@ -32,6 +32,7 @@ mod access;
 mod assets;
 mod board;
 mod connection;
+mod end_to_end;
 mod events;
 mod history;
 pub mod http;
@@ -41,15 +42,14 @@ mod rows;
 mod server;
 mod source;
 mod tls;
-mod without;
 
 pub use access::{Access, MIN_TOKEN, Token};
 pub use board::Board;
 pub use events::{Event, Kind};
 pub use history::{History, Span};
-pub use point::{FIELDS, Point};
+pub use point::Point;
 pub use replay::{Course, MAX_COURSES, Replay, Table as ReplayTable, headline};
-pub use rows::{ROWS, Sort, Table, View};
+pub use rows::{Sort, Table, View};
 pub use server::Server;
 pub use source::{Detail, Source};
 pub use tls::Tls;

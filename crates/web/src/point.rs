@@ -3,12 +3,15 @@
 use status::{Peer, PeerState, Snapshot, Source};
 use std::collections::{BTreeMap, HashMap};
 
-/// The values of one point, in the order of [`FIELDS`]. What is not known is NaN, null in JSON.
+/// The values of one point: rates, times, shares and counts of one second. What is not known is NaN, null in JSON.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point(pub(crate) [f32; FIELDS.len()]);
+pub struct Point(
+    /// In the order of [`FIELDS`].
+    pub(crate) [f32; FIELDS.len()],
+);
 
 /// The names of a point's values.
-pub const FIELDS: [&str; 15] = [
+pub(crate) const FIELDS: [&str; 15] = [
     "capacity_bps",
     "sent_bps",
     "received_bps",

@@ -1,13 +1,13 @@
 //! Tables of peers and streams: filtered, sorted and cut to a page before they are sent.
 
-use crate::without::Without;
+use crate::end_to_end::EndToEndEstimate;
 use serde::{Deserialize, Serialize};
 use status::{Peer, PeerState, Side, Snapshot, Stall, Stream};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// Rows of one page.
-pub const ROWS: usize = 50;
+const PAGE_ROWS: usize = 50;
 
 /// What a page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
@@ -64,6 +64,8 @@ pub(crate) struct Page<R> {
     pub(crate) page: usize,
     /// The number of pages, at least 1.
     pub(crate) pages: usize,
+    /// Rows of each page but the last.
+    pub(crate) rows_per_page: usize,
     /// The rows of this page.
     pub(crate) rows: Vec<R>,
 }
@@ -188,7 +190,7 @@ pub(crate) fn streams<'a>(
     before: &Moved,
     now: &'a Snapshot,
     seconds: f64,
-    without: Option<Without>,
+    without: Option<EndToEndEstimate>,
 ) -> Page<StreamRow<'a>> {
     let filter = view.filter.to_lowercase();
     let matches = |stream: &&Stream| {
@@ -223,8 +225,8 @@ pub(crate) fn streams<'a>(
         from_tcp_bytes: stream.from_tcp_bytes,
         to_tcp_bytes: stream.to_tcp_bytes,
     };
-    let Page { matching, total, page, pages, rows } = page;
-    Page { matching, total, page, pages, rows: rows.into_iter().map(row).collect() }
+    let Page { matching, total, page, pages, rows_per_page, rows } = page;
+    Page { matching, total, page, pages, rows_per_page, rows: rows.into_iter().map(row).collect() }
 }
 
 /// For how long a stream has stalled; 0 if it has not.
@@ -239,9 +241,9 @@ fn key(stream: &Stream) -> (&str, u64, Side) {
 /// Page `page` (the last one, if there are fewer) of `rows` in `order`: only its rows are sorted.
 fn cut<R>(page: usize, total: usize, mut rows: Vec<R>, order: impl Fn(&R, &R) -> Ordering) -> Page<R> {
     let matching = rows.len();
-    let pages = matching.div_ceil(ROWS).max(1);
+    let pages = matching.div_ceil(PAGE_ROWS).max(1);
     let page = page.min(pages - 1);
-    let (first, end) = (page * ROWS, ((page + 1) * ROWS).min(matching));
+    let (first, end) = (page * PAGE_ROWS, ((page + 1) * PAGE_ROWS).min(matching));
     if end < matching {
         rows.select_nth_unstable_by(end, &order);
         rows.truncate(end);
@@ -251,7 +253,7 @@ fn cut<R>(page: usize, total: usize, mut rows: Vec<R>, order: impl Fn(&R, &R) ->
         rows.drain(..first);
     }
     rows.sort_by(order);
-    Page { matching, total, page, pages, rows }
+    Page { matching, total, page, pages, rows_per_page: PAGE_ROWS, rows }
 }
 
 #[cfg(test)]
@@ -284,7 +286,7 @@ mod tests {
         let names: Vec<_> = (0..20).flat_map(|n| page(n).rows).map(|row| row.name.to_owned()).collect();
         let expected: Vec<_> = (0..1000).rev().map(|n| format!("terminal-{n:04}")).collect();
         assert_eq!(names, expected);
-        assert_eq!((page(99).page, page(99).pages, page(99).rows.len()), (19, 20, ROWS));
+        assert_eq!((page(99).page, page(99).pages, page(99).rows.len()), (19, 20, PAGE_ROWS));
         assert_eq!(page(0).rows[0].sent_bps, 999.0 * 8.0);
     }
 

@@ -185,7 +185,7 @@ fn stalls_estimates_and_the_modems_word_are_shown() {
     browser.value("document.querySelector('#view-streams [title=\"Sort by stalled by\"]').click()");
     browser.wait("document.querySelector('#view-streams tbody tr').innerText.includes('host, 1 min 12 s')");
     browser.value("location.hash = '#link'");
-    browser.wait("document.getElementById('word').textContent.includes('Modem Modem X: link up, quality 87 %.')");
+    browser.wait("document.getElementById('link-state').textContent.includes('Modem Modem X: link up, quality 87 %.')");
     browser.wait(
         "document.getElementById('estimate').textContent.includes('estimated when the RTT of the link is known')",
     );

@@ -1,25 +1,20 @@
 //! `bentpipe demo`: the same data over the same satellite link, end to end and through a pair of gateways.
 
+mod report;
+
+use super::direction::DirectionArg;
+use super::private_lab::{family, gateway_options, start_in_private, this_program};
 use super::shell::exact;
-use crate::curves::{self, Curve};
-use crate::destination::Kind;
+use crate::destination::{Destination, Kind};
 use crate::output::{Failure, Output};
 use crate::picture;
-use crate::replay;
-use crate::text::Text;
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
-use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
 use lab::transfer::{Checksum, has_congestion_control};
-use lab::{CapacityMode, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Transport, Workload};
-use results::listing::{Listing, count, figure, text};
-use serde::Serialize;
-use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsRawFd;
+use lab::{Experiment, LinkParameters, Path, Workload};
+use report::{PathReport, Report};
 use std::path::PathBuf;
-use units::{Bytes, Duration, Probability, Quantity, Rate};
-use web::{Course, Replay};
+use units::{Bytes, Duration, Probability, Rate};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,40 +104,6 @@ impl Args {
     }
 }
 
-/// [`lab::Direction`] on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DirectionArg {
-    /// The client sends
-    Up,
-    /// The client requests and the server sends
-    Down,
-}
-
-impl From<DirectionArg> for lab::Direction {
-    fn from(direction: DirectionArg) -> Self {
-        match direction {
-            DirectionArg::Up => Self::Up,
-            DirectionArg::Down => Self::Down,
-        }
-    }
-}
-
-impl From<lab::Error> for Failure {
-    fn from(error: lab::Error) -> Self {
-        match error {
-            lab::Error::Missing(_) => Failure::missing(error),
-            lab::Error::Input(_) => Failure::usage(error),
-            lab::Error::Failed(_) => Failure::failed(error),
-        }
-    }
-}
-
-impl From<kernel::Error> for Failure {
-    fn from(error: kernel::Error) -> Self {
-        lab::Error::from(error).into()
-    }
-}
-
 /// What is compared if nothing else is asked for.
 const DEFAULT_PATHS: [&str; 3] = ["bentpipe", "cubic", "bbr"];
 
@@ -153,7 +114,7 @@ const DEFAULT_PATHS: [&str; 3] = ["bentpipe", "cubic", "bbr"];
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let experiment = args.experiment()?;
     let paths = args.paths()?;
-    let out = args.out.as_deref().map(Destination::new).transpose()?;
+    let out = args.out.as_deref().map(Destination::create).transpose()?;
     start_in_private()?;
     let mut report = Report::new(args, &experiment, &paths);
     let mut failures = Vec::new();
@@ -169,52 +130,18 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     if !report.paths.is_empty() {
         if let Some(out) = out {
-            let drawn = match out.kind {
+            let drawn = match out.kind() {
                 Kind::Picture(format) => format.convert(picture::svg(&report.curves())?).map_err(Failure::failed)?,
                 Kind::Page => report.replay().html().into_bytes(),
             };
             out.write(&drawn)?;
-            output.wrote(&[out.path]);
+            output.wrote(&[out.path()]);
         }
         output.result(&report, |columns| report.text(columns))?;
     }
     let unverified = report.paths.iter().filter(|path| !path.verified);
     failures.extend(unverified.map(|path| format!("{}: the data did not verify", path.path)));
     if failures.is_empty() { Ok(()) } else { Err(Failure::failed(failures.join("; "))) }
-}
-
-/// A file that is written when there is a result, and not touched before.
-struct Destination<'a> {
-    path: &'a std::path::Path,
-    kind: Kind,
-    /// Opened before the process moves into a mount namespace of its own, where the path may mean something else.
-    directory: File,
-}
-
-impl<'a> Destination<'a> {
-    /// Tells at once if `path` cannot be written, or ends with no known extension.
-    fn new(path: &'a std::path::Path) -> Result<Self, Failure> {
-        let kind = Kind::of(path)?;
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let open = || -> io::Result<File> {
-            match File::options().append(true).open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    File::create_new(path)?;
-                    fs::remove_file(path)?;
-                }
-                other => drop(other?),
-            }
-            File::open(directory.unwrap_or(".".as_ref()))
-        };
-        let directory = open().map_err(|error| Failure::usage(format!("--out {}: {error}", path.display())))?;
-        Ok(Self { path, kind, directory })
-    }
-
-    fn write(&self, content: &[u8]) -> Result<(), Failure> {
-        let directory = PathBuf::from(format!("/proc/self/fd/{}", self.directory.as_raw_fd()));
-        fs::write(directory.join(self.path.file_name().unwrap_or_default()), content)
-            .map_err(|error| Failure::failed(format!("{}: {error}", self.path.display())))
-    }
 }
 
 fn path(name: &str) -> Path {
@@ -301,283 +228,6 @@ impl Args {
             program: this_program()?,
             gateways: gateway_options(self.ipv6, self.gateway_logs),
         })
-    }
-}
-
-/// The Internet Protocol for `--ipv6` or its absence.
-pub fn family(ipv6: bool) -> Family {
-    if ipv6 { Family::V6 } else { Family::V4 }
-}
-
-/// Gateways whose files live in the private file system of this process.
-pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
-    let directory = PathBuf::from(PRIVATE_DIRECTORY).join("bentpipe-lab");
-    GatewayOptions {
-        directory,
-        family: family(ipv6),
-        clear: false,
-        show_logs,
-        capacity: CapacityMode::default(),
-        configured_rates: None,
-        link_updates: false,
-        transport: Transport::Satpep,
-        congestion_control: None,
-        target_queue: None,
-        max_streams: None,
-        repair: true,
-        workers: None,
-    }
-}
-
-/// Moves the process into private namespaces, and before the other load of the machine where that is allowed: packets
-/// that leave late because another process has the processor would be measured as the link's fault.
-///
-/// # Errors
-/// If the machine allows no private namespaces.
-pub fn start_in_private() -> Result<(), Failure> {
-    let before_others = kernel::process::run_before_others();
-    tracing::debug!(before_others, "priority");
-    Ok(enter_private()?)
-}
-
-/// The program that is running, to start it again as a gateway.
-///
-/// # Errors
-/// If the system does not report it.
-pub fn this_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| Failure::missing(format!("cannot tell where this program is: {error}")))
-}
-
-/// The result of a demo.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// The command that gives it again.
-    command: String,
-    link: LinkReport,
-    transfer: TransferReport,
-    paths: Vec<PathReport>,
-}
-
-#[derive(Debug, Serialize)]
-struct LinkReport {
-    rate_bps: u64,
-    rtt_s: f64,
-    loss: Probability,
-    reorder: Probability,
-    duplicate: Probability,
-    queue_bytes: u64,
-    seed: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct TransferReport {
-    size_bytes: u64,
-    flows: usize,
-    direction: lab::Direction,
-}
-
-#[derive(Debug, Serialize)]
-struct PathReport {
-    path: String,
-    time_s: f64,
-    goodput_bps: u64,
-    limit_s: f64,
-    limit_share: f64,
-    /// Bytes of IP packets sent into the link in the data's direction, over bytes of data.
-    overhead: f64,
-    verified: bool,
-    jain_index: f64,
-    flows: Vec<FlowReport>,
-    /// Packets of the data's direction that the link's queue and the link itself lost.
-    dropped: emulator::Dropped,
-    /// How late the emulator was against its model.
-    lateness_us: emulator::Lateness,
-    curve: Vec<Point>,
-}
-
-#[derive(Debug, Serialize)]
-struct FlowReport {
-    time_s: f64,
-    goodput_bps: u64,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Point {
-    time_s: f64,
-    throughput_bps: u64,
-}
-
-/// Intervals of the longest curve.
-const CURVE_STEPS: u64 = 120;
-
-impl Report {
-    fn new(args: &Args, experiment: &Experiment, paths: &[String]) -> Self {
-        let LinkParameters { rate, rtt, loss, reorder, duplicate, seed } = experiment.link;
-        Self {
-            command: args.command(paths),
-            link: LinkReport {
-                rate_bps: rate.as_bps(),
-                rtt_s: rtt.as_secs_f64(),
-                loss,
-                reorder,
-                duplicate,
-                queue_bytes: rate.bytes_in(rtt).as_u64(),
-                seed,
-            },
-            transfer: TransferReport {
-                size_bytes: args.size.as_u64(),
-                flows: experiment.flows,
-                direction: experiment.workload.direction,
-            },
-            paths: Vec::new(),
-        }
-    }
-
-    fn title(&self) -> String {
-        let flows = match self.transfer.flows {
-            1 => String::new(),
-            flows => format!("{flows} x "),
-        };
-        let way = match self.transfer.direction {
-            lab::Direction::Up => "from the client to the server",
-            lab::Direction::Down => "from the server to the client",
-        };
-        let mut harm = format!("{} of the packets lost", self.link.loss);
-        for (what, probability) in [("reordered", self.link.reorder), ("duplicated", self.link.duplicate)] {
-            if probability > Probability::ZERO {
-                harm.push_str(&format!(", {probability} {what}"));
-            }
-        }
-        format!(
-            "{flows}{} {way}, {} and {} round-trip time, {harm}",
-            Bytes::new(self.transfer.size_bytes),
-            Rate::from_bps(self.link.rate_bps),
-            Duration::from_secs_f64(self.link.rtt_s),
-        )
-    }
-
-    fn replay(&self) -> Replay {
-        let mut fast = self.paths.iter().collect::<Vec<_>>();
-        fast.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
-        let subject = fast.iter().find(|path| path.path == "bentpipe").or(fast.first());
-        let headline = subject.map_or_else(String::new, |subject| {
-            let others = self.paths.iter().filter(|path| path.path != subject.path);
-            let others: Vec<_> = others.map(|path| (path.path.clone(), path.time_s)).collect();
-            web::headline(&subject.path, subject.time_s, &others, Some(subject.limit_share))
-        });
-        Replay {
-            title: self.title(),
-            headline,
-            courses: self.paths.iter().map(|path| path.course(self.transfer.bytes())).collect(),
-            limit: self.paths.first().map(|path| self.limit(path.limit_s)),
-            tables: vec![replay::table("Paths", &self.table(), 1)],
-            note: "Time counts from the client's connect() to the receiver's last byte. Measured by".into(),
-            command: self.command.clone(),
-        }
-    }
-
-    /// What the link's physics allow: nothing until the first byte can have arrived, then the link's rate.
-    fn limit(&self, end_s: f64) -> Course {
-        let rounds = match self.transfer.direction {
-            lab::Direction::Up => 0.5,
-            lab::Direction::Down => 1.0,
-        };
-        let points = vec![(0.0, 0.0), (rounds * self.link.rtt_s, 0.0), (end_s, self.transfer.bytes())];
-        Course { name: "limit of the link".into(), points }
-    }
-
-    /// For people.
-    fn text(&self, columns: Option<usize>) -> Text {
-        let mut text = Text::new(columns);
-        text.lines(self.title()).blank().listing(&self.table()).blank();
-        text.verbatim(curves::draw(&self.curves(), self.link.rate_bps as f64 / 1e6, columns));
-        text
-    }
-
-    fn table(&self) -> Listing {
-        let fair = (self.transfer.flows > 1).then(|| figure("Jain index", Quantity::Index));
-        let columns = [
-            text("path"),
-            figure("time", Quantity::Time),
-            figure("goodput", Quantity::Rate),
-            figure("of the limit", Quantity::Share),
-            figure("overhead", Quantity::Share),
-            count("verified"),
-        ];
-        let has_fair = fair.is_some();
-        let mut listing = Listing::new(columns.into_iter().chain(fair));
-        for path in &self.paths {
-            let row = [
-                path.path.as_str().into(),
-                path.time_s.into(),
-                (path.goodput_bps as f64).into(),
-                path.limit_share.into(),
-                (path.overhead - 1.0).into(),
-                if path.verified { "yes" } else { "NO" }.into(),
-            ];
-            listing.add(row.into_iter().chain(has_fair.then(|| path.jain_index.into())));
-        }
-        listing
-    }
-
-    fn curves(&self) -> Vec<Curve> {
-        let of = |path: &PathReport| Curve {
-            name: path.path.clone(),
-            points: path.curve.iter().map(|point| (point.time_s, point.throughput_bps as f64 / 1e6)).collect(),
-        };
-        self.paths.iter().map(of).collect()
-    }
-}
-
-impl TransferReport {
-    /// Of all flows.
-    fn bytes(&self) -> f64 {
-        self.size_bytes as f64 * self.flows as f64
-    }
-}
-
-impl PathReport {
-    /// Its curve as bytes received.
-    fn course(&self, whole: f64) -> Course {
-        let (mut before, mut bytes) = (0.0, 0.0);
-        let mut points = vec![(0.0, 0.0)];
-        for point in self.curve.iter().take_while(|point| point.time_s < self.time_s) {
-            bytes += point.throughput_bps as f64 / 8.0 * (point.time_s - before);
-            before = point.time_s;
-            points.push((before, bytes.min(whole)));
-        }
-        points.push((self.time_s, whole));
-        Course { name: self.path.clone(), points }
-    }
-
-    fn new(name: &str, experiment: &Experiment, outcome: &Outcome) -> Self {
-        let (time, limit) = (outcome.time(), experiment.limit());
-        let carried = match experiment.workload.direction {
-            lab::Direction::Up => &outcome.satellite.up,
-            lab::Direction::Down => &outcome.satellite.down,
-        };
-        let step = (time / CURVE_STEPS).max(Duration::from_millis(20));
-        let curve = outcome.curve(step).into_iter();
-        Self {
-            path: name.to_owned(),
-            time_s: time.as_secs_f64(),
-            goodput_bps: Rate::from_transfer(outcome.bytes(), time).as_bps(),
-            limit_s: limit.as_secs_f64(),
-            limit_share: limit.as_secs_f64() / time.as_secs_f64(),
-            overhead: outcome.link_bytes.as_u64() as f64 / experiment.total().as_u64() as f64,
-            verified: outcome.verified(),
-            jain_index: outcome.jain_index(),
-            flows: outcome.flows.iter().map(FlowReport::new).collect(),
-            dropped: carried.dropped,
-            lateness_us: carried.lateness_us,
-            curve: curve.map(|(time_s, bps)| Point { time_s, throughput_bps: bps.round() as u64 }).collect(),
-        }
-    }
-}
-
-impl FlowReport {
-    fn new(flow: &Flow) -> Self {
-        Self { time_s: flow.time().as_secs_f64(), goodput_bps: flow.goodput().as_bps() }
     }
 }
 

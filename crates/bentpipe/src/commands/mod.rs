@@ -1,4 +1,5 @@
-//! The commands, one file for each. A command's file holds its arguments (`Args`) and `run(&Args, &Output)`.
+//! The commands, one file for each. A command's file holds its arguments (`Args`) and `run(&Args, &Output)`. What several commands
+//! share has a file of its own, such as `private_lab.rs` and `direction.rs`.
 
 mod bench;
 mod cc;
@@ -6,6 +7,7 @@ mod chaos;
 mod completions;
 mod connection;
 mod demo;
+mod direction;
 mod emulate;
 mod gateway;
 mod initial_window;
@@ -17,6 +19,7 @@ mod modem;
 mod papers;
 mod partial_file;
 mod predict;
+mod private_lab;
 mod receive;
 mod send;
 mod shell;

@@ -6,8 +6,8 @@ mod world;
 
 use super::cases::Prior;
 use super::figures::Figures;
+use super::left_out::LeftOut;
 use super::targets::Targets;
-use super::without::Without;
 use crate::Error;
 use link::{LinkConfig, QueueLimit, Steps};
 use units::{Duration, Rate};
@@ -173,7 +173,7 @@ impl HubCase {
     }
 
     /// Runs it once.
-    pub(super) fn run(&self, without: Option<Without>, seed: u64) -> Result<Figures, Error> {
+    pub(super) fn run(&self, without: Option<LeftOut>, seed: u64) -> Result<Figures, Error> {
         let mut world = World::new(self, without, seed)?;
         let starts = [BEGIN, BEGIN + PHASE, BEGIN + PHASE * 2];
         let mut carried = Vec::new();

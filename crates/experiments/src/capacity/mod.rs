@@ -5,7 +5,7 @@
 //! | `cases.rs`, `targets.rs` | what is measured, and what is claimed of it |
 //! | `links.rs`, `starlink.rs` | the links of a case, and the least time in which they carry its data |
 //! | `simulated.rs`, `watch.rs`, `figures.rs` | one run, and what is seen of it |
-//! | `without.rs` | what the gateways of a simulation may lack |
+//! | `left_out.rs` | what the gateways of a simulation may lack |
 //! | `trace.rs` | the estimate of one run beside the truth |
 //! | `real.rs` | one run over the emulated link |
 //! | `hub/` | a hub and its terminals |
@@ -13,6 +13,7 @@
 mod cases;
 mod figures;
 mod hub;
+mod left_out;
 mod links;
 mod real;
 mod simulated;
@@ -20,12 +21,11 @@ mod starlink;
 mod targets;
 mod trace;
 mod watch;
-mod without;
 
 pub use figures::Figures;
+pub use left_out::LeftOut;
 pub use targets::Targets;
 pub use trace::{Trace, TracePoint};
-pub use without::Without;
 
 use crate::setup::median;
 use crate::{Error, Setup};
@@ -44,7 +44,7 @@ pub struct Runs {
     /// How many seeds are simulated.
     pub seeds: u16,
     /// What the simulated gateways lack, if anything.
-    pub without: Option<Without>,
+    pub without: Option<LeftOut>,
     /// Whether gateways over an emulated link are measured, too, where a case allows that.
     pub real: bool,
 }
@@ -134,7 +134,7 @@ pub fn traces(setup: &Setup, runs: &Runs, only: &str) -> Result<Vec<Trace>, Erro
 fn subjects(runs: &Runs, only: &str) -> Vec<Subject> {
     let cases = cases::all().into_iter().filter(|case| case.name.contains(only));
     // A rate that is kept by force has to be there.
-    let is_forced = runs.without == Some(Without::Estimation);
+    let is_forced = runs.without == Some(LeftOut::Estimation);
     let cases = cases.filter(|case| !is_forced || case.configured().is_some());
     let paths = cases.flat_map(|case| DIRECTIONS.map(|direction| Subject::Path(Box::new(case.clone()), direction)));
     let hubs = hub::all().into_iter().filter(|case| case.name.contains(only));
@@ -192,7 +192,7 @@ fn row(subject: &Subject, runs: &Runs, figures: &[Figures]) -> Row {
         case: subject.name().to_owned(),
         direction,
         seeds: subject.seeds(runs),
-        without: runs.without.map(Without::name),
+        without: runs.without.map(LeftOut::name),
         target: targets.share,
         simulated,
         least_share: figures.iter().map(|run| run.share).fold(f64::INFINITY, f64::min),

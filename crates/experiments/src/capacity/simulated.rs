@@ -2,10 +2,10 @@
 
 use super::cases::{Beside, Case, Nature, UDP_PART};
 use super::figures::Figures;
+use super::left_out::LeftOut;
 use super::links::Links;
 use super::trace::Trace;
 use super::watch::Watch;
-use super::without::Without;
 use crate::Error;
 use crate::hosts::linux;
 use lab::Direction;
@@ -31,7 +31,7 @@ const EVENTS_BETWEEN_LOOKS: u64 = 32;
 const STALL: Duration = Duration::from_millis(10);
 
 /// Runs `case` once; `without` says what its gateways lack, if anything.
-pub(super) fn run(case: &Case, direction: Direction, without: Option<Without>, seed: u64) -> Result<Figures, Error> {
+pub(super) fn run(case: &Case, direction: Direction, without: Option<LeftOut>, seed: u64) -> Result<Figures, Error> {
     let world = World::new(case, direction, without, seed)?;
     let end = world.end()?;
     let (report, watch) = world.simulate(world.flows(true), end)?;
@@ -70,7 +70,7 @@ pub(super) fn run(case: &Case, direction: Direction, without: Option<Without>, s
 }
 
 /// Runs `case` once, and looks at the estimate every [`Watch::INTERVAL`].
-pub(super) fn trace(case: &Case, direction: Direction, without: Option<Without>, seed: u64) -> Result<Trace, Error> {
+pub(super) fn trace(case: &Case, direction: Direction, without: Option<LeftOut>, seed: u64) -> Result<Trace, Error> {
     let world = World::new(case, direction, without, seed)?;
     let mut simulation = world.simulation(world.flows(true), world.end()?)?;
     let link = world.data_direction(&simulation)?;
@@ -94,7 +94,7 @@ struct World<'c> {
     case: &'c Case,
     direction: Direction,
     links: Links,
-    without: Option<Without>,
+    without: Option<LeftOut>,
     seed: u64,
     network: Network,
     /// The client, the gateway on its side, the other gateway and the server.
@@ -103,7 +103,7 @@ struct World<'c> {
 }
 
 impl<'c> World<'c> {
-    fn new(case: &'c Case, direction: Direction, without: Option<Without>, seed: u64) -> Result<Self, Error> {
+    fn new(case: &'c Case, direction: Direction, without: Option<LeftOut>, seed: u64) -> Result<Self, Error> {
         let links = Links::of(case, seed)?;
         let mut network = Network::new();
         let mut node = |name: &str| network.add_node(name).map_err(Error::failed);
@@ -215,10 +215,10 @@ impl<'c> World<'c> {
             rate: if self.direction == Direction::Up { configured } else { [configured[1], configured[0]] },
             rate_confidence: if self.case.configured().is_some() { RateConfidence::Sure } else { RateConfidence::None },
             capacity: match self.without {
-                Some(Without::Estimation) => CapacityMode::Fixed,
+                Some(LeftOut::Estimation) => CapacityMode::Fixed,
                 _ => CapacityMode::Estimated,
             },
-            estimator_parts: Without::rest(self.without),
+            estimator_parts: LeftOut::rest(self.without),
             cross_traffic: match self.case.beside {
                 Beside::Nothing | Beside::Requests => CrossTrafficPolicy::Subtract,
                 Beside::Tcp(_) | Beside::Udp => CrossTrafficPolicy::Fair,

@@ -63,6 +63,10 @@ impl RealFlow {
         if self.workload.direction == Direction::Up { self.server } else { self.client }
     }
 
+    /// `flow` of a scenario. With `is_split`, gateways split its connection.
+    ///
+    /// # Errors
+    /// If the kernel cannot run it as the scenario describes it.
     pub(super) fn new(
         network: &Network,
         emulated: &Emulated,
@@ -71,53 +75,17 @@ impl RealFlow {
         controls: &mut Controls,
     ) -> Result<Self, Error> {
         let named = |error: Error| error.preceded_by(format!("flow `{}`", flow.name));
-        let refused = |problem: &str| named(Error::Input(problem.to_owned()));
-        let Traffic::Tcp { client: client_tcp, server: server_tcp, application } = &flow.traffic else {
-            return Err(refused("only TCP flows run for real"));
+        let refused = |problem: String| named(Error::Input(problem));
+        let file = File::of(flow).map_err(refused)?;
+        let (client, server) = places(network, emulated, flow).map_err(refused)?;
+        let (direction, sender, receiver) = match file.transfer {
+            Transfer::Upload => (Direction::Up, file.client, file.server),
+            Transfer::Download { .. } => (Direction::Down, file.server, file.client),
         };
-        for config in [client_tcp, server_tcp] {
-            refuse_unapplied(config).map_err(|problem| refused(&problem))?;
-        }
-        if let Some(stop) = flow.stop {
-            return Err(refused(&problem("stop", &stop.since(units::Instant::ZERO).to_string())));
-        }
-        let Application::Bulk { size, transfer } = application else {
-            return Err(refused("only files (`bulk`) run for real"));
-        };
-        if size.is_none() && *transfer != Transfer::Upload {
-            return Err(refused("without an end only an upload runs for real"));
-        }
-        if !flow.start.spread.is_zero() {
-            return Err(refused("its start is random: give it a time"));
-        }
-        let path = network.path(flow.from, flow.to).unwrap_or_default();
-        let crossed = |terminal: usize| {
-            let to_hub = emulated.to_hub(terminal);
-            path.iter().find_map(|way| match *way {
-                way if way == to_hub => Some((Some(terminal), None)),
-                way if way == to_hub.reverse() => Some((None, Some(terminal))),
-                _ => None,
-            })
-        };
-        let crossings: Vec<_> = (0..emulated.terminals()).filter_map(crossed).collect();
-        let (client, server) = match crossings[..] {
-            [places] => places,
-            [] => return Err(refused("it does not cross the emulated link")),
-            _ => return Err(refused("it goes from terminal to terminal: for real, one end is beyond the hub")),
-        };
-        let (direction, sender, receiver) = match transfer {
-            Transfer::Upload => (Direction::Up, client_tcp, server_tcp),
-            Transfer::Download { .. } => (Direction::Down, server_tcp, client_tcp),
-        };
-        refuse_growth(receiver).map_err(|problem| refused(&problem))?;
-        let window = (receiver.receive_buffer.size.as_u64() as f64 * receiver.receive_buffer.share) as u64;
-        // A buffer that grows is left to the kernel, whose own does.
-        let is_fixed = receiver.receive_buffer.size == receiver.receive_buffer.most;
-        let buffer = given(receiver.receive_buffer.size).filter(|_| is_fixed);
+        refuse_growth(receiver).map_err(refused)?;
         let timestamps = sender.options.timestamps && receiver.options.timestamps;
-        let segments =
-            Segments::new(sender.mss, receiver.mss, timestamps, is_split).map_err(|problem| refused(&problem))?;
-        let has_small_segments = segments.received < ETHERNET_MSS / 2;
+        let segments = Segments::new(sender.mss, receiver.mss, timestamps, is_split).map_err(refused)?;
+        let window = ReceiveWindow::new(receiver, &segments);
         Ok(Self {
             name: flow.name.clone(),
             start: flow.start.at.since(units::Instant::ZERO),
@@ -125,37 +93,114 @@ impl RealFlow {
             server,
             workload: Workload {
                 direction,
-                size: size.unwrap_or(Bytes::ZERO),
+                size: file.size.unwrap_or(Bytes::ZERO),
                 checksum: Checksum::Sha256,
                 family: Family::V4,
                 congestion_control: Some(kernel_control(sender, controls).map_err(named)?),
                 // The kernel doubles this option, too (`sock_setsockopt`).
                 send_buffer: given(sender.send_buffer).map(|buffer| Bytes::new(buffer.as_u64() / 2)),
-                // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
-                // segments there is more than that, and the route sets the window.
-                receive_buffer: buffer.map(|_| {
-                    let small = Bytes::new(window * WINDOWS_OF_SMALL_SEGMENTS);
-                    let plain = Bytes::new(window * PACKET_MEMORY / u64::from(segments.received) / 2);
-                    if has_small_segments { small } else { plain }
-                }),
+                receive_buffer: window.buffer,
                 timeout: Duration::from_secs(60),
                 seed: 1,
             },
-            is_endless: size.is_none(),
+            is_endless: file.size.is_none(),
             route: RouteSettings {
                 initial_window: (sender.initial_window != KERNEL_INITIAL_WINDOW)
                     .then_some(sender.initial_window as u32),
                 mtu: segments.sender_mtu,
                 window: None,
             },
-            receiver_route: RouteSettings {
-                initial_window: None,
-                mtu: segments.receiver_mtu,
-                window: buffer.filter(|_| has_small_segments).map(|_| window as u32),
-            },
+            receiver_route: RouteSettings { initial_window: None, mtu: segments.receiver_mtu, window: window.of_route },
             timestamps,
             is_recorded: flow.record,
         })
+    }
+}
+
+/// What a flow transfers, and the TCP of its ends.
+struct File<'a> {
+    client: &'a Config,
+    server: &'a Config,
+    /// Without one, the transfer has no end.
+    size: Option<Bytes>,
+    transfer: Transfer,
+}
+
+impl<'a> File<'a> {
+    /// That of `flow`.
+    ///
+    /// # Errors
+    /// If the kernel cannot run the flow.
+    fn of(flow: &'a FlowConfig) -> Result<Self, String> {
+        let Traffic::Tcp { client, server, application } = &flow.traffic else {
+            return Err("only TCP flows run for real".to_owned());
+        };
+        for config in [client, server] {
+            refuse_unapplied(config)?;
+        }
+        if let Some(stop) = flow.stop {
+            return Err(problem("stop", &stop.since(units::Instant::ZERO).to_string()));
+        }
+        let Application::Bulk { size, transfer } = *application else {
+            return Err("only files (`bulk`) run for real".to_owned());
+        };
+        if size.is_none() && transfer != Transfer::Upload {
+            return Err("without an end only an upload runs for real".to_owned());
+        }
+        if !flow.start.spread.is_zero() {
+            return Err("its start is random: give it a time".to_owned());
+        }
+        Ok(Self { client, server, size, transfer })
+    }
+}
+
+/// Where the client and the server of `flow` are.
+///
+/// # Errors
+/// If it does not go between one terminal and the hub.
+fn places(network: &Network, emulated: &Emulated, flow: &FlowConfig) -> Result<(Place, Place), String> {
+    let path = network.path(flow.from, flow.to).unwrap_or_default();
+    let crossed = |terminal: usize| {
+        let to_hub = emulated.to_hub(terminal);
+        path.iter().find_map(|way| match *way {
+            way if way == to_hub => Some((Some(terminal), None)),
+            way if way == to_hub.reverse() => Some((None, Some(terminal))),
+            _ => None,
+        })
+    };
+    let crossings: Vec<_> = (0..emulated.terminals()).filter_map(crossed).collect();
+    match crossings[..] {
+        [places] => Ok(places),
+        [] => Err("it does not cross the emulated link".to_owned()),
+        _ => Err("it goes from terminal to terminal: for real, one end is beyond the hub".to_owned()),
+    }
+}
+
+/// What bounds the receiver's window.
+struct ReceiveWindow {
+    /// The option of its socket; `None` leaves the buffer to the kernel.
+    buffer: Option<Bytes>,
+    /// The largest window on its route, in bytes.
+    of_route: Option<u32>,
+}
+
+impl ReceiveWindow {
+    fn new(receiver: &Config, segments: &Segments) -> Self {
+        let buffer = receiver.receive_buffer;
+        // A buffer that grows is left to the kernel, whose own does.
+        if buffer.size != buffer.most || given(buffer.size).is_none() {
+            return Self { buffer: None, of_route: None };
+        }
+        let window = (buffer.size.as_u64() as f64 * buffer.share) as u64;
+        // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
+        // segments there is more than that, and the route sets the window.
+        if segments.received < ETHERNET_MSS / 2 {
+            let small = Bytes::new(window * WINDOWS_OF_SMALL_SEGMENTS);
+            Self { buffer: Some(small), of_route: Some(window as u32) }
+        } else {
+            let plain = Bytes::new(window * PACKET_MEMORY / u64::from(segments.received) / 2);
+            Self { buffer: Some(plain), of_route: None }
+        }
     }
 }
 

@@ -80,11 +80,6 @@ impl Channel {
         Ok(Steady { throughput, segments, wait_s })
     }
 
-    /// The window from which on nothing is waited for, in bytes: where `t_w = 0`.
-    pub fn window_without_wait(&self) -> f64 {
-        self.cycle_s() / self.segment_s() * self.payload.as_u64() as f64
-    }
-
     /// From a window's first bit to the next window's, in seconds, where the sender waits: `M t_i + t_w` of (3.4) and (3.5), in which
     /// the window cancels out.
     pub(crate) fn cycle_s(&self) -> f64 {
@@ -172,10 +167,15 @@ mod tests {
         assert_eq!(of(Counting::Fractional, 2.0)[0], 70.3);
     }
 
+    /// The window from which on nothing is waited for, in bytes: where `t_w = 0`.
+    fn window_without_wait(channel: &Channel) -> f64 {
+        channel.cycle_s() / channel.segment_s() * channel.payload.as_u64() as f64
+    }
+
     #[test]
     fn without_a_wait_it_is_the_line_rate() {
         for (bps, crossover) in [(T1, 99_723.0), (T1 / 2, 50_394.0), (T1 / 4, 25_730.0)] {
-            let found = Channel::acts(Rate::from_bps(bps)).window_without_wait();
+            let found = window_without_wait(&Channel::acts(Rate::from_bps(bps)));
             assert!((found - crossover).abs() < 1.0, "{found}");
         }
         let fast = steady(T1, 200_000).throughput;

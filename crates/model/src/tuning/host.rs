@@ -8,7 +8,7 @@ pub const MSS: f64 = 1448.0;
 /// A full packet.
 pub const PACKET: f64 = 1500.0;
 /// The most that a window without scaling, such as every SYN's, can say (RFC 7323, section 2.2).
-pub const UNSCALED_WINDOW: Bytes = Bytes::new(65_535);
+pub(crate) const UNSCALED_WINDOW: Bytes = Bytes::new(65_535);
 /// The largest window that can be said at all (RFC 7323, section 2.3).
 pub const LARGEST_WINDOW: Bytes = Bytes::new(65_535 << 14);
 

@@ -76,7 +76,7 @@ impl AllocationShares {
         let unsent = half.tcp.unsent();
         let kind = Use::of(unsent > 0, flight, window_before, before.map(|claim| claim.kind));
         let header_share = config.tuning.header_share;
-        let all = cross_layer::share(self.rate, header_share, 1);
+        let all = cross_layer::bytes_per_second_each(self.rate, header_share, 1);
         let window = self.account.window(all, each, kind);
         let pace = Rate::from_bps((self.account.pace(all, kind) * 8.0) as u64);
         let counts = !half.tcp.is_closed() && (flight > 0.0 || unsent > 0);

@@ -5,9 +5,8 @@
 //!            first gateway                     second gateway
 //! ```
 
-use super::half::{Route, SplitHalf, pass_on};
+use super::half::{Route, SplitHalf, SplitHalves};
 use super::site::Site;
-use crate::gateway_report::SplitState;
 use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
 use crate::satpep2003::{Accept, ConnectionId, Satpep2003};
 use crate::split::{END_TIMERS, Split, port, split_of};
@@ -15,7 +14,7 @@ use crate::wire::{Path, Wire};
 use crate::{DirectionId, GatewayConfig, GatewayError, NodeId, StreamReport, TransportReport};
 use std::sync::Arc;
 use tcp::{Connection, Flags, Segment};
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration};
 
 /// A pair at work.
 #[derive(Debug)]
@@ -30,8 +29,8 @@ pub(crate) struct Assigned {
 /// One flow at one gateway.
 #[derive(Debug)]
 struct Gate {
-    /// That towards the client, which listens; and that towards the server, once a SYN has come.
-    halves: [Option<SplitHalf>; 2],
+    /// The second is made once a SYN has come.
+    split: SplitHalves,
     /// How the second connects.
     onward: (Arc<tcp::Config>, Route),
     accept: Accept,
@@ -39,10 +38,6 @@ struct Gate {
     held: Option<Segment>,
     was_answered: bool,
     satellite: SatelliteHalf,
-    /// Bytes read from each half and written to the other.
-    passed: [u64; 2],
-    connected: [Option<Instant>; 2],
-    is_broken: bool,
 }
 
 /// A gateway's end of the satellite link.
@@ -93,10 +88,10 @@ impl Assigned {
         let Some(half_timer) = timer.checked_sub(END_TIMERS) else { return };
         let (split, side, half) = split_of(half_timer);
         let gate = self.gate(split, side);
-        if gate.halves[half].as_mut().is_some_and(|half| half.handle_timeout(wire.now)) {
+        if gate.split.halves[half].as_mut().is_some_and(|half| half.handle_timeout(wire.now)) {
             gate.serve(wire);
         }
-        let deadline = gate.halves[half].as_ref().map_or(Instant::FAR_FUTURE, SplitHalf::deadline);
+        let deadline = gate.split.deadline(half);
         wire.set_timer(self.timer + timer, deadline);
     }
 
@@ -111,7 +106,7 @@ impl Assigned {
     /// What passed for each flow, by its number.
     pub(crate) fn streams(&self) -> Vec<(u32, StreamReport)> {
         let stream = |(split, [first, second]): (&Split, &[Gate; 2])| {
-            (split.flow, StreamReport::of([first.state(), second.state()]))
+            (split.flow, StreamReport::of([first.split.state(), second.split.state()]))
         };
         self.splits.iter().zip(&self.middles).map(stream).collect()
     }
@@ -120,7 +115,7 @@ impl Assigned {
     pub(crate) fn transport(&self) -> TransportReport {
         let mut report = TransportReport::default();
         for gate in self.middles.iter().flatten() {
-            let Some(half) = &gate.halves[gate.satellite.half] else { continue };
+            let Some(half) = &gate.split.halves[gate.satellite.half] else { continue };
             let counters = half.tcp.metrics().counters;
             report.data_packets += counters.data_segments;
             report.retransmissions += counters.retransmissions;
@@ -218,7 +213,7 @@ impl Gate {
             [host, satellite] => (satellite, host),
         };
         Ok(Self {
-            halves: [Some(SplitHalf::listen(&listens.0, listens.1)), None],
+            split: SplitHalves::new(SplitHalf::listen(&listens.0, listens.1)),
             onward,
             accept: protocol.accept,
             held: None,
@@ -229,9 +224,6 @@ impl Gate {
                 grant: None,
                 mss: u64::from(ways.config.mss),
             },
-            passed: [0; 2],
-            connected: [None; 2],
-            is_broken: false,
         })
     }
 
@@ -241,7 +233,7 @@ impl Gate {
                 self.held = Some(*segment);
                 self.open(wire);
             }
-        } else if let Some(half) = &mut self.halves[number] {
+        } else if let Some(half) = &mut self.split.halves[number] {
             half.tcp.handle_segment(wire.now, segment);
             if number == self.satellite.half && segment.len > 0 {
                 self.satellite.on_data(wire);
@@ -253,7 +245,7 @@ impl Gate {
     /// A SYN waits: the connection further on opens.
     fn open(&mut self, wire: &mut Wire) {
         let (config, route) = &self.onward;
-        self.halves[1] = Some(SplitHalf::connect(config, *route, wire.now));
+        self.split.halves[1] = Some(SplitHalf::connect(config, *route, wire.now));
         if self.satellite.half == 1 {
             self.satellite.take_part(wire);
         }
@@ -264,7 +256,7 @@ impl Gate {
 
     /// The SYN that waits is answered.
     fn answer(&mut self, wire: &mut Wire) {
-        let (Some(syn), Some(half)) = (self.held.take(), &mut self.halves[0]) else { return };
+        let (Some(syn), Some(half)) = (self.held.take(), &mut self.split.halves[0]) else { return };
         if self.satellite.half == 0 {
             self.satellite.take_part(wire);
         }
@@ -277,59 +269,34 @@ impl Gate {
         while let Some((number, event)) = self.poll_event() {
             self.on_event(wire, number, event);
         }
-        for from in 0..2 {
-            self.passed[from] += pass_on(&mut self.halves, wire.now, from);
-        }
-        if let Some(half) = &mut self.halves[self.satellite.half] {
+        self.split.pass_on(wire.now);
+        if let Some(half) = &mut self.split.halves[self.satellite.half] {
             self.satellite.grant(wire, &mut half.tcp);
         }
-        for half in self.halves.iter_mut().flatten() {
-            half.transmit(wire);
-        }
+        self.split.transmit(wire);
     }
 
     fn poll_event(&mut self) -> Option<(usize, tcp::Event)> {
-        (0..2).find_map(|number| Some((number, self.halves[number].as_mut()?.tcp.poll_event()?)))
+        (0..2).find_map(|number| Some((number, self.split.poll_event(number)?)))
     }
 
     fn on_event(&mut self, wire: &mut Wire, number: usize, event: tcp::Event) {
         match event {
             tcp::Event::Connected => {
-                self.connected[number] = Some(wire.now);
+                self.split.connected[number] = Some(wire.now);
                 if number == 1 {
                     self.answer(wire);
                 }
             }
-            tcp::Event::PeerFinished => {
-                if let Some(half) = &mut self.halves[number] {
-                    half.has_peer_finished = true;
-                }
-            }
-            tcp::Event::Failed(_) if !std::mem::replace(&mut self.is_broken, true) => {
+            tcp::Event::PeerFinished => self.split.on_peer_finished(number),
+            tcp::Event::Failed(_) if self.split.is_first_failure() => {
                 // A client that still waits for its answer is refused.
                 self.answer(wire);
-                if let Some(other) = &mut self.halves[1 - number] {
-                    other.tcp.abort();
-                }
+                self.split.abort_other(number);
                 self.satellite.leave(wire);
             }
             tcp::Event::Closed if number == self.satellite.half => self.satellite.leave(wire),
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
-        }
-    }
-
-    fn state(&self) -> SplitState {
-        SplitState { connected: self.connected, passed: self.passed, name: self.state_name() }
-    }
-
-    fn state_name(&self) -> &'static str {
-        let is_closed = |half: &Option<SplitHalf>| half.as_ref().is_some_and(|half| half.tcp.is_closed());
-        match self.connected {
-            _ if self.is_broken => "broken",
-            _ if self.halves.iter().all(is_closed) => "closed",
-            [Some(_), Some(_)] => "established",
-            _ if self.halves[1].is_some() => "connecting",
-            _ => "idle",
         }
     }
 }

@@ -1,6 +1,7 @@
-//! One TCP connection of a gateway: towards a host, or towards the other gateway.
+//! One TCP connection of a gateway, towards a host or towards the other gateway; and the two of a split flow.
 
 use crate::NodeId;
+use crate::gateway_report::{SplitStage, SplitState};
 use crate::packet::{Address, Body, Parcel};
 use crate::wire::{Path, Wire};
 use std::sync::Arc;
@@ -67,9 +68,87 @@ impl SplitHalf {
     }
 }
 
+/// The two connections of a split flow at one gateway.
+#[derive(Debug)]
+pub(super) struct SplitHalves {
+    /// That towards the client, which listens; and that towards the server, once the gateway makes it.
+    pub(super) halves: [Option<SplitHalf>; 2],
+    /// When each was connected.
+    pub(super) connected: [Option<Instant>; 2],
+    /// Bytes read from each half and written to the other.
+    passed: [u64; 2],
+    is_broken: bool,
+}
+
+impl SplitHalves {
+    /// The first of them waits for a client.
+    pub(super) fn new(listens: SplitHalf) -> Self {
+        Self { halves: [Some(listens), None], connected: [None; 2], passed: [0; 2], is_broken: false }
+    }
+
+    /// The next event of one half.
+    pub(super) fn poll_event(&mut self, number: usize) -> Option<tcp::Event> {
+        self.halves[number].as_mut()?.tcp.poll_event()
+    }
+
+    /// The peer of one half has sent its FIN.
+    pub(super) fn on_peer_finished(&mut self, number: usize) {
+        if let Some(half) = &mut self.halves[number] {
+            half.has_peer_finished = true;
+        }
+    }
+
+    /// One half has failed; returns whether none had failed before.
+    pub(super) fn is_first_failure(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_broken, true)
+    }
+
+    /// Aborts the half that has not failed: an unclean end of one never looks like a clean one to the other.
+    pub(super) fn abort_other(&mut self, failed: usize) {
+        if let Some(other) = &mut self.halves[1 - failed] {
+            other.tcp.abort();
+        }
+    }
+
+    /// Passes bytes on in both directions.
+    pub(super) fn pass_on(&mut self, now: Instant) {
+        for from in 0..2 {
+            self.passed[from] += pass_on(&mut self.halves, now, from);
+        }
+    }
+
+    /// Sends what there is to send.
+    pub(super) fn transmit(&mut self, wire: &mut Wire) {
+        for half in self.halves.iter_mut().flatten() {
+            half.transmit(wire);
+        }
+    }
+
+    /// When the timer of one half is due.
+    pub(super) fn deadline(&self, number: usize) -> Instant {
+        self.halves[number].as_ref().map_or(Instant::FAR_FUTURE, SplitHalf::deadline)
+    }
+
+    /// What reports say of it.
+    pub(super) fn state(&self) -> SplitState {
+        SplitState { connected: self.connected, passed: self.passed, stage: self.stage() }
+    }
+
+    fn stage(&self) -> SplitStage {
+        let is_closed = |half: &Option<SplitHalf>| half.as_ref().is_some_and(|half| half.tcp.is_closed());
+        match self.connected {
+            _ if self.is_broken => SplitStage::Broken,
+            _ if self.halves.iter().all(is_closed) => SplitStage::Closed,
+            [Some(_), Some(_)] => SplitStage::Established,
+            _ if self.halves[1].is_some() => SplitStage::Connecting,
+            _ => SplitStage::Idle,
+        }
+    }
+}
+
 /// From one half's receive buffer into the send buffer of the other: what finds no space there stays, and closes the window.
 /// An end is passed on after the last byte. Returns how many bytes passed.
-pub(super) fn pass_on(halves: &mut [Option<SplitHalf>; 2], now: Instant, from: usize) -> u64 {
+fn pass_on(halves: &mut [Option<SplitHalf>; 2], now: Instant, from: usize) -> u64 {
     let [Some(first), Some(second)] = halves else { return 0 };
     let (source, sink) = if from == 0 { (first, second) } else { (second, first) };
     let waiting = source.tcp.readable();

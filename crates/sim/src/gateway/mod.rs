@@ -5,7 +5,7 @@
 //! | `mod.rs` | the pairs, whatever they speak |
 //! | `site.rs` | what a pair needs to make itself a place in the network |
 //! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
-//! | `half.rs` | one TCP connection of a gateway |
+//! | `half.rs` | one TCP connection of a gateway, and the two of a split flow |
 //! | `relays/` | a pair that speaks the satellite transport |
 //! | `modem.rs` | the reports of a link's modem |
 //! | `cross_traffic.rs` | what cross traffic takes of its link |

@@ -1,9 +1,8 @@
 //! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
 
 use super::allocation::{AllocationShares, CarrierAllocation};
-use super::half::{Route, SplitHalf, pass_on};
+use super::half::{Route, SplitHalf, SplitHalves};
 use super::site::Site;
-use crate::gateway_report::SplitState;
 use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
 use crate::split::{END_TIMERS, Split, port, split_of};
 use crate::wire::Wire;
@@ -27,14 +26,10 @@ pub(crate) struct Splices {
 /// Two connections at one node, each reading what the other sends on.
 #[derive(Debug)]
 struct Splice {
-    /// That towards the client, which listens; and that towards the server, once the client is accepted.
-    halves: [Option<SplitHalf>; 2],
+    /// The second is made once the client is accepted.
+    split: SplitHalves,
     /// How the second connects.
     onward: (Arc<tcp::Config>, Route),
-    /// Bytes read from each half and written to the other.
-    passed: [u64; 2],
-    connected: [Option<Instant>; 2],
-    is_broken: bool,
 }
 
 impl Splices {
@@ -90,7 +85,7 @@ impl Splices {
         let Body::Tcp(segment) = &parcel.body else { return };
         let (split, side, half) = split_of(parcel.port);
         let splice = &mut self.splices[split][side];
-        if let Some(half) = &mut splice.halves[half] {
+        if let Some(half) = &mut splice.split.halves[half] {
             half.tcp.handle_segment(wire.now, segment);
             let has_changed = splice.serve(wire);
             self.share(wire, split, side);
@@ -110,7 +105,7 @@ impl Splices {
             let Some(rate) = allocation.news(wire, open) else { continue };
             shares.set_rate(rate);
             for (at, (split, splices)) in self.splits.iter().zip(&mut self.splices).enumerate() {
-                if let Some(half) = &mut splices[side].halves[satellite(split)] {
+                if let Some(half) = &mut splices[side].split.halves[satellite(split)] {
                     shares.follow(wire, at, &self.satellite, half);
                     half.transmit(wire);
                 }
@@ -122,7 +117,7 @@ impl Splices {
     fn share(&mut self, wire: &mut Wire, split: usize, side: usize) {
         let Some((_, shares)) = &mut self.allocation[side] else { return };
         let satellite = usize::from(self.splits[split].first == side);
-        if let Some(half) = &mut self.splices[split][side].halves[satellite] {
+        if let Some(half) = &mut self.splices[split][side].split.halves[satellite] {
             shares.follow(wire, split, &self.satellite, half);
             half.transmit(wire);
             // What has left now.
@@ -135,13 +130,13 @@ impl Splices {
         let (split, side, half) = split_of(half_timer);
         let splice = &mut self.splices[split][side];
         let has_changed =
-            splice.halves[half].as_mut().is_some_and(|half| half.handle_timeout(wire.now)) && splice.serve(wire);
+            splice.split.halves[half].as_mut().is_some_and(|half| half.handle_timeout(wire.now)) && splice.serve(wire);
         self.share(wire, split, side);
         if has_changed {
             self.follow(wire);
         }
         let splice = &self.splices[split][side];
-        let deadline = splice.halves[half].as_ref().map_or(Instant::FAR_FUTURE, SplitHalf::deadline);
+        let deadline = splice.split.deadline(half);
         wire.set_timer(self.timer + timer, deadline);
     }
 
@@ -152,7 +147,7 @@ impl Splices {
     /// What passed for each flow, by its number.
     pub(crate) fn streams(&self) -> Vec<(u32, StreamReport)> {
         let stream = |(split, splices): (&Split, &[Splice; 2])| {
-            let states = [split.first, 1 - split.first].map(|side| splices[side].state());
+            let states = [split.first, 1 - split.first].map(|side| splices[side].split.state());
             (split.flow, StreamReport::of(states))
         };
         self.splits.iter().zip(&self.splices).map(stream).collect()
@@ -161,7 +156,7 @@ impl Splices {
 
 impl Splice {
     fn new(listens: SplitHalf, onward: (Arc<tcp::Config>, Route)) -> Self {
-        Self { halves: [Some(listens), None], onward, passed: [0; 2], connected: [None; 2], is_broken: false }
+        Self { split: SplitHalves::new(listens), onward }
     }
 
     /// Takes what both connections have to say, moves bytes between them, and sends their segments. Returns whether one of
@@ -169,62 +164,34 @@ impl Splice {
     fn serve(&mut self, wire: &mut Wire) -> bool {
         let mut has_changed = false;
         for number in 0..2 {
-            while let Some(event) = self.halves[number].as_mut().and_then(|half| half.tcp.poll_event()) {
+            while let Some(event) = self.split.poll_event(number) {
                 has_changed |= !matches!(event, tcp::Event::Readable | tcp::Event::Writable);
                 self.on_event(wire.now, number, event);
             }
         }
-        for from in 0..2 {
-            self.passed[from] += pass_on(&mut self.halves, wire.now, from);
-        }
-        for half in self.halves.iter_mut().flatten() {
-            half.transmit(wire);
-        }
+        self.split.pass_on(wire.now);
+        self.split.transmit(wire);
         has_changed
     }
 
     /// Whether a connection is there, or coming, that has not ended.
     fn has_open(&self, number: usize) -> bool {
-        let is_there = number == 1 || self.connected[number].is_some();
-        is_there && self.halves[number].as_ref().is_some_and(|half| !half.tcp.is_closed())
+        let is_there = number == 1 || self.split.connected[number].is_some();
+        is_there && self.split.halves[number].as_ref().is_some_and(|half| !half.tcp.is_closed())
     }
 
     fn on_event(&mut self, now: Instant, number: usize, event: tcp::Event) {
         match event {
             tcp::Event::Connected => {
-                self.connected[number] = Some(now);
+                self.split.connected[number] = Some(now);
                 if number == 0 {
                     let (config, route) = &self.onward;
-                    self.halves[1] = Some(SplitHalf::connect(config, *route, now));
+                    self.split.halves[1] = Some(SplitHalf::connect(config, *route, now));
                 }
             }
-            tcp::Event::PeerFinished => {
-                if let Some(half) = &mut self.halves[number] {
-                    half.has_peer_finished = true;
-                }
-            }
-            // An unclean end of one never looks like a clean one to the other.
-            tcp::Event::Failed(_) if !std::mem::replace(&mut self.is_broken, true) => {
-                if let Some(other) = &mut self.halves[1 - number] {
-                    other.tcp.abort();
-                }
-            }
+            tcp::Event::PeerFinished => self.split.on_peer_finished(number),
+            tcp::Event::Failed(_) if self.split.is_first_failure() => self.split.abort_other(number),
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
-        }
-    }
-
-    fn state(&self) -> SplitState {
-        SplitState { connected: self.connected, passed: self.passed, name: self.state_name() }
-    }
-
-    fn state_name(&self) -> &'static str {
-        let is_closed = |half: &Option<SplitHalf>| half.as_ref().is_some_and(|half| half.tcp.is_closed());
-        match self.connected {
-            _ if self.is_broken => "broken",
-            _ if self.halves.iter().all(is_closed) => "closed",
-            [None, _] => "idle",
-            [Some(_), None] => "connecting",
-            [Some(_), Some(_)] => "established",
         }
     }
 }

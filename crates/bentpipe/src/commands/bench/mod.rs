@@ -5,7 +5,7 @@ mod program;
 mod tables;
 mod without;
 
-use super::demo::{gateway_options, start_in_private, this_program};
+use super::private_lab::{gateway_options, start_in_private, this_program};
 use crate::destination::PictureArg;
 use crate::output::{Failure, Output};
 use crate::text::Text;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use without::Without;
+use without::WithoutArg;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,7 +61,7 @@ pub struct Args {
     simulate_only: bool,
     /// capacity, limit: simulate without this mechanism, to show its contribution
     #[arg(long, value_name = "MECHANISM")]
-    without: Option<Without>,
+    without: Option<WithoutArg>,
     /// capacity: also measure gateways over the emulated link, where a case allows that; medians of --repeats runs
     #[arg(long, conflicts_with = "without")]
     real: bool,
@@ -151,7 +151,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     };
     for name in &args.names {
         let bench = name.run(args, &setup, output)?;
-        report.benches.push(Bench { without: args.without.map(Without::name), ..bench });
+        report.benches.push(Bench { without: args.without.map(WithoutArg::name), ..bench });
         tracing::info!(bench = name.text(), "done");
     }
     report.rows = report.benches.iter().filter_map(|bench| bench.rows.as_array()).flatten().cloned().collect();
@@ -207,13 +207,13 @@ impl Args {
             return Err(Failure::usage("--without needs --simulate-only: gateways run with all of the transport"));
         }
         self.check_only(limit::names())?;
-        let without = self.without.map(Without::of_limit).transpose()?;
+        let without = self.without.map(WithoutArg::of_limit).transpose()?;
         let (simulated, real) = (self.seeds, !self.simulate_only);
         Ok(limit::run(setup, &limit::Runs { simulated, real, without }, &self.only)?)
     }
 
     fn capacity(&self, setup: &Setup, output: &Output) -> Result<Vec<capacity::Row>, Failure> {
-        let without = self.without.map(Without::of_capacity).transpose()?;
+        let without = self.without.map(WithoutArg::of_capacity).transpose()?;
         if self.seeds == 0 {
             return Err(Failure::usage("--seeds 0: capacity simulates at least one"));
         }

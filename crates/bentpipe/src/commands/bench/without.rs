@@ -1,4 +1,4 @@
-//! `--without`: what a simulation lacks, to show what it brings.
+//! `--without`: what a simulation lacks, so that a run shows its effect.
 
 use crate::output::Failure;
 use clap::ValueEnum;
@@ -9,7 +9,7 @@ use satpep::EstimatorPart;
 
 /// A mechanism of the transport, or a part of the capacity's estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Without {
+pub(super) enum WithoutArg {
     Mechanism(Mechanism),
     Part(EstimatorPart),
 }
@@ -17,19 +17,19 @@ pub(super) enum Without {
 const MECHANISMS: usize = 3;
 
 /// All of them, the mechanisms first.
-const ALL: [Without; MECHANISMS + EstimatorPart::ALL.len()] = {
-    let mut all = [Without::Mechanism(Mechanism::Estimation); MECHANISMS + EstimatorPart::ALL.len()];
-    all[0] = Without::Mechanism(Mechanism::Repair);
-    all[1] = Without::Mechanism(Mechanism::RepairOverhead);
+const ALL: [WithoutArg; MECHANISMS + EstimatorPart::ALL.len()] = {
+    let mut all = [WithoutArg::Mechanism(Mechanism::Estimation); MECHANISMS + EstimatorPart::ALL.len()];
+    all[0] = WithoutArg::Mechanism(Mechanism::Repair);
+    all[1] = WithoutArg::Mechanism(Mechanism::RepairOverhead);
     let mut part = 0;
     while part < EstimatorPart::ALL.len() {
-        all[MECHANISMS + part] = Without::Part(EstimatorPart::ALL[part]);
+        all[MECHANISMS + part] = WithoutArg::Part(EstimatorPart::ALL[part]);
         part += 1;
     }
     all
 };
 
-impl Without {
+impl WithoutArg {
     /// As the experiment on the limit has it.
     ///
     /// # Errors
@@ -45,12 +45,12 @@ impl Without {
     ///
     /// # Errors
     /// If it has nothing to do with the estimator.
-    pub(super) fn of_capacity(self) -> Result<capacity::Without, Failure> {
+    pub(super) fn of_capacity(self) -> Result<capacity::LeftOut, Failure> {
         let is_known = |other: Self| matches!(other, Self::Mechanism(Mechanism::Estimation) | Self::Part(_));
         match self {
-            Self::Mechanism(Mechanism::Estimation) => Ok(capacity::Without::Estimation),
+            Self::Mechanism(Mechanism::Estimation) => Ok(capacity::LeftOut::Estimation),
             Self::Mechanism(_) => Err(refusal("capacity", self.name(), is_known)),
-            Self::Part(part) => Ok(capacity::Without::Part(part)),
+            Self::Part(part) => Ok(capacity::LeftOut::Part(part)),
         }
     }
 
@@ -71,12 +71,12 @@ impl Without {
     }
 }
 
-fn refusal(experiment: &str, name: &str, is_known: impl Fn(Without) -> bool) -> Failure {
+fn refusal(experiment: &str, name: &str, is_known: impl Fn(WithoutArg) -> bool) -> Failure {
     let known: Vec<_> = ALL.into_iter().filter(|one| is_known(*one)).map(|one| one.name()).collect();
     Failure::usage(format!("--without {name}: {experiment} knows {}", known.join(", ")))
 }
 
-impl ValueEnum for Without {
+impl ValueEnum for WithoutArg {
     fn value_variants<'a>() -> &'a [Self] {
         &ALL
     }
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn an_experiment_refuses_what_it_cannot_leave_out_and_names_what_it_can() {
-        let of = |name: &str| Without::from_str(name, false).unwrap_or_else(|error| panic!("{error}"));
+        let of = |name: &str| WithoutArg::from_str(name, false).unwrap_or_else(|error| panic!("{error}"));
         let refused = of("trains").of_limit().unwrap_err().to_string();
         assert!(refused.contains("--without trains") && refused.contains("repair-overhead"), "{refused}");
         let refused = of("repair").of_capacity().unwrap_err().to_string();
         assert!(refused.contains("--without repair") && refused.contains("queue-test"), "{refused}");
-        assert_eq!(of("trains").of_capacity().unwrap(), capacity::Without::Part(EstimatorPart::Trains));
-        assert_eq!(of("estimation").of_capacity().unwrap(), capacity::Without::Estimation);
+        assert_eq!(of("trains").of_capacity().unwrap(), capacity::LeftOut::Part(EstimatorPart::Trains));
+        assert_eq!(of("estimation").of_capacity().unwrap(), capacity::LeftOut::Estimation);
         assert_eq!(of("repair").of_limit().unwrap(), Mechanism::Repair);
     }
 }

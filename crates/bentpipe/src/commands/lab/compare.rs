@@ -1,7 +1,7 @@
 //! `bentpipe lab --compare`: random links, the kernel's TCP and the simulator's side by side.
 
 use super::{NOT_THE_LINKS, say_stopping};
-use crate::commands::demo::start_in_private;
+use crate::commands::private_lab::start_in_private;
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use ::lab::Error;

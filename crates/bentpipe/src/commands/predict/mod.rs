@@ -4,9 +4,10 @@ mod plot;
 mod report;
 mod sweep;
 
+use super::direction::DirectionArg;
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
-use model::prediction::{self, Control, Direction, Link, Transfer};
+use model::prediction::{self, Control, Link, Transfer};
 use report::Document;
 use scenario::QueueSize;
 use std::path::PathBuf;
@@ -111,15 +112,6 @@ enum ControlArg {
     Bbr,
 }
 
-/// [`Direction`] on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DirectionArg {
-    /// The client sends
-    Up,
-    /// The client requests and the server sends
-    Down,
-}
-
 /// What a plot shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shown {
@@ -210,10 +202,7 @@ impl Args {
                 ControlArg::Hybla => Control::Hybla,
                 ControlArg::Bbr => Control::Bbr,
             },
-            direction: match self.direction {
-                DirectionArg::Up => Direction::Up,
-                DirectionArg::Down => Direction::Down,
-            },
+            direction: self.direction.into(),
         };
         Ok((link, transfer))
     }

@@ -4,15 +4,13 @@ mod report;
 mod script;
 mod verify;
 
-use super::demo::DirectionArg;
+use super::direction::DirectionArg;
 use super::shell::exact;
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
 use host::{Blame, Journal, Network, Plan, Present, Target};
 use lab::transfer::has_congestion_control;
-use model::tuning::{
-    self, Choices, Control, Direction, Host, Link, Place, Profile, Purpose, Recommendation, Setting, Workload,
-};
+use model::tuning::{self, Choices, Control, Host, Link, Place, Profile, Purpose, Recommendation, Setting, Workload};
 use report::{Applied, Document};
 use scenario::QueueSize;
 use std::os::unix::fs::OpenOptionsExt;
@@ -271,14 +269,10 @@ impl Args {
             }
             ProfileArg::Linux22 => Profile::Linux22,
         };
-        let direction = match self.direction {
-            DirectionArg::Up => Direction::Up,
-            DirectionArg::Down => Direction::Down,
-        };
         Ok(Task {
             command: self.command(rate, rtt, queue),
             link: Link { rate, rtt, loss: self.loss, queue, shared: self.shared },
-            workload: Workload { size: self.size, flows: self.flows, direction },
+            workload: Workload { size: self.size, flows: self.flows, direction: self.direction.into() },
             choices: Choices { controls: self.controls()?, initial_window: self.initial_window, profile },
             purpose: Purpose { profile, latency: self.latency },
             target: match self.to {

@@ -1,7 +1,7 @@
 //! The run: endpoints of the transport, and the links between them.
 
 use super::super::cases::Prior;
-use super::super::without::Without;
+use super::super::left_out::LeftOut;
 use super::clock::Clock;
 use super::{BEGIN, HubCase, LOSS, PHASE, RATE, RTT, Trouble};
 use crate::Error;
@@ -80,7 +80,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(case: &HubCase, without: Option<Without>, seed: u64) -> Result<Self, Error> {
+    pub(super) fn new(case: &HubCase, without: Option<LeftOut>, seed: u64) -> Result<Self, Error> {
         let link = |rate: Rate, delay, stream| LinkConfig { seed, stream, ..LinkConfig::new(rate, delay) };
         let make = |config| Link::new(config).map_err(Error::failed);
         let lossy = |config| Ok::<_, Error>(LinkConfig { loss: LossModel::Bernoulli(loss(LOSS)?), ..config });
@@ -223,7 +223,7 @@ impl World {
     }
 }
 
-fn nodes(case: &HubCase, without: Option<Without>, seed: u64) -> Result<Vec<Node>, Error> {
+fn nodes(case: &HubCase, without: Option<LeftOut>, seed: u64) -> Result<Vec<Node>, Error> {
     let random = CounterRandom::new(seed, 1 << 60);
     let key = |number: usize| PrivateKey::from_random([number as u8 + 1; 32]);
     let back = Rate::from_bps(RATE.as_bps() / case.terminals as u64);
@@ -242,8 +242,8 @@ fn nodes(case: &HubCase, without: Option<Without>, seed: u64) -> Result<Vec<Node
                 Prior::Nothing => (satpep::Prior::UNKNOWN, Some(satpep::Prior::None)),
             };
         }
-        config.capacity_is_fixed = without == Some(Without::Estimation);
-        config.estimator_parts = Without::rest(without);
+        config.capacity_is_fixed = without == Some(LeftOut::Estimation);
+        config.estimator_parts = LeftOut::rest(without);
         let start = clock.read(Instant::ZERO);
         let mut endpoint = Endpoint::simulated(config, start, seed.wrapping_mul(64) ^ number as u64);
         let others = if number == 0 { 1..case.terminals + 1 } else { 0..1 };

@@ -5,7 +5,7 @@ mod pair;
 mod talk;
 
 use super::Args;
-use crate::commands::demo::{start_in_private, this_program};
+use crate::commands::private_lab::{start_in_private, this_program};
 use crate::output::{Failure, Output};
 use chaos::{Dice, Report};
 use disturber::Disturber;

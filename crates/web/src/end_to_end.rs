@@ -1,4 +1,4 @@
-//! What connections would be without the gateways: an estimate by CUBIC's mean window over the link (RFC 9438, section 5.1).
+//! The throughput that a connection would have without the gateways: an estimate by CUBIC's mean window over the link (RFC 9438, section 5.1).
 
 use crate::point::growth;
 use model::{LossyPath, cubic, limit};
@@ -42,7 +42,7 @@ impl Losses {
 
 /// One connection from end to end with CUBIC, alone on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Without {
+pub(crate) struct EndToEndEstimate {
     /// Its goodput, once it runs.
     throughput_bps: u64,
     /// The round trip of the link, without queues.
@@ -51,7 +51,7 @@ pub(crate) struct Without {
     loss: f64,
 }
 
-impl Without {
+impl EndToEndEstimate {
     /// By the link's capacity and RTT of `now` and by `losses`; `None` if one of them is not known.
     pub(crate) fn estimate(now: &Snapshot, losses: &Losses) -> Option<Self> {
         let (loss, rtt) = (losses.share()?, Duration::from_secs_f64(now.link.rtt_s));
@@ -86,10 +86,10 @@ mod tests {
         }
     }
 
-    fn estimate(states: &[Snapshot]) -> Option<Without> {
+    fn estimate(states: &[Snapshot]) -> Option<EndToEndEstimate> {
         let mut losses = Losses::default();
         states.windows(2).for_each(|pair| losses.take(&pair[0], &pair[1]));
-        Without::estimate(states.last()?, &losses)
+        EndToEndEstimate::estimate(states.last()?, &losses)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What was sent, packet by packet: in flight, acknowledged, lost.
+//! The sender's record of packets (RFC 9002, A.1): in flight, acknowledged, lost.
 //!
 //! A number is looked at a bounded number of times, however often acknowledgements repeat it.
 
@@ -9,37 +9,37 @@ use tcp::RateSample;
 use tcp::control::LostSegment;
 use units::{Duration, Instant, RangeSet};
 
-/// What a packet carried that must arrive, or that tells something when it does.
+/// What a packet carried, as far as its outcome matters to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Content {
     /// Bytes of the stream; its end counts as one more.
     pub(crate) stream: Option<Range<u64>>,
     pub(crate) message: Option<Message>,
-    /// It told how far the peer may send.
+    /// It carried flow-control limits.
     pub(crate) has_limits: bool,
-    /// The largest number that it acknowledged.
+    /// The largest packet number that it acknowledged.
     pub(crate) acknowledged: Option<u64>,
 }
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Arrived,
+pub(crate) enum Outcome {
+    Acknowledged,
     Lost,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     InFlight,
-    /// It asks for no acknowledgement.
-    Silent,
+    /// It requires no acknowledgement (RFC 9000, section 1.2).
+    NotAckEliciting,
     Acked,
     Lost,
 }
 
 /// A packet sent.
 #[derive(Debug, Clone)]
-struct Sent {
+struct SentPacket {
     state: State,
     /// Bytes that count as in flight.
     size: u32,
@@ -66,13 +66,13 @@ pub(crate) struct Snapshot {
 
 /// The packets between the first that may still matter and the last one sent.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    records: VecDeque<Sent>,
+pub(crate) struct SentPackets {
+    records: VecDeque<SentPacket>,
     /// The number of the first record.
     base: u64,
     acked: RangeSet,
     /// No longer in flight: acknowledged, lost, or never to be acknowledged.
-    settled: RangeSet,
+    outcome_known: RangeSet,
     largest_acked: Option<u64>,
     in_flight: u64,
     in_flight_packets: u64,
@@ -94,7 +94,7 @@ struct LostRun {
     last_sent_at: Instant,
 }
 
-/// What an acknowledgement told anew.
+/// What an acknowledgement reports as received that none before it did.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arrivals {
     /// Bytes that arrived.
@@ -131,17 +131,17 @@ pub(crate) struct LossRule {
     pub(crate) delay: Duration,
     /// When the first round-trip time was sampled.
     pub(crate) first_sample_at: Option<Instant>,
-    /// Whether each lost packet is to be told.
-    pub(crate) tells: bool,
+    /// Whether [`Losses::packets_lost`] is to list each of them.
+    pub(crate) reports_each: bool,
 }
 
-impl Ledger {
+impl SentPackets {
     pub(crate) fn new() -> Self {
         Self {
             records: VecDeque::new(),
             base: 0,
             acked: RangeSet::new(),
-            settled: RangeSet::new(),
+            outcome_known: RangeSet::new(),
             largest_acked: None,
             in_flight: 0,
             in_flight_packets: 0,
@@ -178,14 +178,14 @@ impl Ledger {
     /// `packet`, the next one, leaves.
     pub(crate) fn on_sent(&mut self, now: Instant, packet: &Packet, content: Content) {
         let (number, size) = (self.next_number(), packet.in_flight());
-        let state = if packet.is_ack_eliciting() { State::InFlight } else { State::Silent };
+        let state = if packet.is_ack_eliciting() { State::InFlight } else { State::NotAckEliciting };
         if state == State::InFlight {
             if self.in_flight_packets == 0 {
                 (self.first_sent_at, self.delivered_at) = (now, now);
             }
             self.in_flight_packets += 1;
         } else {
-            self.settled.insert(number..number + 1);
+            self.outcome_known.insert(number..number + 1);
         }
         self.in_flight += u64::from(size);
         self.sent += u64::from(size);
@@ -201,17 +201,17 @@ impl Ledger {
             in_flight_after: self.in_flight,
             is_app_limited: self.app_limited_until > 0,
         };
-        self.records.push_back(Sent { state, size, content, snapshot });
+        self.records.push_back(SentPacket { state, size, content, snapshot });
         self.forget(Instant::ZERO);
     }
 
-    /// The peer has received what `frame` names. Calls `tell` for each packet that it was not known to have. `reduced_at` is the number
+    /// The peer has received what `frame` names. Calls `on_outcome` for each packet that it was not known to have. `reduced_at` is the number
     /// that was next when the window was last reduced.
     pub(crate) fn on_ack(
         &mut self,
         frame: &AckFrame,
         reduced_at: u64,
-        tell: &mut dyn FnMut(Fate, &Content),
+        on_outcome: &mut dyn FnMut(Outcome, &Content),
     ) -> Arrivals {
         let mut arrivals = Arrivals::default();
         for range in frame.ranges.iter().rev() {
@@ -219,16 +219,22 @@ impl Ledger {
             let until = range.end.min(self.next_number());
             while let Some(new) = first_gap(&self.acked, from..until) {
                 from = new.end;
-                new.clone().for_each(|number| self.arrive(number, reduced_at, &mut arrivals, tell));
+                new.clone().for_each(|number| self.arrive(number, reduced_at, &mut arrivals, on_outcome));
                 self.acked.insert(new.clone());
-                self.settled.insert(new);
+                self.outcome_known.insert(new);
             }
         }
         self.largest_acked = self.largest_acked.max(arrivals.newest.map(|newest| newest.number));
         arrivals
     }
 
-    fn arrive(&mut self, number: u64, reduced_at: u64, arrivals: &mut Arrivals, tell: &mut dyn FnMut(Fate, &Content)) {
+    fn arrive(
+        &mut self,
+        number: u64,
+        reduced_at: u64,
+        arrivals: &mut Arrivals,
+        on_outcome: &mut dyn FnMut(Outcome, &Content),
+    ) {
         let record = &mut self.records[(number - self.base) as usize];
         let (size, snapshot) = (u64::from(record.size), record.snapshot);
         match std::mem::replace(&mut record.state, State::Acked) {
@@ -241,13 +247,13 @@ impl Ledger {
                 }
             }
             State::Lost => arrivals.late += 1,
-            State::Silent | State::Acked => {}
+            State::NotAckEliciting | State::Acked => {}
         }
         arrivals.bytes += size;
         if arrivals.newest.is_none_or(|newest| newest.number < number) {
             arrivals.newest = Some(snapshot);
         }
-        tell(Fate::Arrived, &record.content);
+        on_outcome(Outcome::Acknowledged, &record.content);
     }
 
     /// Counts what arrived, and gives the delivery rate that follows.
@@ -282,36 +288,47 @@ impl Ledger {
         self.app_limited_until > 0
     }
 
-    /// Finds what is lost now (DetectAndRemoveLostPackets). Calls `tell` for each.
-    pub(crate) fn find_losses(&mut self, now: Instant, rule: LossRule, tell: &mut dyn FnMut(Fate, &Content)) -> Losses {
+    /// Finds what is lost now (DetectAndRemoveLostPackets). Calls `on_outcome` for each.
+    pub(crate) fn find_losses(
+        &mut self,
+        now: Instant,
+        rule: LossRule,
+        on_outcome: &mut dyn FnMut(Outcome, &Content),
+    ) -> Losses {
         let mut losses = Losses::default();
         let Some(largest) = self.largest_acked else { return losses };
         let mut from = self.base;
-        while let Some(number) = first_gap(&self.settled, from..largest).map(|gap| gap.start) {
+        while let Some(number) = first_gap(&self.outcome_known, from..largest).map(|gap| gap.start) {
             let sent_at = self.records[(number - self.base) as usize].snapshot.sent_at;
             if sent_at + rule.delay > now && largest < number + rule.packet_threshold {
                 losses.next_at = Some(sent_at + rule.delay);
                 break;
             }
-            self.lose(number, rule, &mut losses, tell);
+            self.lose(number, rule, &mut losses, on_outcome);
             from = number + 1;
         }
         losses
     }
 
-    fn lose(&mut self, number: u64, rule: LossRule, losses: &mut Losses, tell: &mut dyn FnMut(Fate, &Content)) {
+    fn lose(
+        &mut self,
+        number: u64,
+        rule: LossRule,
+        losses: &mut Losses,
+        on_outcome: &mut dyn FnMut(Outcome, &Content),
+    ) {
         let record = &mut self.records[(number - self.base) as usize];
         let (size, snapshot) = (u64::from(record.size), record.snapshot);
         record.state = State::Lost;
-        self.settled.insert(number..number + 1);
+        self.outcome_known.insert(number..number + 1);
         self.in_flight -= size;
         self.in_flight_packets -= 1;
         self.lost += size;
         losses.bytes += size;
         losses.packets += 1;
         losses.newest = Some(number);
-        tell(Fate::Lost, &record.content);
-        if rule.tells {
+        on_outcome(Outcome::Lost, &record.content);
+        if rule.reports_each {
             losses.packets_lost.push(LostSegment {
                 seq: snapshot.end - size,
                 end: snapshot.end,
@@ -355,12 +372,12 @@ impl Ledger {
         in_flight.take(count).map(|record| record.content.clone()).collect()
     }
 
-    /// Forgets the first packets, as far as nothing more can be learnt of them: a lost one may be acknowledged after all until `stale`.
+    /// Forgets the first packets whose outcome cannot change. A lost one sent at or after `stale` may still be acknowledged.
     pub(crate) fn forget(&mut self, stale: Instant) {
         while let Some(first) = self.records.front() {
             let may_go = match first.state {
                 State::InFlight => false,
-                State::Silent | State::Acked => true,
+                State::NotAckEliciting | State::Acked => true,
                 State::Lost => first.snapshot.sent_at < stale,
             };
             if !may_go {
@@ -368,7 +385,7 @@ impl Ledger {
             }
             self.records.pop_front();
             self.acked.remove(self.base..self.base + 1);
-            self.settled.remove(self.base..self.base + 1);
+            self.outcome_known.remove(self.base..self.base + 1);
             self.base += 1;
         }
     }

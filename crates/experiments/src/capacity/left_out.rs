@@ -1,17 +1,17 @@
-//! What simulated gateways may lack, to show what it brings.
+//! What simulated gateways may lack, so that a run shows its effect.
 
 use satpep::{EstimatorPart, EstimatorParts};
 
-/// What they lack.
+/// What the gateways of a run lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Without {
+pub enum LeftOut {
     /// The estimator: the configured rate is kept by force.
     Estimation,
     /// One part of it.
     Part(EstimatorPart),
 }
 
-impl Without {
+impl LeftOut {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
