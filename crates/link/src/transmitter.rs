@@ -35,12 +35,12 @@ pub(crate) enum Pace {
 
 impl Pace {
     pub(crate) fn constant(rate: Option<Rate>) -> Self {
-        rate.map_or(Pace::Unlimited, |rate| Pace::Constant { rate: rate.as_bps(), latest: Cost::default() })
+        rate.map_or(Pace::Unlimited, |rate| Pace::Constant { rate: rate.as_bps(), latest: Cost::NOTHING })
     }
 }
 
 /// The time that a packet of some size takes: whole nanoseconds, and the work left over.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     size: Bytes,
     nanos: u64,
@@ -50,6 +50,9 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
+    /// That of no bytes, at any rate: no remainder reaches the complement.
+    const NOTHING: Self = Self { size: Bytes::ZERO, nanos: 0, rest: 0, complement: u64::MAX };
+
     #[cold]
     fn of(size: Bytes, rate: u64) -> Self {
         let (work, wide) = (work_of(size), u128::from(rate));
@@ -211,6 +214,14 @@ mod tests {
         assert_eq!(transmitter.send(Instant::ZERO, Bytes::new(1)).as_nanos(), 1_000_000);
         assert_eq!(transmitter.send(Instant::from_nanos(5_000_000), Bytes::new(1)).as_nanos(), 6_000_000);
         assert_eq!(transmitter.send(Instant::from_nanos(5_500_000), Bytes::new(1)).as_nanos(), 7_000_000);
+    }
+
+    #[test]
+    fn a_packet_of_no_bytes_takes_no_time() {
+        let mut transmitter = constant(Some(Rate::from_bps(7_777_777)));
+        assert_eq!(transmitter.send(START, Bytes::ZERO), START);
+        let end = transmitter.send(START, Bytes::new(1_500));
+        assert_eq!(transmitter.send(START, Bytes::ZERO), end);
     }
 
     #[test]

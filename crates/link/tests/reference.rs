@@ -3,8 +3,8 @@
 
 use crate::packets::{Numbered, delivered, drain, dropped};
 use link::{
-    Codel, Discipline, DropReason, FqCodel, GilbertElliott, Link, LinkConfig, LoggedOutcome, LossModel, Outcome,
-    QueueLimit, Steps, Tally,
+    Codel, Discipline, DropReason, FqCodel, GilbertElliott, Link, LinkConfig, LoggedOutcome, LossModel, Opportunities,
+    Outcome, Policer, QueueLimit, Steps, Tally, TimedGilbertElliott,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -72,6 +72,67 @@ fn any_limit() -> impl Strategy<Value = QueueLimit> {
     ]
 }
 
+/// A link that sends at once, at a rate that need not divide the time of a packet, at rates that change, or at opportunities.
+fn any_pace() -> impl Strategy<Value = LinkConfig> {
+    let rate = || (500_000u64..12_000_000).prop_map(Rate::from_bps);
+    let plain = |rate| LinkConfig { rate, ..LinkConfig::new(Rate::from_bps(1_000_000), Duration::ZERO) };
+    let changing = move |(rate, [first, last], outage, repeat): (_, [Rate; 2], u64, u64)| {
+        let at = |millis| Duration::from_millis(50 + millis);
+        let steps = vec![(at(0), first), (at(1), Rate::ZERO), (at(outage), last)];
+        let repeat = (repeat > outage).then(|| at(repeat));
+        LinkConfig { rate_steps: Some(Steps { repeat, ..Steps::new(steps) }), ..plain(Some(rate)) }
+    };
+    let opportunities = move |mut millis: Vec<u64>| {
+        millis.sort_unstable();
+        LinkConfig { opportunities: Some(Opportunities { millis, file: None }), ..plain(None) }
+    };
+    prop_oneof![
+        Just(plain(None)),
+        rate().prop_map(move |rate| plain(Some(rate))),
+        (rate(), [rate(), rate()], 2u64..50, 1u64..100).prop_map(changing),
+        proptest::collection::vec(1u64..60, 1..40).prop_map(opportunities),
+    ]
+}
+
+fn any_loss() -> impl Strategy<Value = LossModel> {
+    let [never, seldom, often, always] = [0.0, 0.05, 0.5, 1.0].map(probability);
+    let at = Duration::from_millis;
+    prop::sample::select(vec![
+        LossModel::None,
+        LossModel::Bernoulli(probability(0.2)),
+        LossModel::BitErrorRate(probability(1e-4)),
+        LossModel::DropList(vec![1, 3, 4, 9, 30]),
+        LossModel::GilbertElliott(GilbertElliott { p: seldom, r: often, loss_good: never, loss_bad: always }),
+        LossModel::TimedGilbertElliott(TimedGilbertElliott {
+            mean_good: at(50),
+            mean_bad: at(20),
+            loss_good: seldom,
+            loss_bad: often,
+        }),
+        LossModel::Steps(Steps {
+            repeat: Some(at(120)),
+            ..Steps::new(vec![(at(40), often), (at(60), always), (at(70), never)])
+        }),
+    ])
+}
+
+prop_compose! {
+    /// A link that decides on arrival.
+    fn any_deciding_link()(
+        pace in any_pace(),
+        overhead in prop_oneof![Just(0), 1u64..60],
+        delay in 0u64..300,
+        policer in prop::option::of((500_000u64..5_000_000, 1_500u64..10_000)),
+        queue in any_limit(),
+        loss in any_loss(),
+        seed: u64,
+    ) -> LinkConfig {
+        let policer = policer.map(|(rate, burst)| Policer { rate: Rate::from_bps(rate), burst: Bytes::new(burst) });
+        let (overhead, delay) = (Bytes::new(overhead), Duration::from_millis(delay));
+        LinkConfig { overhead, delay, policer, queue, loss, seed, ..pace }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -112,21 +173,8 @@ proptest! {
     fn what_the_caller_carries_fares_as_what_the_link_carries(
         arrivals in arrivals(150),
         carried in proptest::collection::vec(any::<bool>(), 150),
-        limit in any_limit(),
-        lost in prop_oneof![
-            Just(LossModel::None),
-            Just(LossModel::Bernoulli(probability(0.2))),
-            Just(LossModel::BitErrorRate(probability(1e-4))),
-            Just(LossModel::DropList(vec![1, 3, 4, 9, 30])),
-        ],
-        seed: u64,
+        config in any_deciding_link(),
     ) {
-        let config = LinkConfig {
-            queue: limit,
-            loss: lost,
-            seed,
-            ..LinkConfig::new(Rate::from_bps(6_400_000), Duration::from_millis(275))
-        };
         let mut whole = Link::new(config.clone()).expect("valid");
         let mut mixed = Link::new(config).expect("valid");
         prop_assert!(mixed.decides_on_arrival());

@@ -269,8 +269,9 @@ impl Sender {
     /// `packet` leaves; its data, if any, were sent before or not.
     pub(crate) fn on_sent(&mut self, now: Instant, packet: &Packet, content: Content, is_retransmission: bool) {
         self.end_idle(now, packet);
-        if self.sent_packets.is_app_limited() && self.sent_packets.in_flight() == 0 && packet.stream.is_some() {
-            self.congestion.control.on_restart(now, &mut self.congestion.window);
+        if self.sent_packets.in_flight() == 0 && packet.stream.is_some() {
+            let is_app_limited = self.sent_packets.is_app_limited();
+            self.congestion.control.on_restart(now, is_app_limited, &mut self.congestion.window);
         }
         self.sent_packets.on_sent(now, packet, content);
         if !packet.is_ack_eliciting() {

@@ -1,6 +1,6 @@
 //! Whole simulations: what goes in comes out, on time, in order, and the same each time.
 
-use link::{LinkConfig, LossModel, QueueLimit};
+use link::{GilbertElliott, LinkConfig, LossModel, Opportunities, Policer, QueueLimit, Steps};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sim::{
@@ -519,26 +519,79 @@ fn probability(most: f64) -> impl Strategy<Value = Probability> {
     prop_oneof![Just(0.0), 0.0..most].prop_map(|p| Probability::new(p).expect("valid"))
 }
 
+fn any_rate() -> impl Strategy<Value = Rate> {
+    (100_000u64..20_000_000).prop_map(Rate::from_bps)
+}
+
+/// A link that sends at once, at one rate, at rates that change, or at opportunities.
+fn any_pace() -> impl Strategy<Value = LinkConfig> {
+    let plain = |rate| LinkConfig { rate, ..LinkConfig::new(mbit(1), MS(0)) };
+    let changing = move |([rate, first, last], outage): ([Rate; 3], u64)| {
+        let steps = vec![(MS(700), first), (MS(1900), Rate::ZERO), (MS(1900 + outage), last)];
+        let repeat = (outage > 200).then(|| MS(3000));
+        LinkConfig { rate_steps: Some(Steps { repeat, ..Steps::new(steps) }), ..plain(Some(rate)) }
+    };
+    let opportunities = move |mut millis: Vec<u64>| {
+        millis.sort_unstable();
+        LinkConfig { opportunities: Some(Opportunities { millis, file: None }), ..plain(None) }
+    };
+    prop_oneof![
+        Just(plain(None)),
+        any_rate().prop_map(move |rate| plain(Some(rate))),
+        ([any_rate(), any_rate(), any_rate()], 1u64..500).prop_map(changing),
+        prop::collection::vec(1u64..60, 3..40).prop_map(opportunities),
+    ]
+}
+
+fn any_queue() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![
+        (3u64..200).prop_map(QueueLimit::Packets),
+        (4_000u64..200_000).prop_map(|bytes| QueueLimit::Bytes(Bytes::new(bytes))),
+        Just(QueueLimit::Unlimited),
+    ]
+}
+
+fn any_loss() -> impl Strategy<Value = LossModel> {
+    let often = Probability::new(0.3).expect("valid");
+    let steps =
+        move |p| Steps { repeat: Some(MS(2000)), ..Steps::new(vec![(MS(0), p), (MS(1000), often), (MS(1100), p)]) };
+    let bursts = move |p| GilbertElliott { p, r: often, loss_good: Probability::ZERO, loss_bad: often };
+    prop_oneof![
+        2 => probability(0.05).prop_map(LossModel::Bernoulli),
+        1 => probability(0.05).prop_map(move |p| LossModel::GilbertElliott(bursts(p))),
+        1 => probability(0.05).prop_map(move |p| LossModel::Steps(steps(p))),
+    ]
+}
+
+/// Fractions of the packets that are overtaken and that arrive twice: of most links none, so that packets go through several links without
+/// an event at each.
+fn any_disorder() -> impl Strategy<Value = [Probability; 2]> {
+    prop_oneof![2 => Just([Probability::ZERO; 2]), 1 => [probability(0.05), probability(0.05)]]
+}
+
 prop_compose! {
     /// A link with all that can happen on one.
     fn any_link()(
-        rate in prop_oneof![Just(None), (100_000u64..20_000_000).prop_map(|bps| Some(Rate::from_bps(bps)))],
+        pace in any_pace(),
+        overhead in prop_oneof![Just(0), 1u64..60],
         delay in (0u64..300).prop_map(MS),
-        packets in 3u64..200,
-        loss in probability(0.05),
-        duplicate in probability(0.05),
-        reorder in probability(0.05),
+        policer in prop::option::weighted(0.3, (any_rate(), 1_500u64..20_000)),
+        queue in any_queue(),
+        loss in any_loss(),
+        [reorder, duplicate] in any_disorder(),
         seed in 0u64..1000,
     ) -> LinkConfig {
         LinkConfig {
-            rate,
-            queue: QueueLimit::Packets(packets),
-            loss: LossModel::Bernoulli(loss),
+            overhead: Bytes::new(overhead),
+            delay,
+            policer: policer.map(|(rate, burst)| Policer { rate, burst: Bytes::new(burst) }),
+            queue,
+            loss,
             reorder: (reorder > Probability::ZERO)
                 .then(|| link::Reorder { probability: reorder, extra_delay: MS(20) }),
             duplicate,
             seed,
-            ..LinkConfig::new(mbit(1), delay)
+            ..pace
         }
     }
 }
@@ -569,7 +622,7 @@ prop_compose! {
 fn check(report: &Report, flows: &[FlowConfig]) -> Result<(), TestCaseError> {
     for link in &report.links {
         let counters = &link.counters;
-        let dropped = counters.dropped_queue_full + counters.dropped_loss;
+        let dropped = counters.dropped_queue_full + counters.dropped_loss + counters.dropped_policed;
         prop_assert_eq!(
             counters.offered + counters.duplicated,
             counters.delivered + dropped + counters.in_transit(),

@@ -1,6 +1,6 @@
 //! The SYN of one end: when it is sent again, and what its loss means for the data.
 
-use crate::config::Config;
+use crate::config::{Config, initial_window_rfc6928};
 use crate::segment::{Flags, Segment};
 use crate::timestamp::ms;
 use units::{Duration, Instant};
@@ -105,7 +105,12 @@ impl Handshake {
             // One that was only slow is echoed (`tcp_try_undo_spurious_syn` of Linux 6.18).
             Some(echo) => echo != self.first_timestamp,
             // The first may have been slow: with the initial window of RFC 6928, one more is no loss (section 2).
-            None => self.sent > 2 || config.initial_window <= INITIAL_WINDOW_RFC5681,
+            None => self.sent > 2 || !begins_as_in_rfc6928(config),
         }
     }
+}
+
+/// Whether the initial window is that of RFC 6928, which is as small as RFC 5681's where segments are large, or larger than RFC 5681's.
+fn begins_as_in_rfc6928(config: &Config) -> bool {
+    config.initial_window > INITIAL_WINDOW_RFC5681 || config.initial_window == initial_window_rfc6928(config.mss)
 }

@@ -65,7 +65,7 @@ impl Outstanding {
     }
 
     /// The peer takes at most `mss` bytes of payload in a segment (RFC 9293, section 3.7.1), before anything has happened.
-    /// The initial window of RFC 6928 is that of such segments; another counts segments, whatever their size.
+    /// The initial window of RFC 6928 is that of such segments; another, also that of the control, counts segments, whatever their size.
     pub(crate) fn limit_mss(&mut self, mss: u32) {
         if mss >= self.config.mss {
             return;
@@ -73,7 +73,8 @@ impl Outstanding {
         let mut config = Config { mss, ..(*self.config).clone() };
         let before = config.initial_window;
         if before == initial_window_rfc6928(self.config.mss) {
-            config.initial_window = initial_window_rfc6928(mss);
+            let most = config.control.own_initial_window().unwrap_or(f64::INFINITY);
+            config.initial_window = initial_window_rfc6928(mss).min(most);
             // A control that follows the link's capacity may have set it already.
             if self.window.cwnd == before {
                 self.window.cwnd = config.initial_window;
@@ -328,6 +329,18 @@ mod tests {
             out.answer_marks(Instant::ZERO, LossState::Open);
             out.reduce(Instant::ZERO, 6 * u64::from(MSS));
             assert!((out.window.ssthresh - expected).abs() < 1e-9, "{name}: {:?}", out.window);
+        }
+    }
+
+    /// The initial window of RFC 6928 is two segments of 8,960 bytes, as LEDBAT's is whatever their size, and ten of 1,460.
+    #[test]
+    fn smaller_segments_widen_the_initial_window_as_far_as_the_control_begins_with_it() {
+        for (name, expected) in [("reno", 10.0), ("ledbat", 2.0), ("ledbat-plus-plus", 2.0)] {
+            let control = ControlKind::by_name(name).expect("known");
+            let config = Config { mss: 8_960, control, initial_window: 2.0, ..Config::new(Profile::Rfc) };
+            let mut out = Outstanding::new(Arc::new(config), 1);
+            out.limit_mss(1_460);
+            assert_eq!((out.config.initial_window, out.window.cwnd), (expected, expected), "{name}");
         }
     }
 

@@ -610,11 +610,11 @@ impl Sender {
         self.last_sent_at = now;
     }
 
-    /// Tells the control that data leave where nothing was in flight and the application had nothing to send.
+    /// Tells the control that data leave where nothing was in flight.
     fn restart_if_idle(&mut self, now: Instant) {
         let out = &mut self.out;
-        if out.board.is_app_limited() && out.board.pipe() == 0 {
-            out.control.on_restart(now, &mut out.window);
+        if out.board.pipe() == 0 {
+            out.control.on_restart(now, out.board.is_app_limited(), &mut out.window);
         }
     }
 

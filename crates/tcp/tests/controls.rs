@@ -134,6 +134,28 @@ fn vegas_keeps_alpha_to_beta_segments_in_the_queue() {
     }
 }
 
+/// The round-trip time grows beyond the timeout, so that a retransmission leaves with nothing in flight (`tcp_vegas_cwnd_event` of Linux).
+#[test]
+fn in_linux_a_timeout_ends_the_base_of_vegas() {
+    let rate = Rate::from_bps(1_000_000);
+    for (profile, delay, recovers) in [(Profile::Rfc, 3_000, false), (Profile::Linux, 1_000, true)] {
+        let delay = Duration::from_millis(delay);
+        let longer = Some(Steps::new(vec![(Duration::from_secs(20), delay)]));
+        let queue = QueueLimit::Packets(100);
+        let link = LinkConfig { queue, ..LinkConfig::new(rate, Duration::from_millis(25)) };
+        let growing = LinkConfig { delay_steps: longer, ..link.clone() };
+        let mut path = Path::new(config(profile, "vegas"), vec![growing], vec![link]);
+        path.client().write(1 << 40);
+        run(&mut path, 20.0);
+        assert_eq!(path.metrics().counters.timeouts, 0, "{profile:?}");
+        run(&mut path, 200.0);
+        let metrics = path.metrics();
+        assert!(metrics.counters.timeouts > 0, "{profile:?}");
+        let held = rate.bytes_in(delay).as_u64() as f64 / 1500.0;
+        assert_eq!(metrics.window.cwnd > 0.9 * held, recovers, "{profile:?} {:?} of {held}", metrics.window);
+    }
+}
+
 #[test]
 fn westwood_and_tibet_keep_the_bandwidth_delay_product_after_a_random_loss() {
     let share = |control, loss| steady_share(Profile::Linux, control, 100, loss);

@@ -375,7 +375,10 @@ impl Control for Bbr1 {
     }
 
     /// `CA_EVENT_TX_START` of `bbr_cwnd_event`.
-    fn on_restart(&mut self, now: Instant, window: &mut Window) {
+    fn on_restart(&mut self, now: Instant, is_app_limited: bool, window: &mut Window) {
+        if !is_app_limited {
+            return;
+        }
         self.restarts_from_idle = true;
         self.aggregation.restart(now);
         if self.mode == Mode::ProbeBandwidth {

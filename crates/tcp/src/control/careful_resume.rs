@@ -214,8 +214,8 @@ impl Control for CarefulResume {
         self.control.on_sent(sent);
     }
 
-    fn on_restart(&mut self, now: Instant, window: &mut Window) {
-        self.control.on_restart(now, window);
+    fn on_restart(&mut self, now: Instant, is_app_limited: bool, window: &mut Window) {
+        self.control.on_restart(now, is_app_limited, window);
     }
 
     fn on_idle(&mut self, now: Instant, idle: Duration) {

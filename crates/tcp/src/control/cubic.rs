@@ -291,9 +291,12 @@ impl Control for Cubic {
         }
     }
 
-    /// Time without data does not count (`CA_EVENT_TX_START` of Linux).
-    fn on_restart(&mut self, now: Instant, _window: &mut Window) {
-        self.exclude(self.unused_since.unwrap_or(self.acked_at), now);
+    /// Time without data does not count (`CA_EVENT_TX_START` of Linux). Where the application has more, data follow the
+    /// acknowledgement at once.
+    fn on_restart(&mut self, now: Instant, is_app_limited: bool, _window: &mut Window) {
+        if is_app_limited {
+            self.exclude(self.unused_since.unwrap_or(self.acked_at), now);
+        }
     }
 
     fn on_idle(&mut self, now: Instant, idle: Duration) {
@@ -456,7 +459,7 @@ mod tests {
             let (mut bulk, mut expected) = after_a_second(profile);
             acknowledge(&mut bulk, &mut expected, 1_000.0, true);
             let (mut paused, mut window) = after_a_second(profile);
-            paused.on_restart(Instant::ZERO + Duration::from_millis(1_850), &mut window);
+            paused.on_restart(Instant::ZERO + Duration::from_millis(1_850), true, &mut window);
             acknowledge(&mut paused, &mut window, 1_900.0, true);
             assert!((window.cwnd - expected.cwnd).abs() < 1e-9, "{profile:?}: {window:?} and {expected:?}");
         }
@@ -469,7 +472,7 @@ mod tests {
         acknowledge(&mut control, &mut window, 1_000.0, false);
         let now = Instant::ZERO + Duration::from_secs(30);
         control.on_idle(now, Duration::from_secs(28));
-        control.on_restart(now, &mut window);
+        control.on_restart(now, true, &mut window);
         control.grow(&ack(1).at_millis(30_000.0), &mut window);
         assert_eq!(control.state.epoch.expect("goes on").start.since(start), Duration::from_secs(29));
     }

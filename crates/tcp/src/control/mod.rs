@@ -115,10 +115,10 @@ pub trait Control: Debug + Send {
         let _ = sent;
     }
 
-    /// The connection sends again with nothing in flight after its application had nothing to send, for however short a time
-    /// (`CA_EVENT_TX_START` of Linux with `app_limited`).
-    fn on_restart(&mut self, now: Instant, window: &mut Window) {
-        let _ = (now, window);
+    /// Data leave, retransmissions included, with nothing in flight (`CA_EVENT_TX_START` of Linux). `is_app_limited` if the application
+    /// had nothing to send before, for however short a time.
+    fn on_restart(&mut self, now: Instant, is_app_limited: bool, window: &mut Window) {
+        let _ = (now, is_app_limited, window);
     }
 
     /// The connection sends again after `idle` without anything in flight, longer than the retransmission timeout.

@@ -182,8 +182,8 @@ impl Control for Vegas {
         self.round = Round::until(ack.nxt);
     }
 
-    /// After a pause, Linux measures the path from the beginning (`tcp_vegas_cwnd_event`).
-    fn on_restart(&mut self, _: Instant, _: &mut Window) {
+    /// After a pause, and after a timeout, Linux measures the path from the beginning (`tcp_vegas_cwnd_event`).
+    fn on_restart(&mut self, _: Instant, _: bool, _: &mut Window) {
         if self.reading == Reading::Linux {
             self.base.forget();
             self.round = Round::until(self.round.end);
@@ -270,7 +270,7 @@ mod tests {
             path.propagation = Duration::from_millis(100);
             rounds(&mut path);
             assert!(path.window.cwnd < 10.0, "{profile:?}: {}", path.window.cwnd);
-            path.control.on_restart(path.now, &mut path.window);
+            path.control.on_restart(path.now, true, &mut path.window);
             rounds(&mut path);
             assert_eq!(path.window.cwnd > 35.0, recovers, "{profile:?}: {}", path.window.cwnd);
         }

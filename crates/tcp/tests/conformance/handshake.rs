@@ -159,8 +159,13 @@ fn a_lost_syn_is_sent_again_after_1_s_and_then_backed_off() {
 /// timestamps, a SYN that was sent twice need not have been lost, where the initial window is not RFC 5681's.
 #[test]
 fn after_two_lost_syns_data_begin_with_one_segment_and_after_one_expiry_a_timeout_of_3_s() {
-    for (initial_window, answered, segments) in [(10.0, 1_200, 10), (10.0, 3_100, 1), (4.0, 1_200, 1)] {
-        let mut client = Lone::connecting(Config { initial_window, ..config("sack") });
+    for (mss, initial_window, answered, segments) in [
+        (1_000, 10.0, 1_200, 10),
+        (1_000, 10.0, 3_100, 1),
+        (1_000, 4.0, 1_200, 1),
+        (8_960, tcp::initial_window_rfc6928(8_960), 1_200, 2),
+    ] {
+        let mut client = Lone::connecting(Config { mss, initial_window, ..config("sack") });
         client.at(answered);
         client.give(bare(Flags::SYN.with(Flags::ACK), 0, 1));
         client.take();

@@ -206,7 +206,10 @@ impl Control for Bbr3 {
     }
 
     /// `HandleRestartFromIdle`.
-    fn on_restart(&mut self, now: Instant, window: &mut Window) {
+    fn on_restart(&mut self, now: Instant, is_app_limited: bool, window: &mut Window) {
+        if !is_app_limited {
+            return;
+        }
         self.restarts_from_idle = true;
         self.aggregation.start = now;
         if self.state.is_probe_bandwidth() {

@@ -330,15 +330,18 @@ fn samples_of_probe_rtt_do_not_lower_the_model() {
 #[test]
 fn a_restart_from_idle_paces_at_the_bandwidth_or_ends_probe_rtt() {
     let mut control = filled(State::Up);
-    control.on_restart(Instant::ZERO, &mut window(50.0));
+    let rate = control.pacing.rate;
+    control.on_restart(Instant::ZERO, false, &mut window(50.0));
+    assert_eq!((control.pacing.rate, control.restarts_from_idle), (rate, false), "a timeout");
+    control.on_restart(Instant::ZERO, true, &mut window(50.0));
     assert_eq!(control.pacing.rate, 0.99e6);
     let mut control = filled(State::ProbeRtt);
     control.prior_window = 150.0;
     control.probe_rtt.done_at = Some(Instant::ZERO + Duration::from_millis(200));
     let mut window = window(50.0);
-    control.on_restart(Instant::ZERO + Duration::from_millis(200), &mut window);
+    control.on_restart(Instant::ZERO + Duration::from_millis(200), true, &mut window);
     assert_eq!((control.state, window.cwnd), (State::ProbeRtt, 50.0));
-    control.on_restart(Instant::ZERO + Duration::from_millis(201), &mut window);
+    control.on_restart(Instant::ZERO + Duration::from_millis(201), true, &mut window);
     assert_eq!((control.state, window.cwnd), (State::Cruise, 150.0));
 }
 
@@ -351,7 +354,7 @@ fn after_a_restart_from_idle_no_probe_of_the_round_trip_time_is_due() {
         let later =
             Ack { rtt: Some(Duration::from_millis(120)), ..answer(LossState::Open, sample()) }.at_millis(6_000.0);
         if restarts {
-            control.on_restart(later.now, &mut window(100.0));
+            control.on_restart(later.now, true, &mut window(100.0));
         }
         control.on_ack(&later, &mut window(100.0));
         assert_eq!(control.state, state);
