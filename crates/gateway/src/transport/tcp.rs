@@ -364,7 +364,7 @@ impl TcpTransport {
             self.peers[peer].streams += 1;
         }
         self.tunnels[at].role = Role::Leaving(Leaving::new(counts_for));
-        self.tunnels[at].allow_orderly_close();
+        self.tunnels[at].allow_orderly_close(self.leaving_limit);
         self.on_leaving(at);
     }
 

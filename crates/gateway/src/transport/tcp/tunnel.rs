@@ -540,14 +540,18 @@ impl Tunnel {
         self.to_tcp.close(pipes);
     }
 
-    /// Closes the connection in order.
+    /// Closes the connection, which has nothing to say, in order.
     pub(super) fn close(self) {
-        self.allow_orderly_close();
+        self.tcp.end_user_timeout();
+        self.tcp.close_in_order();
     }
 
-    /// Has the connection closed in order, from either side.
-    pub(super) fn allow_orderly_close(&self) {
+    /// Has the connection closed in order, from either side, and the kernel give it up, too, after `limit` without an acknowledgement: it may
+    /// outlive the process.
+    pub(super) fn allow_orderly_close(&self, limit: Duration) {
         if let Some(socket) = &self.tcp.socket {
+            // A socket that has failed is not kept.
+            let _ = socket.set_tcp_user_timeout(Some(limit.into()));
             let _ = transparent::allow_orderly_close(socket);
         }
     }
@@ -631,6 +635,26 @@ mod tests {
         }
         assert!(tunnel.flush().expect("nothing is left") && tunnel.is_shut_down);
         drop((waiting, accepted));
+    }
+
+    /// A connection of which the kernel would keep what is not acknowledged for a week, and another hold of its socket.
+    fn patient_tunnel() -> (Tunnel, Socket) {
+        let own = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        own.set_tcp_user_timeout(Some(Duration::from_secs(7 * 24 * 3600))).expect("user timeout");
+        own.set_linger(Some(Duration::ZERO)).expect("linger");
+        let held = own.try_clone().expect("clone");
+        (Tunnel::new(1, Role::Stream(0), Tcp::connecting(own), [127, 0, 0, 1].into()), held)
+    }
+
+    #[test]
+    fn the_kernel_gives_up_a_connection_that_is_closed_in_order() {
+        let (tunnel, held) = patient_tunnel();
+        tunnel.allow_orderly_close(units::Duration::from_secs(900));
+        assert_eq!(held.tcp_user_timeout().expect("user timeout"), Some(Duration::from_secs(900)));
+        let (tunnel, held) = patient_tunnel();
+        tunnel.close();
+        assert_eq!(held.tcp_user_timeout().expect("user timeout"), None);
+        assert_eq!(held.linger().expect("linger"), None);
     }
 
     #[test]
