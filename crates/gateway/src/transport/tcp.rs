@@ -65,7 +65,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use tcp_tunnel::handshakes::Handshakes;
-use tcp_tunnel::waiting::Waiting;
+use tcp_tunnel::waiting::{Places, Waiting};
 use tls::Configs;
 pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use tunnel::{Data, Leaving, Role, Tunnel, reason_of};
@@ -75,15 +75,16 @@ use units::{Duration, Instant, Rate};
 /// first.
 const HOLD: Duration = Duration::from_millis(10);
 /// Connections that strangers may have made without saying who they are: all together, and those of one prefix.
-const STRANGERS: [usize; 2] = [3_072, 256];
+const STRANGERS: Places = Places { total: 3_072, per_prefix: 256 };
 /// The same for connections from addresses at which peers are known to be, and for those whose key is known and that have not
 /// said what for. Each peer keeps up to 1,024 warm ones, and 5,000 new ones a second are in their handshakes for two round
 /// trips: as many as a peer may have streams, unless configured.
-const KNOWN: [usize; 2] = [65_536, 16_384];
+const KNOWN: Places = Places { total: 65_536, per_prefix: 16_384 };
 /// Connections with each peer by default.
 const MAX_STREAMS: u64 = 16_384;
 
-/// Names a stream: its place in the table, and its number, since others have had that place.
+/// Names a connection across the satellite, and the stream that it carries: its place in the table, and its number, since others have had
+/// that place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TunnelId {
     at: usize,
@@ -125,16 +126,16 @@ pub(crate) struct TcpTransport {
     /// Connections that have been accepted and have not said what for: of strangers, and of those who are known.
     strangers: Waiting<usize>,
     known: Waiting<usize>,
-    /// Key agreements with strangers, and connections of theirs, by place and number, that wait for one.
+    /// Key agreements with strangers, and connections of theirs that wait for one.
     handshakes: Handshakes,
-    without_leave: Vec<(usize, u64)>,
+    without_leave: Vec<TunnelId>,
     /// Where peers are known to be, and how many of them.
     addresses: HashMap<IpAddr, usize>,
     /// Names this run of the gateway to its peers.
     epoch: u64,
     events: VecDeque<StreamEvent<TunnelId>>,
-    /// Control connections, by place and number, on which more may have been said than was read: nothing reports that again.
-    unread: Vec<(usize, u64)>,
+    /// Control connections on which more may have been said than was read: nothing reports that again.
+    unread: Vec<TunnelId>,
     pipes: Pipes,
     /// Unless the satellite link is secured externally.
     tls: Option<Configs>,
@@ -218,8 +219,8 @@ impl TcpTransport {
             sessions: HashMap::new(),
             challenged: HashSet::new(),
             names: HashMap::new(),
-            strangers: Waiting::new(STRANGERS[0], STRANGERS[1]),
-            known: Waiting::new(KNOWN[0], KNOWN[1]),
+            strangers: Waiting::new(STRANGERS),
+            known: Waiting::new(KNOWN),
             handshakes: Handshakes::default(),
             without_leave: Vec::new(),
             addresses: HashMap::new(),

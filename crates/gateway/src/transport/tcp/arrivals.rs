@@ -182,7 +182,7 @@ impl TcpTransport {
         let leave = if is_given { Leave::Given } else { Leave::Awaited };
         self.tunnels[at].leave = leave;
         if before == Leave::NotAsked && !is_given {
-            self.without_leave.push((at, number));
+            self.without_leave.push(TunnelId { at, number });
         }
         is_given
     }
@@ -194,15 +194,14 @@ impl TcpTransport {
 
     /// Asks again for those that wait unread, in the order in which they came.
     pub(super) fn give_leave(&mut self, now: Instant) {
-        for (at, number) in std::mem::take(&mut self.without_leave) {
-            let waits = |tunnel: &&Tunnel| tunnel.number == number && tunnel.leave == Leave::Awaited;
-            if self.tunnels.get(at).filter(waits).is_none() {
+        for id in std::mem::take(&mut self.without_leave) {
+            if self.tunnel(id).is_none_or(|tunnel| tunnel.leave != Leave::Awaited) {
                 continue;
             }
-            if self.has_leave(now, at) {
-                self.greet(now, at);
+            if self.has_leave(now, id.at) {
+                self.greet(now, id.at);
             } else {
-                self.without_leave.push((at, number));
+                self.without_leave.push(id);
             }
         }
     }

@@ -291,16 +291,16 @@ impl TcpTransport {
 
     /// Leaves the rest of what is said on connection `at` to the next turn of the loop.
     pub(super) fn read_later(&mut self, at: usize) {
-        let named = self.tunnels.get(at).map(|tunnel| (at, tunnel.number));
-        self.unread.extend(named.filter(|named| !self.unread.contains(named)));
+        let id = self.tunnels.get(at).map(|tunnel| TunnelId { at, number: tunnel.number });
+        self.unread.extend(id.filter(|id| !self.unread.contains(id)));
     }
 
     /// Reads on where there was too much for one turn.
     pub(super) fn read_on(&mut self, now: Instant) {
-        for (at, number) in std::mem::take(&mut self.unread) {
-            match self.tunnels.get(at).filter(|tunnel| tunnel.number == number).map(|tunnel| &tunnel.role) {
-                Some(Role::Initiator(peer)) => self.on_initiator(now, *peer, at),
-                Some(Role::Responder(_)) => self.on_responder(now, at),
+        for id in std::mem::take(&mut self.unread) {
+            match self.tunnel(id).map(|tunnel| &tunnel.role) {
+                Some(&Role::Initiator(peer)) => self.on_initiator(now, peer, id.at),
+                Some(Role::Responder(_)) => self.on_responder(now, id.at),
                 _ => {}
             }
         }
