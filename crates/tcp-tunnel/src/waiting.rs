@@ -67,7 +67,8 @@ impl<T: Copy> Waiting<T> {
     /// Takes a place for `who`, which comes from `address`; returns it, and whose place that was: that one has to go.
     pub fn enter(&mut self, who: T, address: IpAddr) -> (Ticket, Option<T>) {
         let prefix = Prefix::of(address);
-        let own = self.by_prefix.get(&prefix).filter(|own| own.len() >= self.places.per_prefix).and_then(BTreeSet::first);
+        let own =
+            self.by_prefix.get(&prefix).filter(|own| own.len() >= self.places.per_prefix).and_then(BTreeSet::first);
         let oldest = own.copied().or_else(|| {
             let (oldest, _) = self.all.first_key_value().filter(|_| self.all.len() >= self.places.total)?;
             Some(*oldest)

@@ -19,6 +19,7 @@ mod membership;
 mod peer;
 mod place;
 mod ports;
+mod rejection;
 mod resets;
 mod session;
 mod sockets;
@@ -50,6 +51,7 @@ use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use cross::CrossLayer;
 use departure::Departure;
 use peer::TcpPeer;
+use rejection::Rejection;
 use relay::connect::{CONNECTED, ConnectRequest};
 use relay::engine::Transport;
 use relay::reach::Reach;
@@ -464,8 +466,8 @@ impl TcpTransport {
         *self.counters.opened.entry(method.into()).or_default() += 1;
     }
 
-    fn count_rejected(&mut self, why: &'static str) {
-        *self.counters.rejected.entry(why.into()).or_default() += 1;
+    fn count_rejected(&mut self, rejection: Rejection) {
+        *self.counters.rejected.entry(rejection.name().into()).or_default() += 1;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Connections to peers: the control connection as initiator, warm connections, and tunnels.
 
+use super::rejection::Rejection;
 use super::session::Initiator;
 use super::sockets::{is_unavailable, is_without_source};
 use super::talk::READS;
@@ -193,8 +194,8 @@ impl TcpTransport {
         });
         let (challenge, key, proof) = answer.inspect_err(|error| {
             self.count_rejected(match error {
-                ChallengeError::Versions(_) => "version",
-                ChallengeError::NotAuthentic => "not_authentic",
+                ChallengeError::Versions(_) => Rejection::Version,
+                ChallengeError::NotAuthentic => Rejection::NotAuthentic,
             });
         })?;
         self.tunnels[at].say(&proof).map_err(|_| ChallengeError::NotAuthentic)?;
