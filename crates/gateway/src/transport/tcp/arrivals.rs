@@ -5,7 +5,7 @@ use super::rejection::Rejection;
 use super::session::{Accepted, Initiator, Responder};
 use super::talk::{Notified, READS};
 use super::trouble::{in_words, is_unknown_key};
-use super::tunnel::{Leave, Role, Tunnel};
+use super::tunnel::{Admission, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
@@ -120,7 +120,7 @@ impl TcpTransport {
             // The bytes after it belong to the relayed connection.
             return;
         }
-        if self.tunnels[at].tls.is_some() && !self.has_leave(now, at) {
+        if self.tunnels[at].tls.is_some() && !self.is_admitted(now, at) {
             return;
         }
         let rejection = match self.tunnels[at].read_greeting() {
@@ -165,10 +165,10 @@ impl TcpTransport {
 
     /// Whether TLS may go on with what has come on connection `at`. What strangers say beyond their rate waits unread, as long as they have
     /// their place.
-    fn has_leave(&mut self, now: Instant, at: usize) -> bool {
+    fn is_admitted(&mut self, now: Instant, at: usize) -> bool {
         let tunnel = &self.tunnels[at];
-        let Tunnel { from, number, leave: before, .. } = *tunnel;
-        if before == Leave::Given {
+        let Tunnel { from, number, admission: before, .. } = *tunnel;
+        if before == Admission::Granted {
             return true;
         }
         match tunnel.peek() {
@@ -178,14 +178,14 @@ impl TcpTransport {
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         }
         // Those that wait come first.
-        let may_pass = before == Leave::Awaited || self.without_leave.is_empty() || self.addresses.contains_key(&from);
-        let is_given = may_pass && self.may_agree(now, from);
-        let leave = if is_given { Leave::Given } else { Leave::Awaited };
-        self.tunnels[at].leave = leave;
-        if before == Leave::NotAsked && !is_given {
-            self.without_leave.push(TunnelId { at, number });
+        let may_pass =
+            before == Admission::Awaited || self.awaiting_admission.is_empty() || self.addresses.contains_key(&from);
+        let is_admitted = may_pass && self.may_agree(now, from);
+        self.tunnels[at].admission = if is_admitted { Admission::Granted } else { Admission::Awaited };
+        if before == Admission::NotAsked && !is_admitted {
+            self.awaiting_admission.push(TunnelId { at, number });
         }
-        is_given
+        is_admitted
     }
 
     /// Whether there may be one more key agreement with who is at `from`.
@@ -194,15 +194,15 @@ impl TcpTransport {
     }
 
     /// Asks again for those that wait unread, in the order in which they came.
-    pub(super) fn give_leave(&mut self, now: Instant) {
-        for id in std::mem::take(&mut self.without_leave) {
-            if self.tunnel(id).is_none_or(|tunnel| tunnel.leave != Leave::Awaited) {
+    pub(super) fn admit_waiting(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.awaiting_admission) {
+            if self.tunnel(id).is_none_or(|tunnel| tunnel.admission != Admission::Awaited) {
                 continue;
             }
-            if self.has_leave(now, id.at) {
+            if self.is_admitted(now, id.at) {
                 self.greet(now, id.at);
             } else {
-                self.without_leave.push(id);
+                self.awaiting_admission.push(id);
             }
         }
     }

@@ -237,7 +237,7 @@ impl TcpTransport {
                 tunnel.session_begun_at.is_none_or(|begun_at| begun_at < heard_before)
             });
         }
-        if self.leaving.is_some() {
+        if self.departure.is_some() {
             // Where another process has begun a session, the peer is to go by that.
             self.talk(now);
         }
@@ -292,7 +292,8 @@ impl TcpTransport {
     pub(super) fn keep_warm(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
         let is_wanted = known.initiator.as_ref().is_some_and(|initiator| initiator.is_up() && !initiator.is_draining());
-        if known.warm.len() >= self.warm_connections || now < known.next_warm || !is_wanted || self.leaving.is_some() {
+        if known.warm.len() >= self.warm_connections || now < known.next_warm || !is_wanted || self.departure.is_some()
+        {
             return;
         }
         for _ in self.peers[peer].warm.len()..self.warm_connections {

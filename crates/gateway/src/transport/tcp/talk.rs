@@ -133,8 +133,8 @@ impl TcpTransport {
             if let Some(Initiator::Up { tunnel, is_told_leaving, .. }) = &mut known.initiator {
                 let tunnel = &mut self.tunnels[*tunnel];
                 let mut bytes = Vec::new();
-                if let Some(leaving) = self.leaving.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
-                    leaving.message.encode(&mut bytes);
+                if let Some(departure) = self.departure.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
+                    departure.message.encode(&mut bytes);
                 }
                 if known.own_ends.has_something_to_say() {
                     known.own_ends.poll_transmit(&mut bytes, room(tunnel));
@@ -152,10 +152,10 @@ impl TcpTransport {
                 if !std::mem::replace(&mut known.notified.reach, true) && !has_successor {
                     Message::Reach(known.reach.clone()).encode(&mut bytes);
                 }
-                if let Some(leaving) =
-                    self.leaving.as_ref().filter(|_| !std::mem::replace(&mut known.notified.leaving, true))
+                if let Some(departure) =
+                    self.departure.as_ref().filter(|_| !std::mem::replace(&mut known.notified.leaving, true))
                 {
-                    leaving.message.encode(&mut bytes);
+                    departure.message.encode(&mut bytes);
                 }
                 if known.its_ends.has_something_to_say() {
                     known.its_ends.poll_transmit(&mut bytes, room(tunnel));

@@ -36,19 +36,19 @@ pub(super) enum Role {
     /// A peer has made it for that: so many bytes go back once those that are missing have come.
     Echoing { length: usize, missing: usize },
     /// It has carried a relayed connection, and is closed when all is sent.
-    Leaving(Leaving),
+    Lingering(Lingering),
 }
 
 /// What is known of a connection that has ended in order and is kept until the other end has acknowledged everything.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(super) struct Lingering {
     /// The peer as whose stream it still counts: without a far gateway, nothing else limits how many there are.
     pub(super) counts_for: Option<usize>,
     /// Bytes that it had carried when it last made progress, and when that was seen.
     progress: Option<(u64, Instant)>,
 }
 
-impl Leaving {
+impl Lingering {
     pub(super) fn new(counts_for: Option<usize>) -> Self {
         Self { counts_for, progress: None }
     }
@@ -116,7 +116,7 @@ pub(super) struct Tunnel {
     /// Its place among those that have not said what they are for.
     pub(super) place: Option<super::place::Place>,
     /// Whether there may be a key agreement with who makes it.
-    pub(super) leave: Leave,
+    pub(super) admission: Admission,
     /// What it has said it is for, if that came before the proof of its session.
     pub(super) early: Option<tcp_tunnel::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
@@ -139,12 +139,13 @@ pub(super) struct Tunnel {
 
 /// Whether there may be a key agreement with who makes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum Admission {
     /// Nothing has come that would lead to one.
     NotAsked,
     /// What has come waits unread.
     Awaited,
-    Given,
+    /// It may begin.
+    Granted,
 }
 
 /// Firewalls on the way, and this host's, forget half-closed connections that are quiet: Linux after 60 s.
@@ -173,7 +174,7 @@ impl Tunnel {
             name: None,
             session_begun_at: None,
             place: None,
-            leave: Leave::NotAsked,
+            admission: Admission::NotAsked,
             early: None,
             has_sent: false,
             tls: None,
@@ -489,14 +490,14 @@ impl Tunnel {
 
     /// Whether it is kept only until the other end has acknowledged everything.
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self.role, Role::Leaving(_)) || self.is_resetting()
+        matches!(self.role, Role::Lingering(_)) || self.is_resetting()
     }
 
-    /// Whether it is leaving and the other end has acknowledged no more bytes for `limit`, though it may answer probes of its closed window.
+    /// Whether it is lingering and the other end has acknowledged no more bytes for `limit`, though it may answer probes of its closed window.
     pub(super) fn is_stuck(&mut self, now: Instant, limit: Duration) -> bool {
         let carried = self.carried_bytes();
         match &mut self.role {
-            Role::Leaving(leaving) => leaving.is_stuck(now, carried, limit),
+            Role::Lingering(lingering) => lingering.is_stuck(now, carried, limit),
             _ => false,
         }
     }
@@ -668,7 +669,8 @@ mod tests {
         own.set_nonblocking(true).expect("nonblocking");
         let (other, _) = listener.accept().expect("accept");
         while (&own).write(&[7; 65_536]).is_ok() {}
-        let mut tunnel = Tunnel::new(1, Role::Leaving(Leaving::default()), Tcp::connecting(own), [127, 0, 0, 1].into());
+        let mut tunnel =
+            Tunnel::new(1, Role::Lingering(Lingering::default()), Tcp::connecting(own), [127, 0, 0, 1].into());
         tunnel.is_finished = true;
         tunnel.flush().expect("its end goes behind the bytes");
         assert!(!tunnel.has_nothing_to_wait_for(), "the other end has not read");
