@@ -57,6 +57,15 @@ impl ConnectionLog {
     pub(crate) fn open(path: &Path, rotation: Rotation) -> Result<Self, StartError> {
         let doing = || format!("[connection_log] file {}", path.display());
         let file = rotating_file::RotatingFile::open(path, rotation).map_err(while_doing(doing()))?;
+        let files = file.beyond_last();
+        if files > 0 {
+            tracing::warn!(
+                file = %path.display(),
+                max_files = rotation.max_files,
+                files,
+                "the connection log has files beyond max_files: the gateway does not remove them"
+            );
+        }
         let (entries, queue) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let counts = Arc::new(Counts::default());

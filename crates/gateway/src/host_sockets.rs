@@ -172,9 +172,7 @@ impl Hosts for HostSockets {
     }
 
     fn close(&mut self, _: Instant, tcp: Tcp) {
-        if let Some(socket) = &tcp.socket {
-            let _ = transparent::allow_orderly_close(socket);
-        }
+        tcp.close_in_order();
     }
 
     fn abort(&mut self, _: Instant, tcp: Tcp) {

@@ -1,6 +1,7 @@
 //! A TCP socket that is watched edge-triggered: towards a host, or across the satellite.
 
 use kernel::tcp::TcpInfo;
+use kernel::transparent;
 use relay::engine::Progress;
 use socket2::Socket;
 use std::io;
@@ -119,11 +120,31 @@ impl Tcp {
 
     /// Has [`Tcp::is_gone`] alone decide for how long data may wait: the kernel gives up after `net.ipv4.tcp_retries2` retransmissions, a quarter of an
     /// hour by default. The option for it (TCP_USER_TIMEOUT) replaces the number of keepalive probes, too, so that an idle connection goes without.
+    /// It does not replace the number of unanswered probes of a closed window, which is that sysctl, too: no option of a socket does.
     pub(crate) fn outlast_kernel(&mut self) {
         let Some(socket) = self.socket.as_ref().filter(|_| self.outlasts_kernel != self.data_waits) else { return };
         // Of a socket that has failed, the next event says so.
         let _ = socket.set_tcp_user_timeout(self.data_waits.then_some(ENDLESS));
         self.outlasts_kernel = self.data_waits;
+    }
+
+    /// Clears the user timeout, so that the kernel gives up the closed connection as soon as that of any host (`net.ipv4.tcp_orphan_retries`). With one
+    /// it would go on for as long as that says.
+    pub(crate) fn end_user_timeout(&self) {
+        if let Some(socket) = &self.socket {
+            // A socket that has failed is not kept.
+            let _ = socket.set_tcp_user_timeout(None);
+        }
+    }
+
+    /// Closes the connection in order, and leaves to the kernel what the other end has not acknowledged.
+    pub(crate) fn close_in_order(self) {
+        if self.outlasts_kernel {
+            self.end_user_timeout();
+        }
+        if let Some(socket) = &self.socket {
+            let _ = transparent::allow_orderly_close(socket);
+        }
     }
 
     /// For how long, by what [`Tcp::is_gone`] has found last, something had waited for an acknowledgement, and nothing was acknowledged.

@@ -407,6 +407,44 @@ fn a_client_that_is_away_for_less_than_user_timeout_keeps_its_connection_longer_
     client.read_exact(&mut [0; BYTES - 1]).unwrap();
 }
 
+/// Sockets of the near gateway that are closed while the client has not acknowledged everything (`include/net/tcp_states.h`).
+fn has_orphans(pair: &Pair) -> bool {
+    const FIN_WAIT_1: &str = "04";
+    const LAST_ACK: &str = "09";
+    const CLOSING: &str = "0B";
+    let sockets = pair.output(End::Terminal, "cat", "/proc/net/tcp /proc/net/tcp6");
+    let mut states = sockets.lines().filter_map(|line| line.split_whitespace().nth(3));
+    states.any(|state| [FIN_WAIT_1, LAST_ACK, CLOSING].contains(&state))
+}
+
+/// Linux gives up a closed connection whose last bytes nothing acknowledges after `net.ipv4.tcp_orphan_retries` retransmissions.
+#[test]
+fn the_last_bytes_to_a_client_that_has_vanished_are_given_up_as_soon_as_those_of_any_host() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_settings = "user_timeout = \"10s\"";
+    let limit = || kernel::sysctl::write("net.ipv4.tcp_orphan_retries", "2");
+    pair.site(End::Terminal).gateway.run(limit).unwrap().unwrap();
+    let pair = pair.start_both("");
+    let (ended, client_end) = std::sync::mpsc::channel();
+    let (vanish, vanished) = std::sync::mpsc::channel::<()>();
+    let server = pair.serve(Family::V4, 7, move |mut stream| {
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        ended.send(()).unwrap();
+        vanished.recv().unwrap();
+        stream.write_all(b"last").unwrap();
+        // Long enough that the gateway has seen the client acknowledge nothing, and outlasts the kernel.
+        std::thread::sleep(Duration::from_secs(7));
+    });
+    let client = pair.connect(server);
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    client_end.recv_timeout(PATIENCE).unwrap();
+    let hook = "type filter hook prerouting priority -400";
+    pair.nft(End::Terminal, &format!("add table inet away {{ chain in {{ {hook}; iifname lan drop; }}; }}"));
+    vanish.send(()).unwrap();
+    pair.wait_for(has_orphans);
+    pair.wait_for(|pair| !has_orphans(pair));
+}
+
 #[test]
 fn a_client_that_vanishes_frees_its_stream() {
     let Some(mut pair) = Pair::new() else { return };

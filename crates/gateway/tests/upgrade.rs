@@ -121,6 +121,34 @@ fn a_gateway_that_is_started_again_beside_the_old_one_of_an_upgrade_has_sessions
     }
 }
 
+/// Binds a socket beside others of the same user at the gateways' UDP port, if they agree.
+fn share_port(pair: &Pair, end: End) -> std::io::Result<socket2::Socket> {
+    let bind = || {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
+        kernel::reuseport::set_shared(&socket, true)?;
+        socket.bind(&SocketAddr::from(([0, 0, 0, 0], 4500)).into()).map(|()| socket)
+    };
+    pair.site(end).gateway.run(bind).unwrap()
+}
+
+/// Another program stands for the old process: gateways of this test are threads, and have the same process number.
+#[test]
+fn a_gateway_that_is_started_beside_an_old_process_has_its_port_to_itself_when_that_has_ended() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.listen = "0.0.0.0:4500";
+    pair.start(End::Hub, "");
+    let mut old = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let port = share_port(&pair, End::Terminal).unwrap();
+    let note = pair.socket(End::Terminal).with_extension("sock.upgrade");
+    std::fs::write(note, format!(r#"{{"pid":{},"generation":1,"peers":[]}}"#, old.id())).unwrap();
+    pair.start(End::Terminal, "");
+    share_port(&pair, End::Terminal).expect("the port is shared with the old process");
+    drop(port);
+    old.kill().unwrap();
+    old.wait().unwrap();
+    pair.wait_for(|pair| share_port(pair, End::Terminal).is_err());
+}
+
 #[test]
 fn two_processes_that_stop_at_once_leave_nothing() {
     let Some(mut pair) = Pair::up("") else { return };

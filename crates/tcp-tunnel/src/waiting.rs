@@ -20,6 +20,15 @@ impl Prefix {
     }
 }
 
+/// How many places there are, at least one of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// For all connections.
+    pub total: usize,
+    /// For those of one prefix.
+    pub per_prefix: usize,
+}
+
 /// A place that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
@@ -30,8 +39,7 @@ pub struct Ticket {
 /// Who waits, `T` naming each.
 #[derive(Debug, Clone)]
 pub struct Waiting<T> {
-    most: usize,
-    each: usize,
+    places: Places,
     next: u64,
     /// By the order in which they came.
     all: BTreeMap<u64, (T, Prefix)>,
@@ -40,9 +48,10 @@ pub struct Waiting<T> {
 }
 
 impl<T: Copy> Waiting<T> {
-    /// Places for `most` connections, and for `each` of one prefix; at least one.
-    pub fn new(most: usize, each: usize) -> Self {
-        Self { most: most.max(1), each: each.max(1), next: 0, all: BTreeMap::new(), by_prefix: BTreeMap::new() }
+    /// With all `places` free.
+    pub fn new(places: Places) -> Self {
+        let places = Places { total: places.total.max(1), per_prefix: places.per_prefix.max(1) };
+        Self { places, next: 0, all: BTreeMap::new(), by_prefix: BTreeMap::new() }
     }
 
     /// How many wait.
@@ -58,9 +67,10 @@ impl<T: Copy> Waiting<T> {
     /// Takes a place for `who`, which comes from `address`; returns it, and whose place that was: that one has to go.
     pub fn enter(&mut self, who: T, address: IpAddr) -> (Ticket, Option<T>) {
         let prefix = Prefix::of(address);
-        let own = self.by_prefix.get(&prefix).filter(|own| own.len() >= self.each).and_then(BTreeSet::first);
+        let own =
+            self.by_prefix.get(&prefix).filter(|own| own.len() >= self.places.per_prefix).and_then(BTreeSet::first);
         let oldest = own.copied().or_else(|| {
-            let (oldest, _) = self.all.first_key_value().filter(|_| self.all.len() >= self.most)?;
+            let (oldest, _) = self.all.first_key_value().filter(|_| self.all.len() >= self.places.total)?;
             Some(*oldest)
         });
         let driven_out = oldest.and_then(|number| {
@@ -98,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_stranger_drives_out_its_own_and_leaves_the_others_alone() {
-        let mut waiting = Waiting::new(100, 4);
+        let mut waiting = Waiting::new(Places { total: 100, per_prefix: 4 });
         let (honest, none) = waiting.enter(0, address("198.18.9.1"));
         assert_eq!(none, None);
         let out: Vec<_> =
@@ -116,7 +126,7 @@ mod tests {
 
     #[test]
     fn strangers_from_everywhere_drive_out_who_has_waited_longest() {
-        let mut waiting = Waiting::new(10, 4);
+        let mut waiting = Waiting::new(Places { total: 10, per_prefix: 4 });
         for who in 0..10u8 {
             assert_eq!(waiting.enter(who, IpAddr::from([192, 0, who, 1])).1, None);
         }
@@ -129,7 +139,7 @@ mod tests {
     proptest! {
         #[test]
         fn places_are_counted_right_whoever_comes_and_goes(steps in prop::collection::vec((0u8..6, any::<bool>()), 1..200)) {
-            let (mut waiting, mut inside) = (Waiting::new(8, 3), BTreeMap::new());
+            let (mut waiting, mut inside) = (Waiting::new(Places { total: 8, per_prefix: 3 }), BTreeMap::new());
             for (who, (net, enters)) in steps.into_iter().enumerate() {
                 if enters {
                     let (ticket, out) = waiting.enter(who, IpAddr::from([10, 0, net, 1]));

@@ -74,12 +74,14 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Moves every file to the next name; the oldest is overwritten, and older ones from when there were to be more are removed.
+    /// How many files have a higher number than the last. A higher `max_files` has left them, or another program, such as logrotate. Nothing
+    /// shows which, so they stay.
+    pub(super) fn beyond_last(&self) -> usize {
+        (self.rotation.max_files.max(1)..=MOST_FILES).filter(|number| self.numbered(*number).exists()).count()
+    }
+
+    /// Moves every file to the next name; the oldest is overwritten.
     fn rename(&self) -> io::Result<()> {
-        for number in self.rotation.max_files.max(1)..=MOST_FILES {
-            // Most are not there, and what cannot be removed does not keep the log from going on.
-            let _ = std::fs::remove_file(self.numbered(number));
-        }
         let last = self.rotation.max_files.saturating_sub(1);
         if last == 0 {
             return std::fs::remove_file(&self.path);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn files_from_when_there_were_to_be_more_go_when_one_is_renamed() {
+    fn files_beyond_the_last_stay_when_one_is_renamed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         for name in ["log", "log.1", "log.2", "log.3", "log.5", "log.1000", "log.old"] {
@@ -206,8 +208,9 @@ mod tests {
         }
         let mut file = RotatingFile::open(&path, rotation(8, 3)).unwrap();
         file.append(b"one\n").unwrap();
-        let all = [("log", "one\n"), ("log.1", "before\n"), ("log.2", "before\n"), ("log.old", "before\n")];
-        expect(directory.path(), &all);
+        let all = ["log.1", "log.2", "log.3", "log.5", "log.1000", "log.old"].map(|name| (name, "before\n"));
+        expect(directory.path(), &[&[("log", "one\n")][..], &all[..]].concat());
+        assert_eq!(file.beyond_last(), 3);
     }
 
     #[test]

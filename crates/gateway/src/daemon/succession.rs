@@ -174,15 +174,12 @@ impl<T: SatelliteTransport> Daemon<T> {
 
     /// Notices the end of the process before this one: the UDP port that the two shared is this one's alone.
     fn forget_ended_predecessor(&mut self) {
-        if self.predecessor.as_mut().is_some_and(|predecessor| predecessor.has_ended()) {
+        let predecessor = self.predecessor.take_if(|predecessor| predecessor.has_ended());
+        let old_process = self.old_process.take_if(|old| old.has_ended());
+        if predecessor.is_some() || old_process.is_some() {
             tracing::info!("the process before this one has ended");
-            self.predecessor = None;
             Beside::forget(&self.settings);
             self.relays.transport_mut().end_offer();
-        }
-        if self.old_process.take_if(|old| old.has_ended()).is_some() {
-            tracing::info!("the process before this one has ended");
-            Beside::forget(&self.settings);
         }
     }
 

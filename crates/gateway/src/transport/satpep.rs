@@ -61,12 +61,9 @@ pub(crate) struct Satpep {
     place: Option<Beside>,
     streams: Streams<Stored>,
     datagrams: Datagrams,
-    /// What is known of the way to each peer.
-    paths: Vec<PeerPath>,
+    /// The peers, by place.
+    peers: Vec<PeerRecord>,
     next_judgement: Instant,
-    names: Vec<String>,
-    /// How often the log says that an announcement of a peer, by place, is not understood.
-    bad_announcements: HashMap<usize, LogLimit>,
     cross_traffic: Option<CrossTrafficMeter>,
     cross_traffic_bps: u64,
     key_log: Option<KeyLog>,
@@ -79,8 +76,6 @@ pub(crate) struct Satpep {
     rate_is_reported: bool,
     capacity: CapacityWatch,
     remembered: Remembered,
-    /// Of the peers, as text.
-    keys: Vec<String>,
 }
 
 impl std::fmt::Debug for Satpep {
@@ -89,20 +84,33 @@ impl std::fmt::Debug for Satpep {
     }
 }
 
-/// What is known of the path to one peer.
+/// What is known of one peer, and of the path to it.
 #[derive(Debug)]
-struct PeerPath {
+struct PeerRecord {
+    name: String,
+    /// Its public key, as text.
+    key: String,
     /// Where handshakes go.
     address: Option<SocketAddr>,
     knock: Knock,
     batches: Batches,
     /// Reports of the peer that could not be true, as of the last look.
     implausible: u64,
+    /// How often the log says that an announcement of the peer is not understood.
+    bad_announcements: LogLimit,
 }
 
-impl PeerPath {
+impl PeerRecord {
     fn new(now: Instant, peer: &Peer) -> Self {
-        Self { address: peer.address, knock: Knock::default(), batches: Batches::new(now), implausible: 0 }
+        Self {
+            name: peer.name.clone(),
+            key: key_of(peer),
+            address: peer.address,
+            knock: Knock::default(),
+            batches: Batches::new(now),
+            implausible: 0,
+            bad_announcements: LogLimit::default(),
+        }
     }
 }
 
@@ -120,8 +128,9 @@ impl Satpep {
         let udp = Udp::bind(settings.listen, place.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         let remembered = Remembered::read(&settings.state_directory, &settings.name, settings.link.rate);
-        let keys: Vec<_> = settings.peers.iter().map(key_of).collect();
-        let before = remembered.prior(keys.iter().map(String::as_str), clock::unix_time() / NANOS_OF_A_SECOND);
+        let records: Vec<_> = settings.peers.iter().map(|peer| PeerRecord::new(now, peer)).collect();
+        let keys = records.iter().map(|peer| &*peer.key);
+        let before = remembered.prior(keys, clock::unix_time() / NANOS_OF_A_SECOND);
         let (mut endpoint, peers) = endpoint(settings, run, now, before)?;
         if let Some(place) = &place {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
@@ -143,10 +152,8 @@ impl Satpep {
             place,
             streams: Streams::new(endpoint, peers, settings.link.dscp == DscpPolicy::Copy),
             datagrams,
-            paths: settings.peers.iter().map(|peer| PeerPath::new(now, peer)).collect(),
+            peers: records,
             next_judgement: now,
-            names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
-            bad_announcements: HashMap::new(),
             cross_traffic,
             cross_traffic_bps: 0,
             key_log,
@@ -157,7 +164,6 @@ impl Satpep {
             rate_is_reported: false,
             capacity: CapacityWatch::new(before.is_some()),
             remembered,
-            keys,
         })
     }
 
@@ -166,10 +172,10 @@ impl Satpep {
         let estimate = self.streams.endpoint.capacity_estimate(now);
         self.capacity.look(&estimate);
         let streams = &self.streams;
-        let up = self.keys.iter().enumerate().filter_map(|(at, key)| {
+        let up = self.peers.iter().enumerate().filter_map(|(at, peer)| {
             let id = streams.id(at);
             let rtt = streams.endpoint.peer_stats(now, id).min_rtt?;
-            (streams.endpoint.peer_state(id) == PeerState::Up).then_some((key.as_str(), rtt))
+            (streams.endpoint.peer_state(id) == PeerState::Up).then_some((&*peer.key, rtt))
         });
         self.remembered.note(now, clock::unix_time() / NANOS_OF_A_SECOND, &estimate, up);
     }
@@ -195,12 +201,12 @@ impl Satpep {
     }
 
     fn name(&self, id: PeerId) -> &str {
-        self.streams.place(id).map_or("unknown", |at| &self.names[at])
+        self.streams.place(id).map_or("unknown", |at| &self.peers[at].name)
     }
 
     /// Why `peer`, which is not up, is not.
     fn trouble_of(&self, peer: usize) -> Trouble {
-        let PeerPath { address, knock, .. } = &self.paths[peer];
+        let PeerRecord { address, knock, .. } = &self.peers[peer];
         if let Some(of_way) = &knock.seen {
             return of_way.clone();
         }
@@ -254,7 +260,7 @@ impl Satpep {
 
     /// Asks the network about the peers that do not answer handshakes.
     fn look_at_paths(&mut self, now: Instant) {
-        for (at, PeerPath { address, knock, .. }) in self.paths.iter_mut().enumerate() {
+        for (at, PeerRecord { address, knock, .. }) in self.peers.iter_mut().enumerate() {
             let is_there = self.streams.place(self.streams.id(at)) == Some(at);
             match address {
                 Some(address) if is_there && !self.streams.is_up(at) => {
@@ -267,16 +273,16 @@ impl Satpep {
 
     /// Says of a peer that its reports cannot be true: at the 1st, 2nd, 4th, 8th ….
     fn look_at_reports(&mut self, now: Instant) {
-        for (at, path) in self.paths.iter_mut().enumerate() {
+        for (at, peer) in self.peers.iter_mut().enumerate() {
             let id = self.streams.id(at);
             if self.streams.place(id) != Some(at) {
                 continue;
             }
             let reports = self.streams.endpoint.peer_stats(now, id).implausible_reports;
-            let before = std::mem::replace(&mut path.implausible, reports);
+            let before = std::mem::replace(&mut peer.implausible, reports);
             if reports.checked_ilog2() > before.checked_ilog2() {
                 tracing::warn!(
-                    peer = self.names[at],
+                    peer = peer.name,
                     reports,
                     "peer reports arrivals that cannot be true: they are ignored; its gateway is faulty or lies"
                 );
@@ -290,7 +296,7 @@ impl Satpep {
             return;
         }
         self.datagrams.singly.clear();
-        for (at, PeerPath { batches, .. }) in self.paths.iter_mut().enumerate() {
+        for (at, PeerRecord { name, batches, .. }) in self.peers.iter_mut().enumerate() {
             let id = self.streams.id(at);
             if self.streams.place(id) != Some(at) {
                 continue;
@@ -301,7 +307,7 @@ impl Satpep {
                 batches.on_outage(now, rtt);
             } else if batches.update(now, rtt, stats.sent_packets, stats.lost_packets) {
                 tracing::warn!(
-                    peer = self.names[at],
+                    peer = *name,
                     "batches of datagrams (GSO) get lost on the way, single ones do not: they are sent one by one from \
                      now on; check the offloads of the interface (ethtool -k)"
                 );
@@ -418,9 +424,10 @@ impl SatelliteTransport for Satpep {
                 Reported::Stream(_) => {}
                 Reported::Session(event) => self.log(event),
                 Reported::BadAnnouncement(at, error) => {
-                    if let Some(not_logged) = self.bad_announcements.entry(*at).or_default().admit(now) {
+                    let peer = &mut self.peers[*at];
+                    if let Some(not_logged) = peer.bad_announcements.admit(now) {
                         tracing::warn!(
-                            peer = self.names[*at],
+                            peer = peer.name,
                             %error,
                             not_logged,
                             "the peer's announcement of the addresses that it allows is not understood"
@@ -529,23 +536,16 @@ impl Membership for Satpep {
             Ok(id) => {
                 self.streams.put_peer(at, id);
                 // The relays give places in order, and those of peers that were removed again.
-                if at == self.names.len() {
-                    self.names.push(peer.name.clone());
-                    self.keys.push(key_of(peer));
-                    self.paths.push(PeerPath::new(now, peer));
-                } else {
-                    self.paths[at] = PeerPath::new(now, peer);
-                    self.names[at].clone_from(&peer.name);
-                    self.keys[at] = key_of(peer);
-                }
+                let record = PeerRecord::new(now, peer);
+                if at == self.peers.len() { self.peers.push(record) } else { self.peers[at] = record }
             }
             Err(error) => tracing::error!(peer = peer.name, %error, "a defect: the peer could not be added"),
         }
     }
 
     fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
-        self.names[at].clone_from(&peer.name);
-        self.paths[at].address = peer.address;
+        self.peers[at].name.clone_from(&peer.name);
+        self.peers[at].address = peer.address;
         let Some(config) = peer_config(peer) else { return };
         if let Err(error) = self.streams.endpoint.change_peer(now, self.streams.id(at), config) {
             tracing::error!(peer = peer.name, %error, "a defect: the peer could not be changed");
@@ -553,7 +553,6 @@ impl Membership for Satpep {
     }
 
     fn remove_peer(&mut self, now: Instant, at: usize) {
-        self.bad_announcements.remove(&at);
         self.streams.remove_peer(now, at);
     }
 }
@@ -648,7 +647,7 @@ impl Reports for Satpep {
             mtu: stats.mtu,
             version: stats.version,
             cipher: stats.cipher,
-            batches: Some(self.datagrams.udp.takes_batches() && !self.paths[at].batches.are_off()),
+            batches: Some(self.datagrams.udp.takes_batches() && !self.peers[at].batches.are_off()),
             survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
             permits: self.allows(at).map(super::permits),

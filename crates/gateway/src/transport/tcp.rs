@@ -19,6 +19,7 @@ mod membership;
 mod peer;
 mod place;
 mod ports;
+mod rejection;
 mod resets;
 mod session;
 mod sockets;
@@ -50,6 +51,7 @@ use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use cross::CrossLayer;
 use departure::Departure;
 use peer::TcpPeer;
+use rejection::Rejection;
 use relay::connect::{CONNECTED, ConnectRequest};
 use relay::engine::Transport;
 use relay::reach::Reach;
@@ -65,25 +67,26 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use tcp_tunnel::handshakes::Handshakes;
-use tcp_tunnel::waiting::Waiting;
+use tcp_tunnel::waiting::{Places, Waiting};
 use tls::Configs;
 pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
-use tunnel::{Data, Leaving, Role, Tunnel, reason_of};
+use tunnel::{Data, Lingering, Role, Tunnel, reason_of};
 use units::{Duration, Instant, Rate};
 
 /// How long a tunnel request waits for the client's first bytes, which follow its handshake at once if it is the one to speak
 /// first.
 const HOLD: Duration = Duration::from_millis(10);
 /// Connections that strangers may have made without saying who they are: all together, and those of one prefix.
-const STRANGERS: [usize; 2] = [3_072, 256];
+const STRANGERS: Places = Places { total: 3_072, per_prefix: 256 };
 /// The same for connections from addresses at which peers are known to be, and for those whose key is known and that have not
 /// said what for. Each peer keeps up to 1,024 warm ones, and 5,000 new ones a second are in their handshakes for two round
 /// trips: as many as a peer may have streams, unless configured.
-const KNOWN: [usize; 2] = [65_536, 16_384];
+const KNOWN: Places = Places { total: 65_536, per_prefix: 16_384 };
 /// Connections with each peer by default.
 const MAX_STREAMS: u64 = 16_384;
 
-/// Names a stream: its place in the table, and its number, since others have had that place.
+/// Names a connection across the satellite, and the stream that it carries: its place in the table, and its number, since others have had
+/// that place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TunnelId {
     at: usize,
@@ -125,16 +128,16 @@ pub(crate) struct TcpTransport {
     /// Connections that have been accepted and have not said what for: of strangers, and of those who are known.
     strangers: Waiting<usize>,
     known: Waiting<usize>,
-    /// Key agreements with strangers, and connections of theirs, by place and number, that wait for one.
+    /// Key agreements with strangers, and connections of theirs that wait for one.
     handshakes: Handshakes,
-    without_leave: Vec<(usize, u64)>,
+    awaiting_admission: Vec<TunnelId>,
     /// Where peers are known to be, and how many of them.
     addresses: HashMap<IpAddr, usize>,
     /// Names this run of the gateway to its peers.
     epoch: u64,
     events: VecDeque<StreamEvent<TunnelId>>,
-    /// Control connections, by place and number, on which more may have been said than was read: nothing reports that again.
-    unread: Vec<(usize, u64)>,
+    /// Control connections on which more may have been said than was read: nothing reports that again.
+    unread: Vec<TunnelId>,
     pipes: Pipes,
     /// Unless the satellite link is secured externally.
     tls: Option<Configs>,
@@ -144,7 +147,7 @@ pub(crate) struct TcpTransport {
     /// The link's expected round-trip time.
     rtt: Duration,
     /// While this process opens and takes no more connections.
-    leaving: Option<Departure>,
+    departure: Option<Departure>,
     /// The transmit capacity of the link: configured or reported.
     capacity: Rate,
     warm_connections: usize,
@@ -153,7 +156,7 @@ pub(crate) struct TcpTransport {
     /// Connections survive an outage of this length.
     outage_limit: Duration,
     /// How long one that has ended may wait for the other end to take its last bytes.
-    leaving_limit: Duration,
+    linger_limit: Duration,
     /// And a peer that is silent for so long: who only receives does not notice it.
     longest_silence: Duration,
     next_sweep: Instant,
@@ -218,10 +221,10 @@ impl TcpTransport {
             sessions: HashMap::new(),
             challenged: HashSet::new(),
             names: HashMap::new(),
-            strangers: Waiting::new(STRANGERS[0], STRANGERS[1]),
-            known: Waiting::new(KNOWN[0], KNOWN[1]),
+            strangers: Waiting::new(STRANGERS),
+            known: Waiting::new(KNOWN),
             handshakes: Handshakes::default(),
-            without_leave: Vec::new(),
+            awaiting_admission: Vec::new(),
             addresses: HashMap::new(),
             epoch: random_number()?,
             events: VecDeque::new(),
@@ -231,13 +234,13 @@ impl TcpTransport {
             tls: (settings.mode == Mode::Encrypted).then(|| Configs::new(settings)).transpose()?,
             probe_timers: ProbeTimers::new(settings.link.rtt, settings.link.keepalive),
             rtt,
-            leaving: None,
+            departure: None,
             capacity: settings.link.nominal_rate(),
             warm_connections: tcp.warm_connections,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
             outage_limit: outage_limit(settings),
-            leaving_limit: leaving_limit(settings),
+            linger_limit: linger_limit(settings),
             longest_silence: outage_limit(settings)
                 + ProbeTimers::new(settings.link.rtt, settings.link.keepalive).unresponsive_after,
             next_sweep: now,
@@ -310,8 +313,9 @@ impl TcpTransport {
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
-            Role::Leaving(Leaving { counts_for: Some(peer), .. }) => self.peers[*peer].streams -= 1,
-            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Leaving(_) => {}
+            Role::Lingering(Lingering { counts_for: Some(peer), .. }) => self.peers[*peer].streams -= 1,
+            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Lingering(_) => {
+            }
             Role::Responder(responder) => drop(self.challenged.remove(&responder.session)),
         }
     }
@@ -347,13 +351,13 @@ impl TcpTransport {
             // It has been kept for so long that the path may have forgotten it; another one takes its place.
             Role::Warm(_) => self.remove(at).close(),
             Role::Trying { .. } | Role::Echoing { .. } => drop(self.remove(at)),
-            Role::Initiator(_) | Role::Leaving(_) => {}
+            Role::Initiator(_) | Role::Lingering(_) => {}
         }
     }
 
     /// Takes a connection that has ended in order from its peer's streams, unless it is direct, and keeps it until the other end has acknowledged
     /// what it has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
-    fn let_leave(&mut self, at: usize) {
+    fn linger(&mut self, at: usize) {
         let tunnel = &self.tunnels[at];
         let counts_for = match tunnel.role {
             Role::Stream(peer) if tunnel.is_direct => Some(peer),
@@ -363,13 +367,13 @@ impl TcpTransport {
         if let Some(peer) = counts_for {
             self.peers[peer].streams += 1;
         }
-        self.tunnels[at].role = Role::Leaving(Leaving::new(counts_for));
-        self.tunnels[at].allow_orderly_close();
-        self.on_leaving(at);
+        self.tunnels[at].role = Role::Lingering(Lingering::new(counts_for));
+        self.tunnels[at].allow_orderly_close(self.linger_limit);
+        self.on_lingering(at);
     }
 
     /// Sends on what a connection has to say before it is closed.
-    fn on_leaving(&mut self, at: usize) {
+    fn on_lingering(&mut self, at: usize) {
         if self.tunnels[at].flush().is_err() || self.tunnels[at].has_nothing_to_wait_for() {
             drop(self.remove(at));
         }
@@ -427,7 +431,7 @@ impl TcpTransport {
         let (mut gone, mut failed, longest_rto) = (Vec::new(), Vec::new(), self.sockets.longest_rto);
         let limits: Vec<Duration> = self.peers.iter().map(|peer| self.outage_limit_beside(now, peer)).collect();
         for (at, tunnel) in
-            self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving(_)))
+            self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Lingering(_)))
         {
             tunnel.free_from_slow_pacing();
             tunnel.outlast_outage(longest_rto);
@@ -437,7 +441,7 @@ impl TcpTransport {
             };
             let is_gone = tunnel.tcp.is_gone(now, period, limit);
             if tunnel.is_ending() {
-                let is_stuck = tunnel.is_stuck(now, self.leaving_limit);
+                let is_stuck = tunnel.is_stuck(now, self.linger_limit);
                 gone.extend((is_gone || is_stuck).then_some(at));
             } else if is_gone && tunnel.failed.is_none() && !(tunnel.is_direct && tunnel.awaits_reply) {
                 tunnel.failed = Some(ResetReason::Outage);
@@ -463,8 +467,8 @@ impl TcpTransport {
         *self.counters.opened.entry(method.into()).or_default() += 1;
     }
 
-    fn count_rejected(&mut self, why: &'static str) {
-        *self.counters.rejected.entry(why.into()).or_default() += 1;
+    fn count_rejected(&mut self, rejection: Rejection) {
+        *self.counters.rejected.entry(rejection.name().into()).or_default() += 1;
     }
 }
 
@@ -486,7 +490,7 @@ impl SatelliteTransport for TcpTransport {
             Role::Stream(_) => self.on_stream(now, at, event),
             Role::Trying { .. } => self.on_trying(now, at),
             Role::Echoing { .. } => self.on_echoing(at),
-            Role::Leaving(_) => self.on_leaving(at),
+            Role::Lingering(_) => self.on_lingering(at),
         }
     }
 
@@ -538,7 +542,7 @@ impl SatelliteTransport for TcpTransport {
 
     fn tick(&mut self, now: Instant) {
         self.accepting |= std::mem::take(&mut self.callers_wait);
-        self.give_leave(now);
+        self.admit_waiting(now);
         self.log_lasting_shortages(now);
         self.sweep(now);
         self.talk(now);
@@ -580,7 +584,7 @@ impl Membership for TcpTransport {
         self.host_keepalive = settings.host_keepalive.into();
         self.connect_timeout = settings.connect_timeout;
         self.outage_limit = outage_limit(settings);
-        self.leaving_limit = leaving_limit(settings);
+        self.linger_limit = linger_limit(settings);
         self.longest_silence = outage_limit(settings) + self.probe_timers.unresponsive_after;
     }
 
@@ -797,7 +801,7 @@ impl Transport<HostSockets> for TcpTransport {
         tunnel.has_said_why = tunnel.request.is_some() && !tunnel.has_replied && tunnel.say(&[code]).is_ok();
         if tunnel.has_said_why {
             tunnel.finish();
-            self.let_leave(stream.at);
+            self.linger(stream.at);
         } else {
             drop(self.remove(stream.at));
         }
@@ -825,7 +829,7 @@ impl Transport<HostSockets> for TcpTransport {
         if !tunnel.is_over() {
             drop(self.remove(stream.at));
         } else {
-            self.let_leave(stream.at);
+            self.linger(stream.at);
         }
     }
 
@@ -890,7 +894,7 @@ fn outage_limit(settings: &Settings) -> Duration {
 }
 
 /// How long a connection that has ended is kept without progress: an outage is none of the other end's making.
-fn leaving_limit(settings: &Settings) -> Duration {
+fn linger_limit(settings: &Settings) -> Duration {
     settings.user_timeout.max(outage_limit(settings))
 }
 

@@ -1,10 +1,11 @@
 //! Connections that peers make: what for, and whether they may.
 
 use super::place::Place;
-use super::session::{Accepted, Initiator, Refusal, Responder};
+use super::rejection::Rejection;
+use super::session::{Accepted, Initiator, Responder};
 use super::talk::{Notified, READS};
 use super::trouble::{in_words, is_unknown_key};
-use super::tunnel::{Leave, Role, Tunnel};
+use super::tunnel::{Admission, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
@@ -68,7 +69,7 @@ impl TcpTransport {
     fn take_caller(&mut self, now: Instant, socket: Socket, from: IpAddr) {
         if !self.peers.iter().any(|peer| peer.accepts_from(from)) {
             // Dropping the socket resets the connection.
-            self.count_rejected("address");
+            self.count_rejected(Rejection::Address);
             return self.say_address(now, from);
         }
         let Ok(tls) = self.tls.as_ref().map(|tls| tls.accept()).transpose() else { return };
@@ -87,7 +88,7 @@ impl TcpTransport {
         self.tunnels[at].place = Some(Place { is_known, ticket });
         self.set_deadline(at, Some(now + if is_known { IDLE } else { self.probe_timers.authentication }));
         if let Some(other) = driven_out {
-            self.count_rejected("too_many");
+            self.count_rejected(Rejection::TooMany);
             self.tunnels[other].place = None;
             drop(self.remove(other));
         }
@@ -108,7 +109,7 @@ impl TcpTransport {
             return self.give_place(now, at, true);
         }
         if is_stranger {
-            self.count_rejected("late");
+            self.count_rejected(Rejection::Late);
         }
         drop(self.remove(at));
     }
@@ -119,10 +120,10 @@ impl TcpTransport {
             // The bytes after it belong to the relayed connection.
             return;
         }
-        if self.tunnels[at].tls.is_some() && !self.has_leave(now, at) {
+        if self.tunnels[at].tls.is_some() && !self.is_admitted(now, at) {
             return;
         }
-        let refusal = match self.tunnels[at].read_greeting() {
+        let rejection = match self.tunnels[at].read_greeting() {
             Ok(Some(Ok(greeting))) if self.is_early(&greeting) => return self.tunnels[at].early = Some(greeting),
             Ok(None) => {
                 // TLS knows the key of who has completed its handshake.
@@ -134,11 +135,11 @@ impl TcpTransport {
                 return;
             }
             Ok(Some(Ok(Greeting::Session(hello)))) => {
-                let refusal = self.challenge(now, at, &hello).err();
-                if refusal == Some("stranger") {
+                let rejection = self.challenge(now, at, &hello).err();
+                if rejection == Some(Rejection::Stranger) {
                     self.say_stranger(now, self.tunnels[at].from, &hello.initiator);
                 }
-                refusal
+                rejection
             }
             Ok(Some(Ok(Greeting::Tunnel(tunnel_request)))) => self.admit(at, &tunnel_request).err(),
             Ok(Some(Ok(Greeting::Trial(trial)))) => self.begin_echo(at, &trial).err(),
@@ -146,28 +147,28 @@ impl TcpTransport {
                 self.say_malformed(now, self.tunnels[at].from, &in_words(&error));
                 // In clear anyone can have said it.
                 self.counters.violations += u64::from(self.tunnels[at].tls.is_some());
-                Some("malformed")
+                Some(Rejection::Malformed)
             }
             Err(error) if is_unknown_key(&error) => {
                 self.say_unknown_key(now, self.tunnels[at].from);
-                Some("stranger")
+                Some(Rejection::Stranger)
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 self.say_malformed(now, self.tunnels[at].from, &error);
-                Some("stranger")
+                Some(Rejection::Stranger)
             }
             // One that was made before it was needed and is not needed any more.
             Err(_) => return drop(self.remove(at)),
         };
-        refusal.into_iter().for_each(|reason| self.refuse(at, reason));
+        rejection.into_iter().for_each(|rejection| self.reject(at, rejection));
     }
 
     /// Whether TLS may go on with what has come on connection `at`. What strangers say beyond their rate waits unread, as long as they have
     /// their place.
-    fn has_leave(&mut self, now: Instant, at: usize) -> bool {
+    fn is_admitted(&mut self, now: Instant, at: usize) -> bool {
         let tunnel = &self.tunnels[at];
-        let Tunnel { from, number, leave: before, .. } = *tunnel;
-        if before == Leave::Given {
+        let Tunnel { from, number, admission: before, .. } = *tunnel;
+        if before == Admission::Granted {
             return true;
         }
         match tunnel.peek() {
@@ -177,14 +178,14 @@ impl TcpTransport {
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         }
         // Those that wait come first.
-        let may_pass = before == Leave::Awaited || self.without_leave.is_empty() || self.addresses.contains_key(&from);
-        let is_given = may_pass && self.may_agree(now, from);
-        let leave = if is_given { Leave::Given } else { Leave::Awaited };
-        self.tunnels[at].leave = leave;
-        if before == Leave::NotAsked && !is_given {
-            self.without_leave.push((at, number));
+        let may_pass =
+            before == Admission::Awaited || self.awaiting_admission.is_empty() || self.addresses.contains_key(&from);
+        let is_admitted = may_pass && self.may_agree(now, from);
+        self.tunnels[at].admission = if is_admitted { Admission::Granted } else { Admission::Awaited };
+        if before == Admission::NotAsked && !is_admitted {
+            self.awaiting_admission.push(TunnelId { at, number });
         }
-        is_given
+        is_admitted
     }
 
     /// Whether there may be one more key agreement with who is at `from`.
@@ -193,23 +194,22 @@ impl TcpTransport {
     }
 
     /// Asks again for those that wait unread, in the order in which they came.
-    pub(super) fn give_leave(&mut self, now: Instant) {
-        for (at, number) in std::mem::take(&mut self.without_leave) {
-            let waits = |tunnel: &&Tunnel| tunnel.number == number && tunnel.leave == Leave::Awaited;
-            if self.tunnels.get(at).filter(waits).is_none() {
+    pub(super) fn admit_waiting(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.awaiting_admission) {
+            if self.tunnel(id).is_none_or(|tunnel| tunnel.admission != Admission::Awaited) {
                 continue;
             }
-            if self.has_leave(now, at) {
-                self.greet(now, at);
+            if self.is_admitted(now, id.at) {
+                self.greet(now, id.at);
             } else {
-                self.without_leave.push((at, number));
+                self.awaiting_admission.push(id);
             }
         }
     }
 
-    fn refuse(&mut self, at: usize, reason: &'static str) {
-        tracing::debug!(from = %self.tunnels[at].from, reason, "tunnel rejected");
-        self.count_rejected(reason);
+    fn reject(&mut self, at: usize, rejection: Rejection) {
+        tracing::debug!(from = %self.tunnels[at].from, reason = rejection.name(), "tunnel rejected");
+        self.count_rejected(rejection);
         drop(self.remove(at));
     }
 
@@ -237,62 +237,67 @@ impl TcpTransport {
                 Some(Greeting::Trial(trial)) => self.begin_echo(at, &trial),
                 _ => Ok(()),
             };
-            outcome.unwrap_or_else(|reason| self.refuse(at, reason));
+            outcome.unwrap_or_else(|rejection| self.reject(at, rejection));
         }
     }
 
     /// Answers the hello of a peer.
-    fn challenge(&mut self, now: Instant, at: usize, hello: &Hello) -> Result<(), &'static str> {
-        let &peer = self.by_key.get(&hello.initiator).ok_or("stranger")?;
+    fn challenge(&mut self, now: Instant, at: usize, hello: &Hello) -> Result<(), Rejection> {
+        let &peer = self.by_key.get(&hello.initiator).ok_or(Rejection::Stranger)?;
         if !self.peers[peer].accepts_from(self.tunnels[at].from) {
-            return Err("address");
+            return Err(Rejection::Address);
         }
         if !self.tunnels[at].may_be(&hello.initiator) {
-            return Err("stranger");
+            return Err(Rejection::Stranger);
         }
         if self.has_successor() {
-            return Err("leaving");
+            return Err(Rejection::Leaving);
         }
         // TLS has asked before.
         if self.tunnels[at].tls.is_none() && !self.may_agree(now, self.tunnels[at].from) {
-            return Err("too_fast");
+            return Err(Rejection::TooFast);
         }
-        let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err("no_randomness") };
+        let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err(Rejection::NoRandomness) };
         let (key, challenge) =
             SessionKey::challenge(&self.private_key, hello, Offer::SPOKEN, nonce, session, self.epoch)
-                .ok_or("stranger")?;
+                .ok_or(Rejection::Stranger)?;
         if key.version().is_none() {
             // It learns the range of versions, and cannot send a proof.
             self.note_versions(now, at, peer, hello.offer.versions);
-            self.count_rejected("version");
+            self.count_rejected(Rejection::Version);
         }
         self.tunnels[at].role = Role::Responder(Box::new(Responder::new(peer, key, *hello, challenge)));
         self.challenged.insert(session);
-        self.tunnels[at].say(&challenge.encode()).map_err(|_| "gone")?;
+        self.tunnels[at].say(&challenge.encode()).map_err(|_| Rejection::Gone)?;
         self.set_deadline(at, Some(now + self.probe_timers.authentication));
         Ok(())
     }
 
+    /// The session `number`, which connection `at` says that it belongs to.
+    pub(super) fn session_of(&mut self, at: usize, number: u64) -> Result<&mut Accepted, Rejection> {
+        let session = self.sessions.get_mut(&number).ok_or(Rejection::NoSession)?;
+        let (peer, tunnel) = (&self.peers[session.peer], &self.tunnels[at]);
+        if !peer.accepts_from(tunnel.from) {
+            return Err(Rejection::Address);
+        }
+        if !peer.settings.public_key.is_some_and(|key| tunnel.may_be(&key)) {
+            return Err(Rejection::Stranger);
+        }
+        Ok(session)
+    }
+
     /// Takes the tunnel request of a relayed connection.
-    fn admit(&mut self, at: usize, tunnel_request: &TunnelRequest) -> Result<(), &'static str> {
-        let from = self.tunnels[at].from;
-        let session = self.sessions.get_mut(&tunnel_request.session).ok_or("no_session")?;
-        let peer = session.peer;
-        if !self.peers[peer].accepts_from(from) {
-            return Err("address");
-        }
-        if !self.peers[peer].settings.public_key.is_some_and(|key| self.tunnels[at].may_be(&key)) {
-            return Err("stranger");
-        }
-        session.take(tunnel_request).map_err(Refusal::name)?;
-        let session_begun_at = session.begun_at;
+    fn admit(&mut self, at: usize, tunnel_request: &TunnelRequest) -> Result<(), Rejection> {
+        let session = self.session_of(at, tunnel_request.session)?;
+        session.take(tunnel_request)?;
+        let (peer, session_begun_at) = (session.peer, session.begun_at);
         if self.peers[peer].streams >= self.max_streams {
-            return Err("too_many");
+            return Err(Rejection::TooMany);
         }
         self.peers[peer].streams += 1;
         if self.tunnels[at].tls.is_some() {
             // It need not be where the session has begun: a NAT may have several addresses.
-            self.know_address(peer, from);
+            self.know_address(peer, self.tunnels[at].from);
         }
         self.give_place_back(at);
         self.set_deadline(at, None);
@@ -343,7 +348,7 @@ impl TcpTransport {
                     }
                 }
                 Err(_) => {
-                    self.count_rejected("not_authentic");
+                    self.count_rejected(Rejection::NotAuthentic);
                     return self.end_responder(at);
                 }
             }

@@ -44,7 +44,7 @@ impl TcpTransport {
         let is_heard = |peer: &&TcpPeer| {
             peer.notified.leaving_acknowledged_at.is_some_and(|acknowledged_at| acknowledged_at + grace <= now)
         };
-        match &self.leaving {
+        match &self.departure {
             Some(departure) if now.since(departure.since) < LONGEST_WAIT => {
                 self.peers.iter().filter(|peer| peer.responder.is_some() && !is_heard(peer)).count()
             }

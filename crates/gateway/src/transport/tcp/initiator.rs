@@ -1,5 +1,6 @@
 //! Connections to peers: the control connection as initiator, warm connections, and tunnels.
 
+use super::rejection::Rejection;
 use super::session::Initiator;
 use super::sockets::{is_unavailable, is_without_source};
 use super::talk::READS;
@@ -193,8 +194,8 @@ impl TcpTransport {
         });
         let (challenge, key, proof) = answer.inspect_err(|error| {
             self.count_rejected(match error {
-                ChallengeError::Versions(_) => "version",
-                ChallengeError::NotAuthentic => "not_authentic",
+                ChallengeError::Versions(_) => Rejection::Version,
+                ChallengeError::NotAuthentic => Rejection::NotAuthentic,
             });
         })?;
         self.tunnels[at].say(&proof).map_err(|_| ChallengeError::NotAuthentic)?;
@@ -236,7 +237,7 @@ impl TcpTransport {
                 tunnel.session_begun_at.is_none_or(|begun_at| begun_at < heard_before)
             });
         }
-        if self.leaving.is_some() {
+        if self.departure.is_some() {
             // Where another process has begun a session, the peer is to go by that.
             self.talk(now);
         }
@@ -291,7 +292,8 @@ impl TcpTransport {
     pub(super) fn keep_warm(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
         let is_wanted = known.initiator.as_ref().is_some_and(|initiator| initiator.is_up() && !initiator.is_draining());
-        if known.warm.len() >= self.warm_connections || now < known.next_warm || !is_wanted || self.leaving.is_some() {
+        if known.warm.len() >= self.warm_connections || now < known.next_warm || !is_wanted || self.departure.is_some()
+        {
             return;
         }
         for _ in self.peers[peer].warm.len()..self.warm_connections {

@@ -54,7 +54,7 @@ impl TcpTransport {
         let belongs = |role: &Role| match role {
             Role::Initiator(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. } => *peer == at,
             Role::Responder(responder) => responder.peer == at,
-            Role::Leaving(leaving) => leaving.counts_for == Some(at),
+            Role::Lingering(lingering) => lingering.counts_for == Some(at),
             Role::Unknown(_) | Role::Echoing { .. } => false,
         };
         let gone: Vec<usize> =

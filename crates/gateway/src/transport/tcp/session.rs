@@ -1,5 +1,6 @@
 //! The session with a peer: who it is, whether it answers, and the key of its tunnel requests.
 
+use super::rejection::Rejection;
 use tcp_tunnel::control::Reader;
 use tcp_tunnel::replay::ReplayWindow;
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey, TAG, Trial, TunnelRequest};
@@ -217,41 +218,22 @@ pub(super) struct Accepted {
     pub(super) challenge: Challenge,
 }
 
-/// Why a tunnel request is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    NotAuthentic,
-    Replayed,
-}
-
-impl Refusal {
-    /// What it is counted as.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Refusal::NotAuthentic => "not_authentic",
-            Refusal::Replayed => "replayed",
-        }
-    }
-}
-
 impl Accepted {
     /// Takes a trial of the path, once.
-    pub(super) fn take_trial(&mut self, trial: &Trial) -> Result<(), Refusal> {
-        if !self.key.is_tried_by_peer(trial) {
-            Err(Refusal::NotAuthentic)
-        } else if !self.window.take(trial.number) {
-            Err(Refusal::Replayed)
-        } else {
-            Ok(())
-        }
+    pub(super) fn take_trial(&mut self, trial: &Trial) -> Result<(), Rejection> {
+        self.take_once(self.key.is_tried_by_peer(trial), trial.number)
     }
 
     /// Takes a tunnel request, once.
-    pub(super) fn take(&mut self, tunnel_request: &TunnelRequest) -> Result<(), Refusal> {
-        if !self.key.is_made_by_peer(tunnel_request) {
-            Err(Refusal::NotAuthentic)
-        } else if !self.window.take(tunnel_request.number) {
-            Err(Refusal::Replayed)
+    pub(super) fn take(&mut self, tunnel_request: &TunnelRequest) -> Result<(), Rejection> {
+        self.take_once(self.key.is_made_by_peer(tunnel_request), tunnel_request.number)
+    }
+
+    fn take_once(&mut self, is_authentic: bool, number: u64) -> Result<(), Rejection> {
+        if !is_authentic {
+            Err(Rejection::NotAuthentic)
+        } else if !self.window.take(number) {
+            Err(Rejection::Replayed)
         } else {
             Ok(())
         }

@@ -178,14 +178,14 @@ impl TcpTransport {
 
     /// Opens no more connections, and notifies the peers.
     pub(super) fn begin_leaving(&mut self, now: Instant, has_successor: bool) {
-        self.leaving.get_or_insert_with(|| Departure::new(now, has_successor));
+        self.departure.get_or_insert_with(|| Departure::new(now, has_successor));
         (0..self.peers.len()).for_each(|peer| self.drop_warm(peer));
         self.talk(now);
     }
 
     /// Whether another process has taken over what peers begin.
     pub(super) fn has_successor(&self) -> bool {
-        matches!(self.leaving, Some(Departure { message: Message::Leaving { has_successor: true }, .. }))
+        matches!(self.departure, Some(Departure { message: Message::Leaving { has_successor: true }, .. }))
     }
 
     /// The process that `peer`'s session is with takes no more connections.
@@ -196,7 +196,7 @@ impl TcpTransport {
         else {
             return;
         };
-        if has_successor && self.leaving.is_none() {
+        if has_successor && self.departure.is_none() {
             tracing::info!(
                 peer = known.settings.name,
                 "another process of the peer takes over: a session with it begins"

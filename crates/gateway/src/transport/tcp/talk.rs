@@ -133,8 +133,8 @@ impl TcpTransport {
             if let Some(Initiator::Up { tunnel, is_told_leaving, .. }) = &mut known.initiator {
                 let tunnel = &mut self.tunnels[*tunnel];
                 let mut bytes = Vec::new();
-                if let Some(leaving) = self.leaving.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
-                    leaving.message.encode(&mut bytes);
+                if let Some(departure) = self.departure.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
+                    departure.message.encode(&mut bytes);
                 }
                 if known.own_ends.has_something_to_say() {
                     known.own_ends.poll_transmit(&mut bytes, room(tunnel));
@@ -152,10 +152,10 @@ impl TcpTransport {
                 if !std::mem::replace(&mut known.notified.reach, true) && !has_successor {
                     Message::Reach(known.reach.clone()).encode(&mut bytes);
                 }
-                if let Some(leaving) =
-                    self.leaving.as_ref().filter(|_| !std::mem::replace(&mut known.notified.leaving, true))
+                if let Some(departure) =
+                    self.departure.as_ref().filter(|_| !std::mem::replace(&mut known.notified.leaving, true))
                 {
-                    leaving.message.encode(&mut bytes);
+                    departure.message.encode(&mut bytes);
                 }
                 if known.its_ends.has_something_to_say() {
                     known.its_ends.poll_transmit(&mut bytes, room(tunnel));
@@ -291,16 +291,16 @@ impl TcpTransport {
 
     /// Leaves the rest of what is said on connection `at` to the next turn of the loop.
     pub(super) fn read_later(&mut self, at: usize) {
-        let named = self.tunnels.get(at).map(|tunnel| (at, tunnel.number));
-        self.unread.extend(named.filter(|named| !self.unread.contains(named)));
+        let id = self.tunnels.get(at).map(|tunnel| TunnelId { at, number: tunnel.number });
+        self.unread.extend(id.filter(|id| !self.unread.contains(id)));
     }
 
     /// Reads on where there was too much for one turn.
     pub(super) fn read_on(&mut self, now: Instant) {
-        for (at, number) in std::mem::take(&mut self.unread) {
-            match self.tunnels.get(at).filter(|tunnel| tunnel.number == number).map(|tunnel| &tunnel.role) {
-                Some(Role::Initiator(peer)) => self.on_initiator(now, *peer, at),
-                Some(Role::Responder(_)) => self.on_responder(now, at),
+        for id in std::mem::take(&mut self.unread) {
+            match self.tunnel(id).map(|tunnel| &tunnel.role) {
+                Some(&Role::Initiator(peer)) => self.on_initiator(now, peer, id.at),
+                Some(Role::Responder(_)) => self.on_responder(now, id.at),
                 _ => {}
             }
         }

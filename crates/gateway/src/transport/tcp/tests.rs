@@ -3,7 +3,7 @@
 
 mod responder;
 
-use super::tunnel::Leave;
+use super::tunnel::Admission;
 use super::*;
 use mio::{Events, Poll, Token, Waker};
 use relay::dscp::Dscp;
@@ -410,18 +410,23 @@ fn strangers_in_clear_are_challenged_at_a_rate_and_peers_at_any() {
 #[test]
 fn what_strangers_say_beyond_their_rate_waits_unread_for_tls() {
     let mut hub = Hub::with("", "");
-    let count = |hub: &Hub, leave| hub.transport.tunnels.iter().filter(|(_, tunnel)| tunnel.leave == leave).count();
+    let count =
+        |hub: &Hub, admission| hub.transport.tunnels.iter().filter(|(_, tunnel)| tunnel.admission == admission).count();
     let _silent: Vec<_> = (0..100).map(|_| hub.connect()).collect();
     // The first byte of a handshake.
     let _strangers: Vec<_> = (0..134).map(|_| hub.say(&[22])).collect();
-    hub.until(|hub| (count(hub, Leave::Given) + count(hub, Leave::Awaited) == 134).then_some(()));
-    assert_eq!((count(&hub, Leave::Given), count(&hub, Leave::NotAsked)), (128, 100), "who is silent costs nothing");
+    hub.until(|hub| (count(hub, Admission::Granted) + count(hub, Admission::Awaited) == 134).then_some(()));
+    assert_eq!(
+        (count(&hub, Admission::Granted), count(&hub, Admission::NotAsked)),
+        (128, 100),
+        "who is silent costs nothing"
+    );
     hub.now += Duration::from_millis(100);
     hub.transport.tick(hub.now);
-    assert_eq!(count(&hub, Leave::Awaited), 1);
+    assert_eq!(count(&hub, Admission::Awaited), 1);
     hub.now += Duration::from_secs(1);
     hub.transport.tick(hub.now);
-    assert_eq!((count(&hub, Leave::Awaited), hub.transport.without_leave.len()), (0, 0));
+    assert_eq!((count(&hub, Admission::Awaited), hub.transport.awaiting_admission.len()), (0, 0));
 }
 
 #[test]

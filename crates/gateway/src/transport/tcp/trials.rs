@@ -1,7 +1,8 @@
 //! How large the packets may be on the path to a peer: connections that are made to find out.
 
 use super::TcpTransport;
-use super::session::{Initiator, Refusal};
+use super::rejection::Rejection;
+use super::session::Initiator;
 use super::tunnel::Role;
 use kernel::tcp::TcpInfo;
 use std::io;
@@ -187,18 +188,8 @@ impl TcpTransport {
     }
 
     /// Sends back what a peer sends to try the path.
-    pub(super) fn begin_echo(&mut self, at: usize, trial: &Trial) -> Result<(), &'static str> {
-        let from = self.tunnels[at].from;
-        let session = self.sessions.get_mut(&trial.session).ok_or("no_session")?;
-        let peer = session.peer;
-        let key = self.peers[peer].settings.public_key;
-        if !self.peers[peer].accepts_from(from) {
-            return Err("address");
-        }
-        if !key.is_some_and(|key| self.tunnels[at].may_be(&key)) {
-            return Err("stranger");
-        }
-        session.take_trial(trial).map_err(Refusal::name)?;
+    pub(super) fn begin_echo(&mut self, at: usize, trial: &Trial) -> Result<(), Rejection> {
+        self.session_of(at, trial.session)?.take_trial(trial)?;
         let length = usize::from(trial.length);
         self.tunnels[at].role = Role::Echoing { length, missing: length };
         self.on_echoing(at);

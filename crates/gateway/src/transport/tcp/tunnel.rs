@@ -36,19 +36,19 @@ pub(super) enum Role {
     /// A peer has made it for that: so many bytes go back once those that are missing have come.
     Echoing { length: usize, missing: usize },
     /// It has carried a relayed connection, and is closed when all is sent.
-    Leaving(Leaving),
+    Lingering(Lingering),
 }
 
 /// What is known of a connection that has ended in order and is kept until the other end has acknowledged everything.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(super) struct Lingering {
     /// The peer as whose stream it still counts: without a far gateway, nothing else limits how many there are.
     pub(super) counts_for: Option<usize>,
     /// Bytes that it had carried when it last made progress, and when that was seen.
     progress: Option<(u64, Instant)>,
 }
 
-impl Leaving {
+impl Lingering {
     pub(super) fn new(counts_for: Option<usize>) -> Self {
         Self { counts_for, progress: None }
     }
@@ -116,7 +116,7 @@ pub(super) struct Tunnel {
     /// Its place among those that have not said what they are for.
     pub(super) place: Option<super::place::Place>,
     /// Whether there may be a key agreement with who makes it.
-    pub(super) leave: Leave,
+    pub(super) admission: Admission,
     /// What it has said it is for, if that came before the proof of its session.
     pub(super) early: Option<tcp_tunnel::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
@@ -139,12 +139,13 @@ pub(super) struct Tunnel {
 
 /// Whether there may be a key agreement with who makes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum Admission {
     /// Nothing has come that would lead to one.
     NotAsked,
     /// What has come waits unread.
     Awaited,
-    Given,
+    /// It may begin.
+    Granted,
 }
 
 /// Firewalls on the way, and this host's, forget half-closed connections that are quiet: Linux after 60 s.
@@ -173,7 +174,7 @@ impl Tunnel {
             name: None,
             session_begun_at: None,
             place: None,
-            leave: Leave::NotAsked,
+            admission: Admission::NotAsked,
             early: None,
             has_sent: false,
             tls: None,
@@ -489,14 +490,14 @@ impl Tunnel {
 
     /// Whether it is kept only until the other end has acknowledged everything.
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self.role, Role::Leaving(_)) || self.is_resetting()
+        matches!(self.role, Role::Lingering(_)) || self.is_resetting()
     }
 
-    /// Whether it is leaving and the other end has acknowledged no more bytes for `limit`, though it may answer probes of its closed window.
+    /// Whether it is lingering and the other end has acknowledged no more bytes for `limit`, though it may answer probes of its closed window.
     pub(super) fn is_stuck(&mut self, now: Instant, limit: Duration) -> bool {
         let carried = self.carried_bytes();
         match &mut self.role {
-            Role::Leaving(leaving) => leaving.is_stuck(now, carried, limit),
+            Role::Lingering(lingering) => lingering.is_stuck(now, carried, limit),
             _ => false,
         }
     }
@@ -540,14 +541,18 @@ impl Tunnel {
         self.to_tcp.close(pipes);
     }
 
-    /// Closes the connection in order.
+    /// Closes the connection, which has nothing to say, in order.
     pub(super) fn close(self) {
-        self.allow_orderly_close();
+        self.tcp.end_user_timeout();
+        self.tcp.close_in_order();
     }
 
-    /// Has the connection closed in order, from either side.
-    pub(super) fn allow_orderly_close(&self) {
+    /// Has the connection closed in order, from either side, and the kernel give it up, too, after `limit` without an acknowledgement: it may
+    /// outlive the process.
+    pub(super) fn allow_orderly_close(&self, limit: Duration) {
         if let Some(socket) = &self.tcp.socket {
+            // A socket that has failed is not kept.
+            let _ = socket.set_tcp_user_timeout(Some(limit.into()));
             let _ = transparent::allow_orderly_close(socket);
         }
     }
@@ -633,6 +638,26 @@ mod tests {
         drop((waiting, accepted));
     }
 
+    /// A connection of which the kernel would keep what is not acknowledged for a week, and another hold of its socket.
+    fn patient_tunnel() -> (Tunnel, Socket) {
+        let own = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        own.set_tcp_user_timeout(Some(Duration::from_secs(7 * 24 * 3600))).expect("user timeout");
+        own.set_linger(Some(Duration::ZERO)).expect("linger");
+        let held = own.try_clone().expect("clone");
+        (Tunnel::new(1, Role::Stream(0), Tcp::connecting(own), [127, 0, 0, 1].into()), held)
+    }
+
+    #[test]
+    fn the_kernel_gives_up_a_connection_that_is_closed_in_order() {
+        let (tunnel, held) = patient_tunnel();
+        tunnel.allow_orderly_close(units::Duration::from_secs(900));
+        assert_eq!(held.tcp_user_timeout().expect("user timeout"), Some(Duration::from_secs(900)));
+        let (tunnel, held) = patient_tunnel();
+        tunnel.close();
+        assert_eq!(held.tcp_user_timeout().expect("user timeout"), None);
+        assert_eq!(held.linger().expect("linger"), None);
+    }
+
     #[test]
     fn a_reset_ends_the_wait_for_what_the_other_end_has_not_taken() {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
@@ -644,7 +669,8 @@ mod tests {
         own.set_nonblocking(true).expect("nonblocking");
         let (other, _) = listener.accept().expect("accept");
         while (&own).write(&[7; 65_536]).is_ok() {}
-        let mut tunnel = Tunnel::new(1, Role::Leaving(Leaving::default()), Tcp::connecting(own), [127, 0, 0, 1].into());
+        let mut tunnel =
+            Tunnel::new(1, Role::Lingering(Lingering::default()), Tcp::connecting(own), [127, 0, 0, 1].into());
         tunnel.is_finished = true;
         tunnel.flush().expect("its end goes behind the bytes");
         assert!(!tunnel.has_nothing_to_wait_for(), "the other end has not read");
