@@ -99,11 +99,19 @@ impl SocketArgs {
             Ok(connected) => return Ok(connected),
             Err(failure) => failure,
         };
+        let mut reasons = vec![failure.to_string()];
         for peer in others {
-            tracing::info!(next = %peer, reason = %failure, "trying the next address");
+            tracing::info!(next = %peer, reason = reasons.last(), "trying the next address");
             match connect(peer) {
                 Ok(connected) => return Ok(connected),
-                Err(other) => failure = failure.followed_by(other),
+                Err(other) => {
+                    let reason = other.to_string();
+                    // What has nothing to do with the address, such as an unknown congestion control, is said once.
+                    if !reasons.contains(&reason) {
+                        failure = failure.followed_by(other);
+                    }
+                    reasons.push(reason);
+                }
             }
         }
         Err(failure)
@@ -358,6 +366,14 @@ mod tests {
         for address in [first, second] {
             assert!(failure.contains(&format!("cannot connect to {address}: ")), "{failure}");
         }
+    }
+
+    #[test]
+    fn a_failure_that_has_nothing_to_do_with_the_address_is_named_once() {
+        let args = SocketArgs { congestion_control: Some("nosuch".into()), ..args(Duration::from_secs(60)) };
+        let [first, second] = refusing();
+        let failure = args.connect_to_any(first, vec![second], &args.options().unwrap()).err().unwrap().to_string();
+        assert_eq!(failure.matches("nosuch").count(), 1, "{failure}");
     }
 
     #[test]
