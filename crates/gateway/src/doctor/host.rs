@@ -486,6 +486,7 @@ mod tests {
             is_loopback: false,
             master: None,
             link: None,
+            header_bytes: 14,
             sent_bytes: 0,
             sent_packets: 0,
         }
