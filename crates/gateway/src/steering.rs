@@ -3,7 +3,7 @@
 
 use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
-use crate::rules::{Bypass, Installed, Rules};
+use crate::rules::{Bypass, Installed, Preceding, Rules};
 use ipnet::IpNet;
 use kernel::interfaces::Interfaces;
 use kernel::{Error, routes};
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// How long to wait after `nft` has failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How often it is looked whether others have removed rules, and at the host's interfaces and addresses, should no news of that
-/// arrive.
+/// How often it is looked whether others have removed rules or put theirs before them, and at the host's interfaces and addresses,
+/// should no news of that arrive.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The least time between two looks, however many others change at the host.
@@ -96,7 +96,9 @@ impl Steering {
         let (wished, on_news) = (Wish::default(), Box::new(on_news));
         let interfaces = Interfaces::new()?;
         let logged = shown(&wanted);
-        let mut follower = Follower { installed, wished, wanted, logged, seen, interfaces, is_broken: false, on_news };
+        let warned = Warned::default();
+        let mut follower =
+            Follower { installed, wished, wanted, logged, seen, interfaces, is_broken: false, warned, on_news };
         follower.repair();
         follower.look_at_interfaces();
         let (wishes, received) = mpsc::channel();
@@ -190,7 +192,14 @@ struct Follower {
     interfaces: Interfaces,
     /// The rules could not be set up again, which has been said.
     is_broken: bool,
+    warned: Warned,
     on_news: Box<dyn Fn(News) + Send>,
+}
+
+/// What has been logged of what other programs do to the host.
+#[derive(Debug, Default)]
+struct Warned {
+    preceding: Preceding,
 }
 
 impl Follower {
@@ -247,6 +256,7 @@ impl Follower {
                     tracing::warn!(what, "another program has removed a rule of the gateway's; it is set up again");
                 }
                 self.is_broken = false;
+                self.warned.preceding.look(self.installed.rules(), self.installed.astray());
             }
             Err(error) if !std::mem::replace(&mut self.is_broken, true) => {
                 tracing::error!(%error, "the gateway's rules could not be checked or set up again; trying again");
