@@ -3,6 +3,7 @@
 
 use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
+use crate::reverse_path::DroppingInterfaces;
 use crate::rules::{Bypass, Installed, Preceding, Rules};
 use ipnet::IpNet;
 use kernel::interfaces::Interfaces;
@@ -200,6 +201,7 @@ struct Follower {
 #[derive(Debug, Default)]
 struct Warned {
     preceding: Preceding,
+    dropping: DroppingInterfaces,
 }
 
 impl Follower {
@@ -318,6 +320,7 @@ impl Follower {
                 if self.seen.bridges.look(&all) {
                     self.wished.accelerated.get_or_insert_with(|| self.wanted.clone());
                 }
+                self.warned.dropping.look(self.installed.rules(), &all);
                 let names: Vec<String> = all.into_iter().map(|interface| interface.name).collect();
                 if let Some(missing) = self.seen.interfaces.look(&names) {
                     (self.on_news)(News::MissingInterfaces(missing));

@@ -273,7 +273,7 @@ fn reverse_path(settings: &Settings) -> Vec<Check> {
             Err(error) => Check::lacking(check, error.to_string(), "mount /proc"),
         }
     };
-    reverse_path::concerned(settings, &present).into_iter().map(check).collect()
+    reverse_path::concerned(&settings.rules, &present).into_iter().map(check).collect()
 }
 
 /// With `tcp` transport: whether connections that are open survive a path whose packets become smaller without a word.
