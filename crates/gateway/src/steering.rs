@@ -1,6 +1,7 @@
 //! Changes of the firewall, and looks at it and at the host's interfaces and addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
+use crate::conntrack::{Conntrack, FullTable};
 use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
 use crate::reverse_path::DroppingInterfaces;
@@ -202,6 +203,7 @@ struct Follower {
 struct Warned {
     preceding: Preceding,
     dropping: DroppingInterfaces,
+    full_table: FullTable,
 }
 
 impl Follower {
@@ -247,6 +249,9 @@ impl Follower {
             }
             self.look_at_addresses();
             self.look_at_interfaces();
+            if let Some(table) = Conntrack::read() {
+                self.warned.full_table.look(table);
+            }
         }
     }
 

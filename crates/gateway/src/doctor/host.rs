@@ -3,6 +3,7 @@
 use super::{Check, advertisements};
 use crate::config::{self, Named, Settings};
 use crate::connection_log::timestamp;
+use crate::conntrack::Conntrack;
 use crate::filtered_bridges::{bridges, filtering_keys};
 use crate::privileges::{Plan, Reading};
 use crate::reverse_path::{self, ReversePath};
@@ -43,6 +44,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     checks.push(early_demux());
     checks.extend(reverse_path(settings));
     checks.extend(filtered_bridges(settings));
+    checks.extend(conntrack());
     checks.extend(settings.tcp.is_some().then(mtu_probing));
     checks.extend(routes(settings));
     checks.extend(ipv6_servers(settings));
@@ -257,6 +259,17 @@ fn filtered_bridges(settings: &Settings) -> Vec<Check> {
         )
     };
     bridges(&settings.rules.interfaces, &all).into_iter().map(check).collect()
+}
+
+/// Whether the kernel can keep track of more connections. A kernel without conntrack loaded does not say.
+fn conntrack() -> Option<Check> {
+    let table = Conntrack::read()?;
+    let says = format!("{} of {} connections tracked", table.count, table.max);
+    if !table.is_nearly_full() {
+        return Some(Check::good("conntrack", says));
+    }
+    let says = format!("{says}: the kernel drops packets of new connections, intercepted or not");
+    Some(Check::bad("conntrack", says, format!("{}, and put it into /etc/sysctl.d", table.remedy())))
 }
 
 fn reverse_path(settings: &Settings) -> Vec<Check> {
