@@ -106,8 +106,9 @@ mod tests {
         let mut removals = namespace.run(|| Removals::new().unwrap()).unwrap();
         ip("link set lo up");
         ip("route add local default dev lo table 25200");
-        for packets in ["fwmark 1", "from 2001:db8::/32"] {
-            ip(&format!("rule add {packets} lookup 25200 priority 10"));
+        for family in ["-4", "-6"] {
+            let rule = "rule add fwmark 1 lookup 25200 priority 10";
+            assert!(namespace.command("ip").arg(family).args(rule.split(' ')).status().unwrap().success());
             assert!(removals.take(), "a rule may come before another one");
         }
         ip("route add blackhole default table 25201");
