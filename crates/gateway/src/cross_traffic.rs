@@ -48,13 +48,11 @@ impl CrossTrafficMeter {
     }
 
     fn take(&mut self, now: Instant, interface: &Interface, own_bytes: u64) {
-        /// The interface counts the Ethernet header, too.
-        const ETHERNET: u64 = 14;
         // One that was made again has counted from 0.
         if self.index.replace(interface.index) != Some(interface.index) {
             self.traffic.restart();
         }
-        let link = interface.sent_bytes.saturating_sub(interface.sent_packets * ETHERNET);
+        let link = interface.sent_bytes.saturating_sub(interface.sent_packets * interface.header_bytes);
         self.traffic.take(Reading { at: now, link, own: own_bytes });
     }
 }
@@ -85,6 +83,7 @@ mod tests {
             is_loopback: false,
             master: None,
             link: None,
+            header_bytes: 14,
             sent_bytes,
             sent_packets: 0,
         };
@@ -105,8 +104,7 @@ mod tests {
     #[test]
     fn ethernet_headers_are_no_traffic() {
         let Some(namespace) = kernel::testing::namespace() else { return };
-        let mut meter = namespace.run(|| CrossTrafficMeter::new("lo")).unwrap().unwrap();
-        let counted = |sent_bytes, sent_packets| Interface {
+        let counted = |header_bytes, sent_bytes, sent_packets| Interface {
             index: 1,
             name: "lo".into(),
             mtu: 1500,
@@ -117,12 +115,21 @@ mod tests {
             is_loopback: false,
             master: None,
             link: None,
+            header_bytes,
             sent_bytes,
             sent_packets,
         };
-        // Of ten packets of 1,500 bytes, all are ours.
-        meter.take(Instant::ZERO, &counted(1000, 5), 700);
-        meter.take(Instant::ZERO + Duration::from_millis(100), &counted(1000 + 15_140, 15), 15_700);
-        assert_eq!(meter.traffic.rate(), Rate::ZERO);
+        // Of ten packets of 1,500 bytes, all are ours, and then, without headers, half.
+        for (header_bytes, sent_bytes, others_bps) in [(14, 15_140, 0), (0, 15_000, 0), (0, 30_000, 1_200_000)] {
+            let mut meter = namespace.run(|| CrossTrafficMeter::new("lo")).unwrap().unwrap();
+            let after = |tenths| Instant::ZERO + Duration::from_millis(100 * tenths);
+            meter.take(after(0), &counted(header_bytes, 1000, 5), 700);
+            for tenths in 1..100 {
+                let counted = counted(header_bytes, 1000 + tenths * sent_bytes, 5 + 10 * tenths);
+                meter.take(after(tenths), &counted, 700 + tenths * 15_000);
+            }
+            let bps = meter.traffic.rate().as_bps();
+            assert!(bps.abs_diff(others_bps) <= 1, "{header_bytes} {sent_bytes}: {bps}");
+        }
     }
 }

@@ -78,8 +78,7 @@ const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
 /// A tick may come so much earlier, with a wake for something else.
 const EARLY_TICK: Duration = Duration::from_millis(12);
-/// How often the firewall's counters are read at most, for who asks for all, and for who asks each second: each
-/// time starts a program.
+/// How often the firewall's counters are read at most, for who asks for all, and otherwise: each time starts a program.
 const COUNT_PERIOD: Duration = Duration::from_secs(1);
 const SAMPLED_COUNT_PERIOD: Duration = Duration::from_secs(10);
 /// How often peers that are not up are looked at.
@@ -492,6 +491,8 @@ impl<T: SatelliteTransport> Daemon<T> {
             log.record_bypassed(now, SystemTime::now());
             self.count_bypassed(now, BYPASSED_PERIOD);
         }
+        // For the log: nobody else may ask.
+        self.count_bypassed(now, SAMPLED_COUNT_PERIOD);
         for query in self.bypassed.overdue(now) {
             self.show(now, query);
         }
@@ -666,7 +667,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                     let mut counts: BTreeMap<_, _> = counts.into_iter().collect();
                     let intercepted = counts.remove(INTERCEPTED).unwrap_or_default();
                     if self.joining.is_some() || self.clients_wait || self.handed_over.is_some() {
-                        self.undelivered.restart(now);
+                        self.undelivered.restart();
                     }
                     self.undelivered.take(now, intercepted, self.relays.arrived(), self.settings.rules.deliver());
                     let waiting = self.bypassed.take(counts);
@@ -752,6 +753,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let is_due = self.bypassed.is_due(now, period) && !self.listeners.is_empty();
         if let Some(steering) = self.steering.as_ref().filter(|_| is_due) {
             self.bypassed.ask(now);
+            self.undelivered.ask(self.relays.arrived());
             steering.count();
         }
     }

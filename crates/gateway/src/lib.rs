@@ -7,6 +7,7 @@
 mod build;
 pub mod config;
 pub mod connection_log;
+mod conntrack;
 mod control;
 mod cross_traffic;
 mod daemon;

@@ -4,7 +4,7 @@
 //! With routing rules, as the gateway has one, the kernel does so even without `rp_filter`, and drops packets whose source is its own unless
 //! the interface has `accept_local`; with `rp_filter = 1` it drops them in any case (`fib_validate_source` of Linux).
 
-use crate::config::Settings;
+use crate::rules::Rules;
 use kernel::interfaces::Interface;
 use kernel::{Error, sysctl};
 
@@ -68,13 +68,38 @@ fn key(interface: &str, setting: &str) -> String {
     format!("net/ipv4/conf/{interface}/{setting}")
 }
 
+/// Logs at which interfaces packets begin to be dropped: other programs set these settings while the gateway runs (wg-quick).
+#[derive(Debug, Default)]
+pub(crate) struct DroppingInterfaces {
+    logged: Vec<ReversePath>,
+}
+
+impl DroppingInterfaces {
+    /// Looks at the interfaces of `present` that `rules` are about.
+    pub(crate) fn look(&mut self, rules: &Rules, present: &[Interface]) {
+        let concerned = concerned(rules, present);
+        let read = concerned.iter().filter_map(|name| ReversePath::read(name).ok());
+        let dropping: Vec<ReversePath> = read.filter(ReversePath::drops).collect();
+        for found in dropping.iter().filter(|found| !self.logged.contains(found)) {
+            tracing::warn!(
+                interface = found.interface,
+                "{}: the kernel drops intercepted packets: {}",
+                found.says(),
+                found.remedy()
+            );
+        }
+        if dropping.is_empty() && !self.logged.is_empty() {
+            tracing::info!("the kernel drops no intercepted packets by src_valid_mark any more");
+        }
+        self.logged = dropping;
+    }
+}
+
 /// Of the interfaces `present`, those on which packets for the gateway arrive: the configured ones of clients; without any, all by which
 /// servers may be reached.
-pub(crate) fn concerned(settings: &Settings, present: &[Interface]) -> Vec<String> {
-    let configured = &settings.rules.interfaces;
-    let is_link = |name: &str| {
-        settings.rules.satellite.as_deref() == Some(name) || settings.rules.towards.iter().any(|one| one == name)
-    };
+pub(crate) fn concerned(rules: &Rules, present: &[Interface]) -> Vec<String> {
+    let configured = &rules.interfaces;
+    let is_link = |name: &str| rules.satellite.as_deref() == Some(name) || rules.towards.iter().any(|one| one == name);
     let is_concerned = |one: &&Interface| {
         if configured.is_empty() {
             !one.is_loopback && !one.is_port && !is_link(&one.name)
@@ -83,4 +108,26 @@ pub(crate) fn concerned(settings: &Settings, present: &[Interface]) -> Vec<Strin
         }
     };
     present.iter().filter(is_concerned).map(|one| one.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use crate::config::tests::minimal;
+    use kernel::interfaces::Interfaces;
+    use kernel::network::{IpBatch, set_sysctls};
+
+    #[test]
+    fn an_interface_that_begins_to_drop_packets_is_noticed() {
+        let Some(namespace) = kernel::testing::namespace() else { return };
+        IpBatch::new(&namespace).add("link add lan0 type veth peer name lan1").run().unwrap();
+        let rules = parse(&(minimal() + "[intercept]\ninterfaces = [\"lan0\"]\n"), "x").unwrap().rules;
+        let mut dropping = DroppingInterfaces::default();
+        for (value, count) in [("0", 0), ("1", 1), ("1", 1), ("0", 0)] {
+            set_sysctls(&namespace, &[("ipv4/conf/all/src_valid_mark", value)]).unwrap();
+            namespace.run(|| dropping.look(&rules, &Interfaces::new().unwrap().all().unwrap())).unwrap();
+            assert_eq!(dropping.logged.len(), count, "src_valid_mark {value}");
+        }
+    }
 }

@@ -35,10 +35,13 @@
 //! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
 
 mod decision;
+mod preceding;
 
 pub(crate) use decision::{INTERCEPTED, reason};
+pub(crate) use preceding::{Astray, Preceding, preceding, remedy};
 
-use kernel::{Error, nftables, route, routes};
+use kernel::routing_rules::RoutingRule;
+use kernel::{Error, nftables, route, routes, routing_rules};
 use relay::classes::Conditions;
 use relay::engine::Intercepted;
 use std::fmt::Write;
@@ -252,6 +255,11 @@ table inet {table} {{
             .collect()
     }
 
+    /// Whether `rule` is the one of [`Rules::setup_commands`].
+    fn is_own(&self, rule: &RoutingRule) -> bool {
+        (rule.table, rule.priority, rule.mark) == (self.routing_table, self.priority, Some((self.deliver(), u32::MAX)))
+    }
+
     /// The `ip` commands that undo [`Rules::setup_commands`]; each fails harmlessly where there is nothing to undo.
     pub fn removal_commands(&self) -> Vec<String> {
         let Self { routing_table, priority, .. } = self;
@@ -314,6 +322,10 @@ pub struct Installed {
     is_set_up: bool,
     /// The table is this process's, and not still the one of a process before it.
     is_own: bool,
+    /// The table's number in the kernel: one that another program has loaded in its place has another.
+    handle: Option<u64>,
+    /// What keeps packets from being delivered, as of the last [`Installed::repair`].
+    astray: Astray,
     /// Another process answers for them.
     is_disowned: bool,
 }
@@ -330,6 +342,8 @@ impl Installed {
             exempt: Vec::new(),
             is_set_up: false,
             is_own: false,
+            handle: None,
+            astray: Astray::default(),
             is_disowned: false,
         };
         installed.remove_commands();
@@ -345,7 +359,8 @@ impl Installed {
     /// them in force and has `accelerated` intercepted. Relayed connections notice nothing: the table changes in one step, and routes
     /// stay as they are.
     pub fn adopt(rules: Rules, accelerated: Vec<Intercepted>, exempt: Vec<Bypass>) -> Self {
-        Self { rules, accelerated, exempt, is_set_up: true, is_own: false, is_disowned: false }
+        let (handle, astray) = (None, Astray::default());
+        Self { rules, accelerated, exempt, is_set_up: true, is_own: false, handle, astray, is_disowned: false }
     }
 
     /// Checks that the rules of a gateway could take the place of another's: nothing changes.
@@ -377,8 +392,9 @@ impl Installed {
     }
 
     /// Puts all of the table in force in one step.
-    fn set_up_again(&self) -> Result<(), Error> {
+    fn set_up_again(&mut self) -> Result<(), Error> {
         nftables::run_script(&self.script())?;
+        self.handle = nftables::table_handle(&self.rules.table)?;
         self.hold_by_iptables()
     }
 
@@ -391,6 +407,10 @@ impl Installed {
 
     /// Leaves the rules to another process, or answers for them again.
     pub fn set_owned(&mut self, is_owned: bool) {
+        if is_owned && self.is_disowned {
+            // The other process may have put a table of its own in the place of this one's. Without an answer, it is replaced.
+            self.handle = nftables::table_handle(&self.rules.table).unwrap_or_default();
+        }
         self.is_disowned = !is_owned;
     }
 
@@ -423,42 +443,77 @@ impl Installed {
         }
     }
 
-    /// Sets up again what others have removed; returns what that was. Connections that were relayed before go on.
+    /// Sets up again what others have removed or replaced; returns what that was. Connections that were relayed before go on.
     ///
     /// # Errors
     /// If the kernel does not say what is there, or `nft` or `ip` refuses.
     pub fn repair(&mut self) -> Result<Vec<&'static str>, Error> {
-        let mut repaired = Vec::new();
         if self.is_disowned {
-            return Ok(repaired);
+            return Ok(Vec::new());
         }
-        if !self.is_own {
-            self.set_up()?;
-        } else if !nftables::has_table(&self.rules.table)? {
-            self.set_up_again()?;
-            repaired.push("nftables table");
-        } else if !self
-            .rules
-            .hold_commands("-C")
-            .iter()
-            .all(|(program, arguments)| routes::run(program, arguments).is_ok())
-        {
-            self.hold_by_iptables()?;
-            repaired.push("iptables rules that hold SYNs");
-        }
-        let (deliver, families) = (self.rules.deliver(), self.rules.families());
-        for ((family, _), name) in families.zip(["IPv4 routing rule or route", "IPv6 routing rule or route"]) {
-            if !route::is_delivered_here(deliver, family == "-6")? {
-                // Of the rule and the route one may be left.
-                for command in self.rules.removal_commands().iter().filter(|command| command.starts_with(family)) {
-                    let _ = routes::ip(command);
-                }
-                let commands = self.rules.setup_commands().into_iter();
-                commands.filter(|command| command.starts_with(family)).try_for_each(|command| routes::ip(&command))?;
+        let mut repaired = Vec::from_iter(self.repair_table()?);
+        let mut astray = Astray::default();
+        let names = ["IPv4 routing rule or route", "IPv6 routing rule or route"];
+        let families: &[bool] = if self.rules.ipv6 { &[false, true] } else { &[false] };
+        for (ipv6, name) in families.iter().zip(names) {
+            if self.repair_routing(*ipv6, &mut astray)? {
                 repaired.push(name);
             }
         }
+        self.astray = astray;
         Ok(repaired)
+    }
+
+    /// Sets up the table, or what holds SYNs instead of it, if it is missing or not the one that was set up; returns what that was.
+    fn repair_table(&mut self) -> Result<Option<&'static str>, Error> {
+        if !self.is_own {
+            self.set_up()?;
+            return Ok(None);
+        }
+        let handle = nftables::table_handle(&self.rules.table)?;
+        if handle.is_none() || handle != self.handle {
+            self.set_up_again()?;
+            return Ok(Some("nftables table"));
+        }
+        let checks = self.rules.hold_commands("-C");
+        if !checks.iter().all(|(program, arguments)| routes::run(program, arguments).is_ok()) {
+            self.hold_by_iptables()?;
+            return Ok(Some("iptables rules that hold SYNs"));
+        }
+        Ok(None)
+    }
+
+    /// Sets up the routing rule and the route of a family if packets are not delivered; returns whether one of them was missing. Adds to
+    /// `astray` what leads packets elsewhere.
+    fn repair_routing(&self, ipv6: bool, astray: &mut Astray) -> Result<bool, Error> {
+        let rules = &self.rules;
+        let is_delivered = || route::is_delivered_here(rules.deliver(), ipv6);
+        let mut found = routing_rules::list(ipv6)?;
+        let mut was_missing = false;
+        if !is_delivered()? {
+            let is_there = found.iter().any(|rule| rules.is_own(rule));
+            let family = if ipv6 { "-6" } else { "-4" };
+            // One route takes the place of the other, but a second rule would stand beside the first.
+            let is_needed =
+                |command: &&String| command.starts_with(family) && !(is_there && command.contains(" rule add "));
+            rules.setup_commands().iter().filter(is_needed).try_for_each(|command| routes::ip(command))?;
+            let is_mended = is_delivered()?;
+            was_missing = is_mended || !is_there;
+            astray.is_certain |= !is_mended;
+            found = routing_rules::list(ipv6)?;
+        }
+        astray.priorities.extend(preceding(rules, &found).iter().map(|rule| rule.priority));
+        Ok(was_missing)
+    }
+
+    /// What keeps packets from being delivered, as of the last [`Installed::repair`].
+    pub(crate) fn astray(&self) -> &Astray {
+        &self.astray
+    }
+
+    /// What is in force.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Intercepts the new connections that are `accelerated`, and no others. Connections that exist stay on their way.
@@ -565,6 +620,65 @@ mod tests {
         let commands = [rules.setup_commands(), rules.removal_commands()].concat();
         assert!(commands.iter().all(|command| command.starts_with("-4")), "{commands:?}");
         assert!(rules.hold_commands("-I").iter().all(|(program, _)| *program == "iptables"));
+    }
+
+    /// Runs `act` with the rules set up in a network namespace of their own.
+    fn with_installed(act: impl FnOnce(&mut Installed) + Send) {
+        let Some(namespace) = kernel::testing::namespace() else { return };
+        let act = || {
+            routes::ip("link set lo up").unwrap();
+            let mut installed = Installed::new(rules()).unwrap();
+            assert_eq!(installed.repair().unwrap(), [""; 0]);
+            act(&mut installed);
+        };
+        namespace.run(act).unwrap();
+    }
+
+    #[test]
+    fn a_rule_that_comes_first_is_no_reason_to_set_up_what_is_there() {
+        with_installed(|installed| {
+            for ip in ["rule add table 100", "route add unreachable default table 100"] {
+                routes::ip(ip).unwrap();
+            }
+            assert_eq!(installed.repair().unwrap(), [""; 0]);
+            assert_eq!(*installed.astray(), Astray { priorities: [9].into(), is_certain: true });
+            routes::ip("route flush table 25200").unwrap();
+            assert_eq!(installed.repair().unwrap(), [""; 0], "packets still go elsewhere");
+            routes::ip("rule delete table 100").unwrap();
+            assert_eq!(installed.repair().unwrap(), [""; 0], "the route was set up");
+            assert_eq!(*installed.astray(), Astray::default());
+            routes::ip("rule delete priority 10").unwrap();
+            assert_eq!(installed.repair().unwrap(), ["IPv4 routing rule or route"]);
+        });
+    }
+
+    #[test]
+    fn a_rule_that_may_come_first_for_some_connections_is_found() {
+        with_installed(|installed| {
+            routes::ip("rule add from 198.18.1.0/24 table 100").unwrap();
+            routes::ip("-6 rule add fwmark 7 table 100").unwrap();
+            assert_eq!(installed.repair().unwrap(), [""; 0]);
+            assert_eq!(*installed.astray(), Astray { priorities: [9].into(), is_certain: false });
+        });
+    }
+
+    /// As a reload of the firewall from what `nft list ruleset` has once shown.
+    #[test]
+    fn a_table_that_another_program_has_loaded_is_replaced() {
+        with_installed(|installed| {
+            let nft = |words: &[&str]| kernel::program::command("nft").args(words).output().unwrap();
+            let saved = nft(&["list", "table", "inet", "bentpipe"]).stdout;
+            assert!(!saved.is_empty());
+            let saved = String::from_utf8(saved).unwrap();
+            nftables::run_script(&format!("flush ruleset\n{saved}")).unwrap();
+            assert_eq!(installed.repair().unwrap(), ["nftables table"]);
+            assert_eq!(installed.repair().unwrap(), [""; 0]);
+            // Another process of the gateway has had its own in the meantime.
+            installed.set_owned(false);
+            nftables::run_script(&format!("flush ruleset\n{saved}")).unwrap();
+            installed.set_owned(true);
+            assert_eq!(installed.repair().unwrap(), [""; 0]);
+        });
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Changes of the firewall, and looks at it and at the host's interfaces and addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
+use crate::conntrack::{Conntrack, FullTable};
 use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
-use crate::rules::{Bypass, Installed, Rules};
+use crate::reverse_path::DroppingInterfaces;
+use crate::rules::{Bypass, Installed, Preceding, Rules};
 use ipnet::IpNet;
 use kernel::interfaces::Interfaces;
 use kernel::{Error, routes};
@@ -15,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long to wait after `nft` has failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How often it is looked whether others have removed rules, and at the host's interfaces and addresses, should no news of that
-/// arrive.
+/// How often it is looked whether others have removed rules or put theirs before them, and at the host's interfaces and addresses,
+/// should no news of that arrive.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The least time between two looks, however many others change at the host.
@@ -96,7 +98,9 @@ impl Steering {
         let (wished, on_news) = (Wish::default(), Box::new(on_news));
         let interfaces = Interfaces::new()?;
         let logged = shown(&wanted);
-        let mut follower = Follower { installed, wished, wanted, logged, seen, interfaces, is_broken: false, on_news };
+        let warned = Warned::default();
+        let mut follower =
+            Follower { installed, wished, wanted, logged, seen, interfaces, is_broken: false, warned, on_news };
         follower.repair();
         follower.look_at_interfaces();
         let (wishes, received) = mpsc::channel();
@@ -190,7 +194,16 @@ struct Follower {
     interfaces: Interfaces,
     /// The rules could not be set up again, which has been said.
     is_broken: bool,
+    warned: Warned,
     on_news: Box<dyn Fn(News) + Send>,
+}
+
+/// What has been logged of what other programs do to the host.
+#[derive(Debug, Default)]
+struct Warned {
+    preceding: Preceding,
+    dropping: DroppingInterfaces,
+    full_table: FullTable,
 }
 
 impl Follower {
@@ -236,6 +249,9 @@ impl Follower {
             }
             self.look_at_addresses();
             self.look_at_interfaces();
+            if let Some(table) = Conntrack::read() {
+                self.warned.full_table.look(table);
+            }
         }
     }
 
@@ -247,6 +263,7 @@ impl Follower {
                     tracing::warn!(what, "another program has removed a rule of the gateway's; it is set up again");
                 }
                 self.is_broken = false;
+                self.warned.preceding.look(self.installed.rules(), self.installed.astray());
             }
             Err(error) if !std::mem::replace(&mut self.is_broken, true) => {
                 tracing::error!(%error, "the gateway's rules could not be checked or set up again; trying again");
@@ -308,6 +325,7 @@ impl Follower {
                 if self.seen.bridges.look(&all) {
                     self.wished.accelerated.get_or_insert_with(|| self.wanted.clone());
                 }
+                self.warned.dropping.look(self.installed.rules(), &all);
                 let names: Vec<String> = all.into_iter().map(|interface| interface.name).collect();
                 if let Some(missing) = self.seen.interfaces.look(&names) {
                     (self.on_news)(News::MissingInterfaces(missing));

@@ -1,7 +1,6 @@
 //! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
 
 use crate::config::{Accept, Settings};
-use crate::reverse_path::{self, ReversePath};
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use kernel::interfaces::Interfaces;
 use kernel::{routes, sysctl};
@@ -105,16 +104,6 @@ fn warn(settings: &Settings) {
                 interface = port.name,
                 "it is a port of {0}, on which its packets arrive: nothing is intercepted; name {0} in [intercept] interfaces",
                 whole.name
-            );
-        }
-    }
-    for name in reverse_path::concerned(settings, &present) {
-        if let Some(found) = ReversePath::read(&name).ok().filter(ReversePath::drops) {
-            tracing::warn!(
-                interface = name,
-                "{}: the kernel drops intercepted packets: {}",
-                found.says(),
-                found.remedy()
             );
         }
     }

@@ -9,7 +9,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Where `ifinfomsg` has the interface's number and its flags.
+/// Where `ifinfomsg` has the interface's type, its number and its flags.
+const TYPE_AT: usize = 2;
 const INDEX_AT: usize = 4;
 const FLAGS_AT: usize = 8;
 /// Where `ifaddrmsg` has the number of its interface.
@@ -24,6 +25,8 @@ const ROUTE_TYPE_AT: usize = 7;
 /// Where `rtnl_link_stats64` has what was transmitted.
 const SENT_PACKETS_AT: usize = 8;
 const SENT_BYTES_AT: usize = 24;
+/// Bytes of the header of an Ethernet frame, which the counters of interfaces that have one take in.
+const ETHERNET_HEADER: u64 = 14;
 
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub struct Interface {
     pub master: Option<u32>,
     /// The number of the interface of this network namespace that it is linked to: its other end if it is one of a pair, or the one below it.
     pub link: Option<u32>,
+    /// Bytes of the link-layer header of each packet that `sent_bytes` takes in: 0 for one of IP packets alone (TUN, PPP, WireGuard, GRE).
+    pub header_bytes: u64,
     /// Bytes that have left it, link-layer headers included.
     pub sent_bytes: u64,
     /// Packets that have left it.
@@ -231,6 +236,8 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
         return None;
     }
     let flags = netlink::i32_at(payload, FLAGS_AT)?;
+    let hardware = u16::from_ne_bytes(*payload.get(TYPE_AT..)?.first_chunk()?);
+    let has_ethernet = matches!(hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
     let mut interface = Interface {
         index: netlink::i32_at(payload, INDEX_AT)? as u32,
         name: String::new(),
@@ -242,6 +249,7 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
         is_loopback: flags & libc::IFF_LOOPBACK != 0,
         master: None,
         link: None,
+        header_bytes: if has_ethernet { ETHERNET_HEADER } else { 0 },
         sent_bytes: 0,
         sent_packets: 0,
     };
@@ -417,6 +425,20 @@ mod tests {
             })
             .unwrap();
         assert_eq!(found, [wire, far].map(|index| BTreeSet::from([index])));
+    }
+
+    #[test]
+    fn interfaces_of_ip_packets_alone_count_no_headers() {
+        let Some(namespace) = testing::namespace() else { return };
+        if IpBatch::new(&namespace).add("tuntap add dev tun0 mode tun").run().is_err() {
+            return eprintln!("skipped: this machine has no TUN devices");
+        }
+        IpBatch::new(&namespace).add("link add eth0 type veth peer name eth1").run().unwrap();
+        let all = namespace.run(|| Interfaces::new().unwrap().all().unwrap()).unwrap();
+        for (name, header_bytes) in [("tun0", 0), ("eth0", 14), ("lo", 14)] {
+            let found = all.iter().find(|one| one.name == name).unwrap();
+            assert_eq!(found.header_bytes, header_bytes, "{name}");
+        }
     }
 
     #[test]

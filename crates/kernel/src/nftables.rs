@@ -1,8 +1,8 @@
-//! nftables, through the program `nft`: what it is given is what an operator can read and check. Only whether a table exists is asked of
-//! the kernel itself, since that is asked often.
+//! nftables, through the program `nft`: what it is given is what an operator can read and check. Only whether a table is
+//! still there is asked of the kernel itself, since that is asked often.
 
 use crate::Error;
-use crate::netlink::{self, NetlinkSocket};
+use crate::netlink::{self, Message, NetlinkSocket};
 use crate::program::{self, not_started, refused};
 use std::io::Write;
 use std::process::Stdio;
@@ -44,19 +44,26 @@ fn nft(option: &str, script: &str) -> Result<(), Error> {
 const GET_TABLE: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | libc::NFT_MSG_GETTABLE as u16;
 /// The header of such a message (`nfgenmsg`): the family `inet`, of version 0.
 const OF_INET: [u8; 4] = [1, 0, 0, 0];
-/// Its attribute with the name of the table (`NFTA_TABLE_NAME`).
+/// Its attribute with the name of the table (`NFTA_TABLE_NAME`), and that of the answer with its number (`NFTA_TABLE_HANDLE`).
 const NAME: u16 = 1;
+const HANDLE: u16 = 4;
 
-/// Whether there is a table `inet NAME` in the network namespace of the calling thread.
+/// The number of the table `inet NAME` in the network namespace of the calling thread; `None` if there is none. A table that is made
+/// again under the same name has another number (0 for all tables from kernels before 4.16).
 ///
 /// # Errors
 /// If the process may not read rules, or the kernel does not answer.
-pub fn has_table(table: &str) -> Result<bool, Error> {
+pub fn table_handle(table: &str) -> Result<Option<u64>, Error> {
     let name = netlink::attribute(NAME, &[table.as_bytes(), &[0]].concat());
     let request = [&OF_INET[..], &name].concat();
-    match NetlinkSocket::of_firewall(&[]).and_then(|mut socket| socket.ask(GET_TABLE, false, &request, |_| {})) {
-        Ok(()) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+    let mut handle = 0;
+    let take = |(_, payload): Message<'_>| {
+        let number = netlink::attributes(payload, OF_INET.len()).find(|(kind, _)| *kind == HANDLE);
+        handle = number.and_then(|(_, value)| value.try_into().ok()).map_or(0, u64::from_be_bytes);
+    };
+    match NetlinkSocket::of_firewall(&[]).and_then(|mut socket| socket.ask(GET_TABLE, false, &request, take)) {
+        Ok(()) => Ok(Some(handle)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
         Err(error) => Err(Error::while_doing("asking for the firewall's table")(error)),
     }
 }

@@ -1,5 +1,5 @@
 //! News of tables of nftables, routing rules and routes that are removed, through netlink: programs that set up a host's firewall or
-//! network may remove what others have added.
+//! network may remove what others have added. Routing rules that are added are news, too: they may come before others.
 
 use crate::Error;
 use crate::netlink::{HEADER, Message, NetlinkSocket};
@@ -21,8 +21,8 @@ const ROUTE_TYPE_AT: usize = 7;
 /// Where the header of a message (`nlmsghdr`) has its type.
 const KIND_AT: usize = 4;
 
-/// Tells that a table of nftables, a routing rule or a route that delivers everything to this host has been removed, of the network
-/// namespace of the thread that has made it: one of its descriptors is readable then.
+/// Tells that a table of nftables, a routing rule or a route that delivers everything to this host has been removed, or a routing rule
+/// added, in the network namespace of the thread that has made it: one of its descriptors is readable then.
 #[derive(Debug)]
 pub struct Removals {
     firewall: NetlinkSocket,
@@ -43,7 +43,7 @@ impl Removals {
         open().map_err(Error::while_doing("following the firewall and routing rules by netlink"))
     }
 
-    /// Takes in all news; returns whether something has been removed. News that were lost for want of room count, too.
+    /// Takes in all news; returns whether there were any. News that were lost for want of room count, too.
     pub fn take(&mut self) -> bool {
         let is_firewall = self.firewall.receive_all(|message| message.0 == TABLE_REMOVED);
         self.routing.receive_all(is_rule_or_local_default) | is_firewall
@@ -62,7 +62,8 @@ fn drop_other_routes(routing: &NetlinkSocket) -> io::Result<()> {
     let kind = |kind: u16| u32::from(kind.to_be());
     routing.filter_news(&[
         load(BPF_H, KIND_AT),
-        equals(kind(libc::RTM_DELRULE), 6, 0),
+        equals(kind(libc::RTM_DELRULE), 7, 0),
+        equals(kind(libc::RTM_NEWRULE), 6, 0),
         equals(kind(libc::RTM_DELROUTE), 0, 4),
         load(BPF_B, HEADER + ROUTE_LENGTH_AT),
         equals(0, 0, 2),
@@ -85,7 +86,7 @@ fn equals(value: u32, then: u8, otherwise: u8) -> SockFilter {
 fn is_rule_or_local_default((kind, payload): Message<'_>) -> bool {
     let at = |at: usize| payload.get(at).copied();
     match kind {
-        libc::RTM_DELRULE => true,
+        libc::RTM_DELRULE | libc::RTM_NEWRULE => true,
         libc::RTM_DELROUTE => at(ROUTE_LENGTH_AT) == Some(0) && at(ROUTE_TYPE_AT) == Some(libc::RTN_LOCAL),
         _ => false,
     }
@@ -98,14 +99,18 @@ mod tests {
     use crate::{nftables, testing};
 
     #[test]
-    fn what_others_remove_is_news_and_what_they_add_is_none() {
+    fn what_others_remove_is_news_as_are_routing_rules_that_they_add() {
         let Some(namespace) = testing::namespace() else { return };
         let ip = |command: &str| IpBatch::new(&namespace).add(command).run().unwrap();
         let nft = |script: &str| namespace.run(|| nftables::run_script(script).unwrap()).unwrap();
         let mut removals = namespace.run(|| Removals::new().unwrap()).unwrap();
         ip("link set lo up");
         ip("route add local default dev lo table 25200");
-        ip("rule add fwmark 1 lookup 25200 priority 10");
+        for family in ["-4", "-6"] {
+            let rule = "rule add fwmark 1 lookup 25200 priority 10";
+            assert!(namespace.command("ip").arg(family).args(rule.split(' ')).status().unwrap().success());
+            assert!(removals.take(), "a rule may come before another one");
+        }
         ip("route add blackhole default table 25201");
         ip("route delete blackhole default table 25201");
         ip("route add blackhole 2001:db8::/32 table 25201");

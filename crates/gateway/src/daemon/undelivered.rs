@@ -4,31 +4,55 @@
 use units::{Duration, Instant};
 
 /// Compares what the rules have intercepted with what has come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Undelivered {
-    /// The count of those that had come, when it last changed, and since when it is what it is.
+    /// The count of those that had come, when it last changed.
     arrived: u64,
-    since: Instant,
-    /// What the rules had intercepted a while after that: what was under way then has come, or has been counted.
-    intercepted: Option<u64>,
+    /// The same when the rules' count was last asked for, a moment before it is read.
+    arrived_before: u64,
+    /// What the rules had intercepted when one had come last, or at the first look after that; `None` until that look.
+    baseline: Option<u64>,
+    /// An earlier look, and what the rules had intercepted by then.
+    earlier: (Instant, u64),
     count: u64,
+}
+
+/// A gateway that begins has rules that have intercepted nothing.
+impl Default for Undelivered {
+    fn default() -> Self {
+        Self { arrived: 0, arrived_before: 0, baseline: Some(0), earlier: (Instant::ZERO, 0), count: 0 }
+    }
 }
 
 impl Undelivered {
     /// Fewer in a row mean nothing: clients that give up.
     const FEW: u64 = 3;
-    /// The counts are read one after the other, and clients take a moment for their handshake.
+    /// What was under way at an earlier look has come after that: clients take a moment for their handshake.
     const MOMENT: Duration = Duration::from_secs(2);
+
+    /// Notes how many connections have come to the gateway before it is asked how many the rules have intercepted.
+    pub(super) fn ask(&mut self, arrived: u64) {
+        self.arrived_before = arrived;
+    }
 
     /// Takes over how many connections the rules have intercepted, and how many have come to the gateway by `now`. What is marked with
     /// `mark` is delivered to it.
     pub(super) fn take(&mut self, now: Instant, intercepted: u64, arrived: u64, mark: u32) {
         let was = self.count();
-        if arrived != self.arrived || self.intercepted.is_some_and(|before| intercepted < before) {
-            // One has come; or the rules have been set up again, whose counter begins at zero.
-            *self = Self { arrived, since: now, intercepted: None, count: 0 };
-        } else if now >= self.since + Self::MOMENT {
-            self.count = intercepted - *self.intercepted.get_or_insert(intercepted);
+        match self.baseline {
+            // None has come; fewer than before have been intercepted by rules that have been set up again.
+            Some(baseline) if arrived == self.arrived && intercepted >= baseline => {
+                if now >= self.earlier.0 + Self::MOMENT {
+                    self.count = self.earlier.1.saturating_sub(baseline);
+                    self.earlier = (now, intercepted);
+                }
+            }
+            _ => {
+                // Those that have come since the question may have been intercepted after the answer.
+                let baseline = intercepted + arrived.saturating_sub(self.arrived_before);
+                let (baseline, earlier) = (Some(baseline), (now, intercepted));
+                *self = Self { arrived, arrived_before: arrived, baseline, earlier, count: 0 };
+            }
         }
         if was == 0 && self.count() > 0 {
             tracing::warn!(
@@ -42,8 +66,8 @@ impl Undelivered {
     }
 
     /// Begins again: connections have been left to come once more, by a process that was not ready for them.
-    pub(super) fn restart(&mut self, now: Instant) {
-        *self = Self { arrived: self.arrived, since: now, intercepted: None, count: 0 };
+    pub(super) fn restart(&mut self) {
+        (self.baseline, self.count) = (None, 0);
     }
 
     /// How many in a row have not come; 0 for a few.
@@ -56,18 +80,42 @@ impl Undelivered {
 mod tests {
     use super::*;
 
+    /// What is counted at these looks: second, intercepted, arrived.
+    fn counts<const N: usize>(looks: [(u64, u64, u64); N]) -> [u64; N] {
+        let mut undelivered = Undelivered::default();
+        looks.map(|(second, intercepted, arrived)| {
+            undelivered.ask(arrived);
+            undelivered.take(Instant::ZERO + Duration::from_secs(second), intercepted, arrived, 1);
+            undelivered.count()
+        })
+    }
+
     #[test]
     fn some_in_a_row_count_until_one_comes() {
+        let some = counts([(10, 2, 0), (11, 4, 0), (12, 5, 0), (14, 5, 0)]);
+        assert_eq!(some, [0, 0, 0, 5], "those of a look may be under way");
+        assert_eq!(
+            counts([(10, 4, 0), (12, 4, 0), (20, 6, 3), (21, 9, 3), (23, 9, 3), (25, 9, 3)]),
+            [0, 4, 0, 0, 0, 3]
+        );
+        let set_up_again = counts([(10, 6, 0), (12, 6, 0), (20, 9, 3), (30, 1, 3), (33, 4, 3), (35, 5, 3), (37, 5, 3)]);
+        assert_eq!(set_up_again, [0, 6, 0, 0, 0, 3, 4]);
+    }
+
+    #[test]
+    fn what_fails_between_two_looks_is_known_at_the_third() {
+        assert_eq!(counts([(10, 4, 0), (20, 4, 0)]), [0, 4], "of a gateway to which none has come yet");
+        assert_eq!(counts([(30, 6, 2), (40, 9, 2), (50, 9, 2)]), [0, 0, 3]);
+    }
+
+    #[test]
+    fn those_that_come_while_the_rules_are_asked_are_not_missing() {
         let mut undelivered = Undelivered::default();
-        let mut count = |seconds, intercepted, arrived| {
-            undelivered.take(Instant::ZERO + Duration::from_secs(seconds), intercepted, arrived, 1);
-            undelivered.count()
-        };
-        assert_eq!([count(10, 2, 0), count(11, 4, 0), count(12, 5, 0)], [0, 0, 3]);
-        // One comes, and others with it that the look does not count yet.
-        assert_eq!([count(20, 6, 3), count(21, 9, 3), count(22, 9, 3)], [0, 0, 0]);
-        assert_eq!([count(23, 11, 3), count(24, 12, 3)], [0, 3]);
-        // The rules are set up again.
-        assert_eq!([count(30, 1, 3), count(33, 3, 3), count(34, 6, 3)], [0, 0, 3]);
+        let at = |second| Instant::ZERO + Duration::from_secs(second);
+        undelivered.take(at(10), 6, 9, 1);
+        for second in [20, 30] {
+            undelivered.take(at(second), 9, 9, 1);
+        }
+        assert_eq!(undelivered.count(), 0);
     }
 }

@@ -3,10 +3,11 @@
 use super::{Check, advertisements};
 use crate::config::{self, Named, Settings};
 use crate::connection_log::timestamp;
+use crate::conntrack::Conntrack;
 use crate::filtered_bridges::{bridges, filtering_keys};
 use crate::privileges::{Plan, Reading};
 use crate::reverse_path::{self, ReversePath};
-use crate::rules::{Hold, Rules};
+use crate::rules::{Hold, Rules, preceding, remedy};
 use crate::sysctls::EARLY_DEMUX;
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use ipnet::{IpNet, Ipv6Net};
@@ -43,6 +44,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     checks.push(early_demux());
     checks.extend(reverse_path(settings));
     checks.extend(filtered_bridges(settings));
+    checks.extend(conntrack());
     checks.extend(settings.tcp.is_some().then(mtu_probing));
     checks.extend(routes(settings));
     checks.extend(ipv6_servers(settings));
@@ -171,18 +173,14 @@ fn routing_rules(settings: &Settings) -> Check {
         let sorted: BTreeSet<u32> = found.iter().map(|rule| rule.priority).collect();
         sorted.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
     };
-    let before: Vec<RoutingRule> = found.iter().flat_map(|family| before_own(rules, family)).collect();
+    let before: Vec<RoutingRule> = found.iter().flat_map(|family| preceding(rules, family)).collect();
     if let Some(first) = before.iter().map(|rule| rule.priority).min() {
-        let remedy = match first {
-            0 | 1 => "give those rules a larger number, such as 1000".to_owned(),
-            _ => format!("set [intercept] rule_priority = {}, or give those rules a larger number", first - 1),
-        };
         let says = format!(
             "those of priority {} come before the gateway's, {}, and may lead intercepted connections astray (ip rule)",
             numbers(&before),
             rules.priority
         );
-        return Check::bad(NAME, says, remedy);
+        return Check::bad(NAME, says, remedy(first));
     }
     let of_own_packets = |rule: &&RoutingRule| rule.is_for_mark(rules.made()) || rule.is_for_mark(rules.crossing());
     let catching: Vec<RoutingRule> = found.iter().flatten().filter(of_own_packets).copied().collect();
@@ -197,15 +195,6 @@ fn routing_rules(settings: &Settings) -> Check {
         return Check::bad(NAME, says, "set [intercept] mark so that those rules do not match mark+5 and mark+7");
     }
     Check::good(NAME, format!("none comes before the gateway's, of priority {}", rules.priority))
-}
-
-/// The rules of a family that packets to be delivered to the gateway may meet before the gateway's rule. While the gateway does not run,
-/// that comes behind all of its priority.
-fn before_own(rules: &Rules, family: &[RoutingRule]) -> Vec<RoutingRule> {
-    let is_own = |rule: &&RoutingRule| rule.table == rules.routing_table && rule.priority == rules.priority;
-    let own = family.iter().position(|rule| is_own(&rule)).unwrap_or(family.len());
-    let may_lead = |rule: &&RoutingRule| rule.priority <= rules.priority && rule.may_match(rules.deliver());
-    family[..own].iter().filter(may_lead).copied().collect()
 }
 
 fn forwarding(settings: &Settings) -> Vec<Check> {
@@ -272,6 +261,17 @@ fn filtered_bridges(settings: &Settings) -> Vec<Check> {
     bridges(&settings.rules.interfaces, &all).into_iter().map(check).collect()
 }
 
+/// Whether the kernel can keep track of more connections. A kernel without conntrack loaded does not say.
+fn conntrack() -> Option<Check> {
+    let table = Conntrack::read()?;
+    let says = format!("{} of {} connections tracked", table.count, table.max);
+    if !table.is_nearly_full() {
+        return Some(Check::good("conntrack", says));
+    }
+    let says = format!("{says}: the kernel drops packets of new connections, intercepted or not");
+    Some(Check::bad("conntrack", says, format!("{}, and put it into /etc/sysctl.d", table.remedy())))
+}
+
 fn reverse_path(settings: &Settings) -> Vec<Check> {
     let present = Interfaces::new().ok().and_then(|mut interfaces| interfaces.all().ok()).unwrap_or_default();
     let check = |name: String| {
@@ -286,7 +286,7 @@ fn reverse_path(settings: &Settings) -> Vec<Check> {
             Err(error) => Check::lacking(check, error.to_string(), "mount /proc"),
         }
     };
-    reverse_path::concerned(settings, &present).into_iter().map(check).collect()
+    reverse_path::concerned(&settings.rules, &present).into_iter().map(check).collect()
 }
 
 /// With `tcp` transport: whether connections that are open survive a path whose packets become smaller without a word.
@@ -486,6 +486,7 @@ mod tests {
             is_loopback: false,
             master: None,
             link: None,
+            header_bytes: 14,
             sent_bytes: 0,
             sent_packets: 0,
         }
