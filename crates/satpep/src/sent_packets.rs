@@ -189,7 +189,7 @@ pub(crate) struct SentPackets {
     largest_acked_sent: Option<Instant>,
     /// Acknowledgements are passed over until then.
     deaf_until: Instant,
-    /// Until then no timeout has the missing packets looked through again: there were many.
+    /// Until then neither a timeout nor an acknowledgement has the missing packets looked through again: there were many.
     rests_until: Instant,
     protected: VecDeque<ProtectedRange>,
     process: LossProcess,
@@ -352,7 +352,8 @@ impl SentPackets {
     /// Decides outcomes by `ack`. Returns the time since its largest packet was sent, unless that was known to have arrived.
     /// A packet that acknowledgements do not reach back to is lost `horizon` after it was sent.
     /// After an ACK that acknowledged little of a long record, for which all of it was walked through, others are passed over for a
-    /// moment: those that follow say the same and more. One for the last packet may be followed by none.
+    /// moment: those that follow say the same and more. One for the last packet may be followed by none, and is passed over only where
+    /// so many are missing that they are probed for.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
@@ -363,7 +364,7 @@ impl SentPackets {
         if ack.largest >= self.next_number() {
             return Err(NeverSent);
         }
-        if now < self.deaf_until && !self.is_last_awaited(ack.largest) {
+        if now < self.deaf_until && (now < self.rests_until || !self.is_last_awaited(ack.largest)) {
             return Ok(None);
         }
         let (span, before) = (self.entries.len(), outcomes.len());
@@ -861,8 +862,12 @@ mod tests {
             sent_packets.record(now, 0, 60, Dscp::default(), SmallVec::from_slice(&[SentFrame::Opened]));
         };
         (1..most).for_each(|_| record(&mut sent_packets, at(400)));
-        let told = acknowledge_from(&mut sent_packets, at(500), &[most - 1..most], most - 1);
-        assert_eq!(told.expect("it was sent").1.len(), 0, "the others may yet arrive");
+        let first = acknowledge_from(&mut sent_packets, at(500), &[most - 1..most], most - 1);
+        assert_eq!(first, Ok((vec![], vec![])), "the others may yet arrive");
+        record(&mut sent_packets, at(500));
+        let early = acknowledge_from(&mut sent_packets, at(501), &[most..most + 1], most - 1);
+        assert_eq!(early, Ok((vec![], vec![])));
+        assert_eq!(sent_packets.in_flight.packets as u64, most, "an acknowledgement that comes so soon is passed over");
         let (mut looks, mut lost) = (0, Vec::new());
         for millis in 501..1201 {
             record(&mut sent_packets, at(millis));
