@@ -78,8 +78,11 @@ impl DroppingInterfaces {
     /// Looks at the interfaces of `present` that `rules` are about.
     pub(crate) fn look(&mut self, rules: &Rules, present: &[Interface]) {
         let concerned = concerned(rules, present);
-        let read = concerned.iter().filter_map(|name| ReversePath::read(name).ok());
-        let dropping: Vec<ReversePath> = read.filter(ReversePath::drops).collect();
+        // Hosts may have thousands of interfaces: of most, one setting says enough.
+        let marks = |name: &str| sysctl::read(&key(name, "src_valid_mark")).is_ok_and(|value| value != "0");
+        let marks_all = marks("all");
+        let read = concerned.iter().filter(|name| marks_all || marks(name)).map(|name| ReversePath::read(name));
+        let dropping: Vec<ReversePath> = read.filter_map(Result::ok).filter(ReversePath::drops).collect();
         for found in dropping.iter().filter(|found| !self.logged.contains(found)) {
             tracing::warn!(
                 interface = found.interface,

@@ -25,6 +25,8 @@ const ROUTE_TYPE_AT: usize = 7;
 /// Where `rtnl_link_stats64` has what was transmitted.
 const SENT_PACKETS_AT: usize = 8;
 const SENT_BYTES_AT: usize = 24;
+/// Kinds of interfaces that carry Ethernet frames in IP packets.
+const TUNNELS_OF_FRAMES: [&[u8]; 4] = [b"vxlan", b"geneve", b"gretap", b"ip6gretap"];
 /// Bytes of the header of an Ethernet frame, which the counters of interfaces that have one take in.
 const ETHERNET_HEADER: u64 = 14;
 
@@ -51,7 +53,8 @@ pub struct Interface {
     pub master: Option<u32>,
     /// The number of the interface of this network namespace that it is linked to: its other end if it is one of a pair, or the one below it.
     pub link: Option<u32>,
-    /// Bytes of the link-layer header of each packet that `sent_bytes` takes in: 0 for one of IP packets alone (TUN, PPP, WireGuard, GRE).
+    /// Bytes of the link-layer header of each packet that `sent_bytes` takes in: 0 for loopback, for one of IP packets alone (TUN, PPP,
+    /// WireGuard, GRE) and for tunnels of frames (VXLAN).
     pub header_bytes: u64,
     /// Bytes that have left it, link-layer headers included.
     pub sent_bytes: u64,
@@ -237,7 +240,6 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
     }
     let flags = netlink::i32_at(payload, FLAGS_AT)?;
     let hardware = u16::from_ne_bytes(*payload.get(TYPE_AT..)?.first_chunk()?);
-    let has_ethernet = matches!(hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
     let mut interface = Interface {
         index: netlink::i32_at(payload, INDEX_AT)? as u32,
         name: String::new(),
@@ -249,7 +251,7 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
         is_loopback: flags & libc::IFF_LOOPBACK != 0,
         master: None,
         link: None,
-        header_bytes: if has_ethernet { ETHERNET_HEADER } else { 0 },
+        header_bytes: if hardware == libc::ARPHRD_ETHER { ETHERNET_HEADER } else { 0 },
         sent_bytes: 0,
         sent_packets: 0,
     };
@@ -264,6 +266,10 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
                 for (kind, value) in netlink::attributes(&value, 0) {
                     let is = |name: &[u8]| value.strip_suffix(b"\0").unwrap_or(&value) == name;
                     interface.is_bridge |= kind == libc::IFLA_INFO_KIND && is(b"bridge");
+                    // Tunnels count the IP packets in their frames alone (`iptunnel_xmit` of Linux).
+                    if kind == libc::IFLA_INFO_KIND && TUNNELS_OF_FRAMES.iter().any(|name| is(name)) {
+                        interface.header_bytes = 0;
+                    }
                     interface.is_port |=
                         kind == libc::IFLA_INFO_SLAVE_KIND && (is(b"bridge") || is(b"bond") || is(b"team"));
                 }
@@ -435,10 +441,20 @@ mod tests {
         }
         IpBatch::new(&namespace).add("link add eth0 type veth peer name eth1").run().unwrap();
         let all = namespace.run(|| Interfaces::new().unwrap().all().unwrap()).unwrap();
-        for (name, header_bytes) in [("tun0", 0), ("eth0", 14), ("lo", 14)] {
+        for (name, header_bytes) in [("tun0", 0), ("eth0", 14), ("lo", 0)] {
             let found = all.iter().find(|one| one.name == name).unwrap();
             assert_eq!(found.header_bytes, header_bytes, "{name}");
         }
+    }
+
+    #[test]
+    fn tunnels_of_frames_count_no_headers() {
+        let Some(namespace) = testing::namespace() else { return };
+        if IpBatch::new(&namespace).add("link add vxlan0 type vxlan id 7 dstport 4789").run().is_err() {
+            return eprintln!("skipped: this kernel has no VXLAN");
+        }
+        let all = namespace.run(|| Interfaces::new().unwrap().all().unwrap()).unwrap();
+        assert_eq!(all.iter().find(|one| one.name == "vxlan0").unwrap().header_bytes, 0);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! nftables, through the program `nft`: what it is given is what an operator can read and check. Only whether a table is
-//! still there is asked of the kernel itself, since that is asked often.
+//! nftables, through the program `nft`: what it is given is what an operator can read and check. What is asked often is asked of the
+//! kernel itself: whether a table is still there, and what its counters say. `nft` would read the rules of all tables for that.
 
 use crate::Error;
 use crate::netlink::{self, Message, NetlinkSocket};
 use crate::program::{self, not_started, refused};
-use std::io::Write;
+use std::ffi::CString;
+use std::io::{self, Write};
 use std::process::Stdio;
 
 /// Runs `script` as one transaction in the network namespace of the calling thread: all of it takes effect, or nothing.
@@ -68,37 +69,82 @@ pub fn table_handle(table: &str) -> Result<Option<u64>, Error> {
     }
 }
 
+/// The message that asks for the stateful objects of a table (`NFT_MSG_GETOBJ`).
+const GET_OBJECTS: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | 19;
+/// The attributes of an object (`NFTA_OBJ_*`): its table, its name, its type, and what it holds.
+const OBJECT_TABLE: u16 = 1;
+const OBJECT_NAME: u16 = 2;
+const OBJECT_TYPE: u16 = 3;
+const OBJECT_DATA: u16 = 4;
+/// The type of counters (`NFT_OBJECT_COUNTER`), and the attribute with a counter's packets (`NFTA_COUNTER_PACKETS`).
+const COUNTER: u32 = 1;
+const COUNTER_PACKETS: u16 = 2;
+
 /// The named counters of the table `inet NAME` in the network namespace of the calling thread: how many packets each has seen.
 ///
 /// # Errors
-/// If `nft` is not installed, the process may not read rules, or there is no such table.
+/// If the process may not read rules, there is no such table, or the kernel does not answer.
 pub fn counters(table: &str) -> Result<Vec<(String, u64)>, Error> {
-    let output = program::run("nft", "nftables", ["list", "counters", "table", "inet", table])?;
-    Ok(parse_counters(&String::from_utf8_lossy(&output.stdout)))
+    let failed = Error::while_doing("asking for the counters of the firewall's table");
+    if table_handle(table)?.is_none() {
+        return Err(failed(io::Error::from_raw_os_error(libc::ENOENT)));
+    }
+    let name = [table.as_bytes(), &[0]].concat();
+    let kind = netlink::attribute(OBJECT_TYPE, &COUNTER.to_be_bytes());
+    let request = [&OF_INET[..], &netlink::attribute(OBJECT_TABLE, &name), &kind].concat();
+    let mut counters = Vec::new();
+    // Kernels before 4.10 hand over the objects of all tables.
+    let take = |(_, payload): Message<'_>| counters.extend(counter_of(payload, &name));
+    NetlinkSocket::of_firewall(&[])
+        .and_then(|mut socket| socket.ask(GET_OBJECTS, true, &request, take))
+        .map_err(failed)?;
+    Ok(counters)
 }
 
-/// `counter NAME { packets N bytes M }`, over as many lines as `nft` likes.
-fn parse_counters(text: &str) -> Vec<(String, u64)> {
-    let mut words = text.split_whitespace();
-    let mut counters = Vec::new();
-    while words.by_ref().any(|word| word == "counter") {
-        let name = words.next();
-        let packets = words.by_ref().skip_while(|word| *word != "packets").nth(1);
-        if let (Some(name), Some(Ok(packets))) = (name, packets.map(str::parse)) {
-            counters.push((name.to_owned(), packets));
+/// The name of the counter that `object` describes, and how many packets it has seen, if the counter belongs to `table` (with its final 0).
+fn counter_of(object: &[u8], table: &[u8]) -> Option<(String, u64)> {
+    let (mut own_table, mut name, mut packets) = (false, None, None);
+    for (kind, value) in netlink::attributes(object, OF_INET.len()) {
+        match kind {
+            OBJECT_TABLE => own_table = value == table,
+            OBJECT_NAME => name = CString::from_vec_with_nul(value).ok()?.into_string().ok(),
+            OBJECT_DATA => {
+                let value = netlink::attributes(&value, 0).find(|(kind, _)| *kind == COUNTER_PACKETS);
+                packets = value.and_then(|(_, value)| value.try_into().ok()).map(u64::from_be_bytes);
+            }
+            _ => {}
         }
     }
-    counters
+    name.zip(packets).filter(|_| own_table)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
+    use std::net::UdpSocket;
 
     #[test]
-    fn counters_are_read_as_nft_prints_them() {
-        let text = "table inet t {\n\tcounter signed {\n\t\tpackets 3 bytes 180\n\t}\n\n\tcounter rule_a-b {\n\t\tpackets 0 bytes 0\n\t}\n}\n";
-        assert_eq!(parse_counters(text), [("signed".into(), 3), ("rule_a-b".into(), 0)]);
-        assert_eq!(parse_counters("table inet t {\n\tcounter cut {\n"), []);
+    fn counters_are_those_of_the_table_and_count_packets() {
+        let Some(namespace) = testing::namespace() else { return };
+        let read = |table: &str| {
+            let mut counters = namespace.run(|| counters(table)).unwrap()?;
+            counters.sort();
+            Ok::<_, Error>(counters)
+        };
+        assert!(namespace.command("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+        let script = "table inet own { counter sent { }; counter rule_a-b { }; quota much { 1 mbytes }
+            chain out { type filter hook output priority 0; udp dport 9 counter name sent; }; }
+            table inet other { counter sent { packets 9 bytes 9 }; }
+            table ip own { counter sent { packets 8 bytes 8 }; }";
+        namespace.run(|| run_script(script)).unwrap().unwrap();
+        assert_eq!(read("own").unwrap(), [("rule_a-b".into(), 0), ("sent".into(), 0)]);
+        let send = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            (0..3).for_each(|_| assert!(socket.send_to(b"!", "127.0.0.1:9").is_ok()));
+        };
+        namespace.run(send).unwrap();
+        assert_eq!(read("own").unwrap(), [("rule_a-b".into(), 0), ("sent".into(), 3)]);
+        assert!(read("none").is_err());
     }
 }

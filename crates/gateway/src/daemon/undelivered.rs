@@ -8,19 +8,30 @@ use units::{Duration, Instant};
 pub(super) struct Undelivered {
     /// The count of those that had come, when it last changed.
     arrived: u64,
-    /// The same when the rules' count was last asked for, a moment before it is read.
-    arrived_before: u64,
+    /// How many had come when the rules' count was asked for that has not been read since.
+    asked: Option<u64>,
     /// What the rules had intercepted when one had come last, or at the first look after that; `None` until that look.
     baseline: Option<u64>,
     /// An earlier look, and what the rules had intercepted by then.
     earlier: (Instant, u64),
     count: u64,
+    /// When connections that do not arrive were last logged, and whether that still stands in the log.
+    logged_at: Option<Instant>,
+    is_logged: bool,
 }
 
 /// A gateway that begins has rules that have intercepted nothing.
 impl Default for Undelivered {
     fn default() -> Self {
-        Self { arrived: 0, arrived_before: 0, baseline: Some(0), earlier: (Instant::ZERO, 0), count: 0 }
+        Self {
+            arrived: 0,
+            asked: None,
+            baseline: Some(0),
+            earlier: (Instant::ZERO, 0),
+            count: 0,
+            logged_at: None,
+            is_logged: false,
+        }
     }
 }
 
@@ -29,16 +40,19 @@ impl Undelivered {
     const FEW: u64 = 3;
     /// What was under way at an earlier look has come after that: clients take a moment for their handshake.
     const MOMENT: Duration = Duration::from_secs(2);
+    /// Clients that only scan, as monitoring does with half-open connections, are not to fill the log.
+    const LOG_PERIOD: Duration = Duration::from_secs(3600);
 
-    /// Notes how many connections have come to the gateway before it is asked how many the rules have intercepted.
+    /// Notes how many connections have come to the gateway before it is asked how many the rules have intercepted. The first of several
+    /// questions counts: the answer to it may be read after others are asked.
     pub(super) fn ask(&mut self, arrived: u64) {
-        self.arrived_before = arrived;
+        self.asked.get_or_insert(arrived);
     }
 
     /// Takes over how many connections the rules have intercepted, and how many have come to the gateway by `now`. What is marked with
     /// `mark` is delivered to it.
     pub(super) fn take(&mut self, now: Instant, intercepted: u64, arrived: u64, mark: u32) {
-        let was = self.count();
+        let arrived_before = self.asked.take().unwrap_or(self.arrived);
         match self.baseline {
             // None has come; fewer than before have been intercepted by rules that have been set up again.
             Some(baseline) if arrived == self.arrived && intercepted >= baseline => {
@@ -49,18 +63,25 @@ impl Undelivered {
             }
             _ => {
                 // Those that have come since the question may have been intercepted after the answer.
-                let baseline = intercepted + arrived.saturating_sub(self.arrived_before);
-                let (baseline, earlier) = (Some(baseline), (now, intercepted));
-                *self = Self { arrived, arrived_before: arrived, baseline, earlier, count: 0 };
+                let baseline = intercepted + arrived.saturating_sub(arrived_before);
+                (self.arrived, self.baseline, self.earlier, self.count) =
+                    (arrived, Some(baseline), (now, intercepted), 0);
             }
         }
-        if was == 0 && self.count() > 0 {
+        self.log(now, mark);
+    }
+
+    /// Logs that connections do not arrive, at most once in a while, and that they do again.
+    fn log(&mut self, now: Instant, mark: u32) {
+        let is_missing = self.count() > 0;
+        if is_missing && !self.is_logged && self.logged_at.is_none_or(|at| now >= at + Self::LOG_PERIOD) {
+            (self.logged_at, self.is_logged) = (Some(now), true);
             tracing::warn!(
                 count = self.count,
                 "intercepted connections do not arrive at the gateway: unless clients only scan, a firewall drops them; let it accept their \
                  packets in each chain of hook input (meta mark {mark:#x} accept)"
             );
-        } else if was > 0 && self.count() == 0 {
+        } else if !is_missing && std::mem::take(&mut self.is_logged) {
             tracing::info!("intercepted connections arrive at the gateway again");
         }
     }
@@ -106,6 +127,21 @@ mod tests {
     fn what_fails_between_two_looks_is_known_at_the_third() {
         assert_eq!(counts([(10, 4, 0), (20, 4, 0)]), [0, 4], "of a gateway to which none has come yet");
         assert_eq!(counts([(30, 6, 2), (40, 9, 2), (50, 9, 2)]), [0, 0, 3]);
+    }
+
+    #[test]
+    fn those_that_come_between_two_questions_are_not_missing() {
+        let mut undelivered = Undelivered::default();
+        let at = |second| Instant::ZERO + Duration::from_secs(second);
+        undelivered.ask(0);
+        undelivered.ask(5);
+        // The answer to the first question, after which five were intercepted and came.
+        undelivered.take(at(10), 0, 5, 1);
+        for second in [20, 30] {
+            undelivered.ask(5);
+            undelivered.take(at(second), 5, 5, 1);
+        }
+        assert_eq!(undelivered.count(), 0);
     }
 
     #[test]

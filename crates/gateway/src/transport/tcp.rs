@@ -368,7 +368,7 @@ impl TcpTransport {
             self.peers[peer].streams += 1;
         }
         self.tunnels[at].role = Role::Lingering(Lingering::new(counts_for));
-        self.tunnels[at].allow_orderly_close(self.linger_limit);
+        self.tunnels[at].allow_orderly_close();
         self.on_lingering(at);
     }
 
@@ -449,7 +449,7 @@ impl TcpTransport {
             }
         }
         failed.into_iter().for_each(|at| self.tell(at));
-        gone.into_iter().for_each(|at| drop(self.remove(at)));
+        gone.into_iter().for_each(|at| self.remove(at).leave_to_kernel());
         self.search_where_stuck(now);
     }
 
@@ -469,6 +469,14 @@ impl TcpTransport {
 
     fn count_rejected(&mut self, rejection: Rejection) {
         *self.counters.rejected.entry(rejection.name().into()).or_default() += 1;
+    }
+}
+
+impl Drop for TcpTransport {
+    /// The kernel is to finish what lingers as it does for any host.
+    fn drop(&mut self) {
+        let lingering = self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Lingering(_)));
+        lingering.for_each(|(_, tunnel)| tunnel.leave_to_kernel());
     }
 }
 

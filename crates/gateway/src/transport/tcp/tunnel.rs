@@ -547,14 +547,19 @@ impl Tunnel {
         self.tcp.close_in_order();
     }
 
-    /// Has the connection closed in order, from either side, and the kernel give it up, too, after `limit` without an acknowledgement: it may
-    /// outlive the process.
-    pub(super) fn allow_orderly_close(&self, limit: Duration) {
+    /// Has the connection closed in order, from either side. While this process holds it, the process decides how long it may last; see
+    /// [`Self::leave_to_kernel`].
+    pub(super) fn allow_orderly_close(&self) {
         if let Some(socket) = &self.tcp.socket {
             // A socket that has failed is not kept.
-            let _ = socket.set_tcp_user_timeout(Some(limit.into()));
             let _ = transparent::allow_orderly_close(socket);
         }
+    }
+
+    /// Closes the connection in order though not all of what it has to say is acknowledged: the kernel tries for as long as for any host
+    /// (`net.ipv4.tcp_orphan_retries`).
+    pub(super) fn leave_to_kernel(&self) {
+        self.tcp.end_user_timeout();
     }
 
     /// What a failed write means: where the peer has reset the connection, what it sent before is still read, and then the reset is met
@@ -650,8 +655,11 @@ mod tests {
     #[test]
     fn the_kernel_gives_up_a_connection_that_is_closed_in_order() {
         let (tunnel, held) = patient_tunnel();
-        tunnel.allow_orderly_close(units::Duration::from_secs(900));
-        assert_eq!(held.tcp_user_timeout().expect("user timeout"), Some(Duration::from_secs(900)));
+        tunnel.allow_orderly_close();
+        let kept = held.tcp_user_timeout().expect("user timeout");
+        assert_eq!(kept, Some(Duration::from_secs(7 * 24 * 3600)), "a closed window may last");
+        tunnel.leave_to_kernel();
+        assert_eq!(held.tcp_user_timeout().expect("user timeout"), None);
         let (tunnel, held) = patient_tunnel();
         tunnel.close();
         assert_eq!(held.tcp_user_timeout().expect("user timeout"), None);
