@@ -334,6 +334,19 @@ fn what_a_rule_names_goes_end_to_end_and_is_counted() {
 }
 
 #[test]
+fn a_client_that_calls_port_0_is_refused_by_its_server_and_delays_no_other() {
+    let Some(pair) = Pair::up("") else { return };
+    for family in [Family::V4, Family::V6] {
+        let server = SocketAddr::new(pair.server().host_address(family), 0);
+        let connect = || TcpStream::connect_timeout(&server, PATIENCE).map(drop);
+        let refused = pair.client().host.run(connect).unwrap().unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "{refused}");
+    }
+    assert_eq!(pair.count(End::Terminal, "accepted"), 0);
+    assert_eq!(pair.count(End::Terminal, "unavailable"), 0);
+}
+
+#[test]
 fn a_connection_with_signed_segments_goes_end_to_end() {
     let Some(pair) = Pair::up("") else { return };
     for family in [Family::V4, Family::V6] {

@@ -80,6 +80,11 @@ impl ConnectRequest {
         Self { source, destination, dscp: Dscp::default() }
     }
 
+    /// Whether a far gateway can be asked for the connection: both addresses are of one family, and no port is zero.
+    pub fn can_be_made(&self) -> bool {
+        self.encode(&mut [0; MAX_LENGTH]).is_ok()
+    }
+
     /// Writes the connect request into `buffer`; returns its length.
     ///
     /// # Errors
@@ -248,6 +253,7 @@ mod tests {
         let mixed = open("10.0.0.1:1", "[2001:db8::2]:2");
         assert_eq!(mixed.encode(&mut [0; MAX_LENGTH]), Err(ConnectRequestError::MixedFamilies));
         assert_eq!(open("10.0.0.1:0", "10.0.0.2:1").encode(&mut [0; MAX_LENGTH]), Err(ConnectRequestError::Port));
+        assert!(!mixed.can_be_made() && open("10.0.0.1:1", "10.0.0.2:1").can_be_made());
     }
 
     /// A connect request with these fields.

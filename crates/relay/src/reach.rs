@@ -241,9 +241,9 @@ impl Announced {
         Ok(true)
     }
 
-    /// The peer is another process, which has announced nothing.
+    /// The peer is another process, which has announced nothing. What that announces counts no sooner: a peer can begin sessions often.
     pub fn forget(&mut self) {
-        (self.reach, self.waiting, self.next_change) = (None, None, None);
+        (self.reach, self.waiting) = (None, None);
     }
 }
 
@@ -430,9 +430,10 @@ mod tests {
         assert_eq!(announced.hear(at(2), one.clone()), Ok(false), "there is time to take connections again");
         assert_eq!(announced.hear(at(3), none.clone()), Ok(false), "it is what counts");
         assert_eq!((announced.waits(), announced.reach()), (false, Some(&none)));
-        // Another process of the peer's is heard at once.
+        // Another process of the peer's has no more announcements count.
         announced.forget();
-        assert_eq!(announced.hear(at(4), one), Ok(true));
+        assert_eq!((announced.hear(at(4), one), announced.reach()), (Ok(false), None));
+        assert_eq!((announced.apply(at(1003)), announced.apply(at(1004))), (Ok(true), Ok(false)));
     }
 
     proptest! {

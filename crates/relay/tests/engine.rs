@@ -370,6 +370,21 @@ fn clients_wait_for_streams_in_order_and_are_sent_away_in_the_end() {
     assert_eq!((engine.counters.unavailable, waited_in_vain(&mut engine)), (2, vec![20, 20]));
 }
 
+#[test]
+fn a_client_that_no_peer_can_be_asked_for_is_reset_and_keeps_nobody_waiting() {
+    let mut engine = engine();
+    let port_zero = open("10.0.0.9:1", "203.0.113.5:0");
+    assert!(!engine.intercepts(&port_zero));
+    engine.accept(START, 1, port_zero);
+    engine.accept(START, 2, one());
+    settle(&mut engine, START);
+    assert_eq!(engine.hosts.heard, [Heard::Aborted(1), Heard::Adopted(0, 2)]);
+    assert_eq!((engine.counters.unavailable, engine.clients_waiting()), (1, 0));
+    engine.set_holds_syns(true);
+    engine.hold(START, "syn", port_zero);
+    assert_eq!(engine.hosts.heard[2..], [Heard::Refused("syn")]);
+}
+
 /// How many seconds those clients have waited for the peer that got no stream.
 fn waited_in_vain(engine: &mut Engine<FakeTransport, FakeHosts>) -> Vec<u64> {
     let waited = |notice| match notice {

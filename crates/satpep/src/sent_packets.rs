@@ -47,6 +47,16 @@ pub(crate) enum SentFrame {
     Ping,
 }
 
+impl SentFrame {
+    /// Bytes of a stream that it carries.
+    fn data_bytes(&self) -> usize {
+        match self {
+            SentFrame::Stream { length, .. } => usize::from(*length),
+            _ => 0,
+        }
+    }
+}
+
 pub(crate) type SentFrames = SmallVec<[SentFrame; 2]>;
 
 /// How many packets are in flight, and of those how many carry what.
@@ -55,8 +65,8 @@ struct InFlight {
     packets: usize,
     /// More than pings.
     beyond_pings: usize,
-    /// Bytes or the end of a stream, which credit and send memory bound.
-    with_data: usize,
+    /// Bytes of streams, which credit and send memory bound.
+    data_bytes: usize,
 }
 
 impl InFlight {
@@ -65,20 +75,20 @@ impl InFlight {
         Self {
             packets: usize::from(!frames.is_empty()),
             beyond_pings: usize::from(frames.iter().any(|frame| !matches!(frame, SentFrame::Ping))),
-            with_data: usize::from(frames.iter().any(|frame| matches!(frame, SentFrame::Stream { .. }))),
+            data_bytes: frames.iter().map(SentFrame::data_bytes).sum(),
         }
     }
 
     fn add(&mut self, one: Self) {
         self.packets += one.packets;
         self.beyond_pings += one.beyond_pings;
-        self.with_data += one.with_data;
+        self.data_bytes += one.data_bytes;
     }
 
     fn remove(&mut self, one: Self) {
         self.packets -= one.packets;
         self.beyond_pings -= one.beyond_pings;
-        self.with_data -= one.with_data;
+        self.data_bytes -= one.data_bytes;
     }
 }
 
@@ -209,6 +219,10 @@ impl SentPackets {
     /// After a look through many missing packets, so long for each passes until the next one: about ten times what the look took, which
     /// leaves most of the processor to other peers.
     const REST: Duration = Duration::from_nanos(250);
+    /// A packet in flight counts as one with data for each so many bytes of streams: a peer chooses how many it allows at once.
+    const FEW_BYTES: usize = 256;
+    /// Ranges that are remembered as protected: those that an honest peer has in flight at 1 Gbit/s over 600 ms, and more.
+    const MOST_PROTECTED: usize = 512;
     /// Packets that are recorded at most beside those in flight that carry data: several times as many as an honest peer leaves behind
     /// one of which it does not know, at 1 Gbit/s over 600 ms.
     pub(crate) const MOST_WITHOUT_DATA: usize = 1 << 18;
@@ -312,7 +326,7 @@ impl SentPackets {
     /// Whether the record is too long for what is in flight: a peer that acknowledges later packets, or asks for many, keeps back the
     /// acknowledgement of an early one.
     fn is_overfull(&self) -> bool {
-        self.entries.len() - self.in_flight.with_data > Self::MOST_WITHOUT_DATA
+        self.entries.len() > Self::MOST_WITHOUT_DATA + self.in_flight.data_bytes / Self::FEW_BYTES
     }
 
     /// Takes the oldest packets for lost while the record is too long.
@@ -505,6 +519,9 @@ impl SentPackets {
 
     /// Repair symbols for `packets` are all sent, the last of them in the packet `last`.
     pub(crate) fn protect(&mut self, packets: Range<PacketNumber>, repair_symbols: usize, last: PacketNumber) {
+        if self.protected.len() >= Self::MOST_PROTECTED {
+            self.protected.pop_front();
+        }
         self.protected.push_back(ProtectedRange { packets, repair_symbols, last });
     }
 
@@ -825,7 +842,7 @@ mod tests {
         record(&mut sent_packets, &[SentFrame::MaxData, SentFrame::Ping]);
         record(&mut sent_packets, &[SentFrame::Ping]);
         record(&mut sent_packets, &[]);
-        assert_eq!(sent_packets.in_flight, InFlight { packets: 4, beyond_pings: 3, with_data: 2 });
+        assert_eq!(sent_packets.in_flight, InFlight { packets: 4, beyond_pings: 3, data_bytes: 2 });
         acknowledge(&mut sent_packets, at(500), &[0..2]).expect("they were sent");
         assert!(sent_packets.awaits_more_than_pings());
         acknowledge(&mut sent_packets, at(500), &[0..3]).expect("they were sent");
@@ -881,9 +898,34 @@ mod tests {
     }
 
     #[test]
-    fn data_in_flight_is_no_reason_to_shorten_the_record() {
-        let sent_packets = sent_packets(SentPackets::MOST_WITHOUT_DATA as u64 + 1000);
-        assert_eq!(sent_packets.loss_deadline(), None);
+    fn data_in_flight_is_no_reason_to_shorten_the_record_unless_spread_over_many_packets() {
+        for (length, is_reason) in [(256, false), (1, true)] {
+            let mut sent_packets = SentPackets::new(Duration::ZERO);
+            let frame = SentFrame::Stream {
+                key: StreamKey { slot: 0, number: StreamNumber::new(0) },
+                offset: StreamOffset::new(0),
+                length,
+                fin: false,
+                repeat: false,
+            };
+            for number in 0..2 * SentPackets::MOST_WITHOUT_DATA as u64 {
+                sent_packets.record(at(number), 0, 1500, Dscp::default(), SmallVec::from_slice(&[frame]));
+            }
+            assert_eq!(sent_packets.loss_deadline().is_some(), is_reason, "{length} bytes each");
+        }
+    }
+
+    #[test]
+    fn ranges_that_are_protected_are_bounded_though_nothing_is_acknowledged() {
+        let mut sent_packets = sent_packets(20_000);
+        for number in (0..20_000).step_by(2) {
+            let number = PacketNumber::new(number);
+            sent_packets.protect(number..number.next(), 1, number + 1000);
+        }
+        assert_eq!(sent_packets.protected.len(), SentPackets::MOST_PROTECTED);
+        let (acknowledged, lost) = acknowledge(&mut sent_packets, at(20_500), &[19_001..19_002]).expect("it was sent");
+        assert_eq!(acknowledged, [19_001]);
+        assert!(lost.contains(&9_000) && !lost.contains(&19_000), "what was protected of late may be recovered");
     }
 
     #[test]

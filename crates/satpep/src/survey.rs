@@ -194,7 +194,10 @@ impl Survey {
 
     /// The peer reported when packet `number` arrived.
     pub(crate) fn on_arrival(&mut self, number: PacketNumber, arrived: Duration) {
-        if let Some(at) = self.place(number) {
+        // A peer may report the same arrival again and again.
+        if self.arrivals.len() < self.samples.len()
+            && let Some(at) = self.place(number)
+        {
             self.arrivals.push((at, arrived));
         }
     }

@@ -52,7 +52,7 @@ impl Family {
 }
 
 impl Rules {
-    /// The chains that decide, and their counters; `exempt` and `accelerate` are filled by the scripts below.
+    /// The chains that decide, and their counters; no connect request can name port 0, which its server is to refuse itself. `exempt` and `accelerate` are filled by the scripts below.
     pub(super) fn decision_chains(&self) -> String {
         let [is_near, is_bypassed] = [self.near(), self.bypass()].map(|mark| self.has(mark));
         let set_bypass = self.set(self.bypass());
@@ -79,6 +79,8 @@ impl Rules {
   chain exempt {{ }}
   chain accelerate {{ }}
   chain decide {{
+    tcp sport 0 {set_bypass} return
+    tcp dport 0 {set_bypass} return
 {signed}{elsewhere}    jump exempt
     {is_bypassed} return
     ip daddr @near4 jump accelerate

@@ -17,7 +17,9 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
         self.look_at_room(now, &tcp);
         // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
-        match self.settings.routes.peer_of(request.destination.ip()) {
+        let peer = self.settings.routes.peer_of(request.destination.ip());
+        // One that no peer can be asked for would wait in vain, and all clients behind it.
+        match peer.filter(|_| request.can_be_made()) {
             Some(at) => self.relay_or_wait(now, at, tcp, request),
             None => {
                 self.note_unavailable(now, now, request);
@@ -36,9 +38,10 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 _ => self.hosts.forget_syn(syn),
             };
         }
-        let Some((stream, peer)) = self.open_stream(now, &request) else {
+        let opened = if request.can_be_made() { self.open_stream(now, &request) } else { None };
+        let Some((stream, peer)) = opened else {
             // The client sends another SYN, which finds a stream or goes end to end.
-            if self.settings.routes.peer_of(request.destination.ip()).is_some() {
+            if request.can_be_made() && self.settings.routes.peer_of(request.destination.ip()).is_some() {
                 return self.hosts.forget_syn(syn);
             }
             self.note_unavailable(now, now, request);

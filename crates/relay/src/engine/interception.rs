@@ -39,7 +39,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// Whether the connection `request`, which begins now, is relayed. Agrees with [`Engine::intercepted`], the bypass rules apart,
     /// which an adapter with a packet filter gives to that.
     pub fn intercepts(&self, request: &ConnectRequest) -> bool {
-        if self.is_short() || self.settings.bypass.iter().any(|rule| rule.hold_for(request)) {
+        let is_bypassed = || self.settings.bypass.iter().any(|rule| rule.hold_for(request));
+        if self.is_short() || !request.can_be_made() || is_bypassed() {
             return false;
         }
         let takes = |at: usize| self.transport.invites(at) && self.peers[at].has_room();

@@ -104,8 +104,11 @@ impl PathReports {
         let others = report.stamps.iter().filter(|stamp| !stamp.is_train);
         self.frames.add(others.map(sample), self.delays.base());
         if let Some(stamp) = report.stamps.iter().max_by_key(|stamp| stamp.number) {
-            self.newest =
-                Some((Sent { at: stamp.sent.as_secs_f64(), position: stamp.position as f64 }, stamp.own as f64));
+            let newest = Sent { at: stamp.sent.as_secs_f64(), position: stamp.position as f64 };
+            // A peer chooses what it stamps: what left long ago says nothing of now.
+            if self.newest.is_none_or(|(before, _)| before.at <= newest.at) {
+                self.newest = Some((newest, stamp.own as f64));
+            }
             (totals.newest, totals.clock) = (latest, clock);
         }
         let received = report.received_bytes.saturating_sub(self.received) as f64;
