@@ -2,6 +2,7 @@
 
 use crate::capacity::{EstimatorParts, Prior};
 use crate::epoch::Run;
+use crate::scheduler::Quanta;
 use crate::{Capabilities, Cipher, Mode, PrivateKey, PublicKey, Versions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -230,6 +231,12 @@ impl EndpointConfig {
     /// millisecond, so that batches of one stream go through system calls and copies together.
     pub(crate) fn quantum(&self) -> usize {
         self.capacity.bytes_in(Duration::from_micros(250)).as_usize().clamp(usize::from(self.mtu), 64 * 1024)
+    }
+
+    /// The quanta of streams. One that was idle begins with ten packets, an initial window (RFC 6928), or a quantum if that is more.
+    pub(crate) fn stream_quanta(&self) -> Quanta {
+        let quantum = self.quantum();
+        Quanta { quantum, initial: quantum.max(10 * usize::from(self.mtu)) }
     }
 
     /// What a peer may send on a new stream before any credit: two BDP, so that the first round trip is never idle

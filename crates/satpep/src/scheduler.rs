@@ -5,11 +5,14 @@
 //! wait behind bulk (sparse flows, as in FQ-CoDel, RFC 8290, section 4.1, here in every round instead of the first). What it sends so is
 //! charged to it, so that no flow gets more than its share.
 //!
+//! A stream that was idle begins with more than a quantum ([`Scheduler::of_newcomers`]), as in Linux's fq (`initial_quantum`): a short
+//! answer leaves ahead of bulk as a whole, instead of packet by packet in turns with it.
+//!
 //! The same code shares a link between sessions, a session between classes, and a class between streams. Where flows consist of flows,
 //! one may go first beyond its quantum because of a sparse flow within, and pays in later rounds.
 //!
-//! A deficit stays between [`MAX_DEBT`] quanta below zero and one quantum above. So flows that stay get their shares, however many go
-//! first. Flows that come, send a quantum and are gone owe nothing to a round that they leave: where there can be any number of them
+//! A deficit stays between [`MAX_DEBT`] quanta below zero and what a flow begins with. So flows that stay get their shares, however many
+//! go first. Flows that come, send a quantum and are gone owe nothing to a round that they leave: where there can be any number of them
 //! ([`Scheduler::of_newcomers`]), one byte in [`SPARSE_RUN`] + 1 is still sent by those that wait.
 
 use std::collections::VecDeque;
@@ -64,6 +67,15 @@ impl Sparse {
     }
 }
 
+/// Bytes that flows of weight one may send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quanta {
+    /// In each round.
+    pub(crate) quantum: usize,
+    /// Of a stream that was idle, ahead of others before it has its turns in the round.
+    pub(crate) initial: usize,
+}
+
 /// The flows that have something to send. `Key` must not be used again for another flow while it may be queued.
 pub(crate) struct Scheduler<Key> {
     /// Those that go first, and those that do so before others.
@@ -71,6 +83,8 @@ pub(crate) struct Scheduler<Key> {
     ahead: VecDeque<Key>,
     round: VecDeque<Key>,
     quantum: i64,
+    /// What a flow that was idle may send before it has its turns in the round.
+    initial: i64,
     /// The first of the round has been given its quantum.
     has_begun: bool,
     /// Where the last flow that `next` gave came from.
@@ -118,6 +132,7 @@ impl<Key: Copy> Scheduler<Key> {
             ahead: VecDeque::new(),
             round: VecDeque::new(),
             quantum: quantum as i64,
+            initial: quantum as i64,
             has_begun: false,
             origin: Origin::Round,
             sent: 0,
@@ -127,8 +142,9 @@ impl<Key: Copy> Scheduler<Key> {
     }
 
     /// A scheduler of flows of weight one that come and go in any number.
-    pub(crate) fn of_newcomers(quantum: usize) -> Self {
-        Self { max_run: SPARSE_RUN * quantum as i64, ..Self::new(quantum) }
+    pub(crate) fn of_newcomers(quanta: Quanta) -> Self {
+        let Quanta { quantum, initial } = quanta;
+        Self { initial: initial as i64, max_run: SPARSE_RUN * quantum as i64, ..Self::new(quantum) }
     }
 
     /// Notes that a flow has something to send.
@@ -136,7 +152,7 @@ impl<Key: Copy> Scheduler<Key> {
         let (place, quantum) = (flow.place, self.weighted_quantum(flow.weight));
         if !place.in_round {
             if !place.in_sparse {
-                (place.deficit, place.backlogged) = (quantum, false);
+                (place.deficit, place.backlogged) = (weighted(self.initial, flow.weight), false);
             }
             place.in_round = true;
             self.round.push_back(key);
@@ -273,8 +289,12 @@ impl<Key: Copy> Scheduler<Key> {
     }
 
     fn weighted_quantum(&self, weight: u32) -> i64 {
-        self.quantum * i64::from(weight.max(1))
+        weighted(self.quantum, weight)
     }
+}
+
+fn weighted(bytes: i64, weight: u32) -> i64 {
+    bytes * i64::from(weight.max(1))
 }
 
 #[cfg(test)]
@@ -312,6 +332,7 @@ mod tests {
     }
 
     const QUANTUM: usize = 1500;
+    const INITIAL: usize = 6000;
 
     impl Models {
         fn new(packets_and_weights: &[(usize, u32)]) -> Self {
@@ -327,7 +348,7 @@ mod tests {
         }
 
         fn scheduler(&mut self) -> Scheduler<usize> {
-            let mut scheduler = Scheduler::of_newcomers(QUANTUM);
+            let mut scheduler = Scheduler::of_newcomers(Quanta { quantum: QUANTUM, initial: INITIAL });
             for (key, model) in self.0.iter_mut().enumerate().filter(|(_, model)| model.backlog > 0) {
                 scheduler.activate(key, model.flow());
             }
@@ -397,17 +418,25 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_goes_first_but_only_for_one_turn() {
+    fn a_flow_that_was_idle_goes_first_with_its_initial_quantum_each_time_and_then_takes_turns() {
         let mut models = Models::new(&[(1500, 1), (1500, 1), (1500, 1)]);
         models.0[2].backlog = 0;
         let mut scheduler = models.scheduler();
         for _ in 0..10 {
             models.serve(&mut scheduler);
         }
-        models.offer(&mut scheduler, 2, 1 << 20);
-        let order: Vec<_> = (0..7).map_while(|_| models.serve(&mut scheduler)).collect();
-        assert_eq!(order[0], 2);
-        assert_eq!(order[1..].iter().filter(|key| **key == 2).count(), 2, "{order:?}");
+        for _ in 0..3 {
+            models.offer(&mut scheduler, 2, INITIAL + 3 * QUANTUM);
+            let mut order = Vec::new();
+            while models.0[2].backlog > 0 {
+                order.extend(models.serve(&mut scheduler));
+            }
+            let (first, then) = order.split_at(INITIAL / QUANTUM);
+            assert!(first.iter().all(|key| *key == 2), "{order:?}");
+            assert_eq!(then.iter().filter(|key| **key == 2).count(), 3, "{order:?}");
+            assert!((7..=9).contains(&then.len()), "{order:?}");
+            (0..10).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
+        }
     }
 
     #[test]
@@ -447,6 +476,8 @@ mod tests {
         models.0[..2].iter_mut().for_each(|model| model.sparse = Sparse::Inner);
         let mut scheduler = models.scheduler();
         scheduler.max_run = i64::MAX;
+        // The third is new at first.
+        (0..3 * INITIAL / QUANTUM).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
         let order: Vec<_> = (0..20).map_while(|_| models.serve(&mut scheduler)).collect();
         assert_eq!(order.iter().filter(|key| **key == 0).count(), 10, "{order:?}");
         assert!(order.windows(2).all(|pair| pair[0] != pair[1]), "{order:?}");
@@ -456,7 +487,8 @@ mod tests {
     fn a_flow_that_always_has_more_does_not_go_first_in_each_round() {
         let mut models = Models::new(&[(1400, 1), (1400, 1)]);
         let mut scheduler = models.scheduler();
-        (0..10).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
+        // Both are new at first.
+        (0..20).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
         for _ in 0..20 {
             models.offer(&mut scheduler, 0, 1400);
             assert!(!scheduler.has_sparse());
@@ -551,8 +583,9 @@ mod tests {
                     }
                 }
                 for model in &models.0 {
-                    let quantum = QUANTUM as i64 * i64::from(model.weight);
-                    prop_assert!((-MAX_DEBT * quantum..=quantum).contains(&model.place.deficit), "{:?}", model.place);
+                    let of_weight = |bytes: i64| bytes * i64::from(model.weight);
+                    let bounds = of_weight(-MAX_DEBT * QUANTUM as i64)..=of_weight(INITIAL as i64);
+                    prop_assert!(bounds.contains(&model.place.deficit), "{:?}", model.place);
                 }
             }
             while models.serve(&mut scheduler).is_some() {}

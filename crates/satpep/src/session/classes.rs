@@ -4,7 +4,7 @@ use super::table::StreamTable;
 use crate::credit::Credit;
 use crate::pacer::Pacer;
 use crate::payload::Payload;
-use crate::scheduler::{Flow, Flows, Place, Scheduler, Sparse};
+use crate::scheduler::{Flow, Flows, Place, Quanta, Scheduler, Sparse};
 use crate::sent_packets::StreamKey;
 use crate::stream::Stream;
 use peering::{Class, Priority};
@@ -15,7 +15,7 @@ pub(super) struct Classes {
     classes: Vec<Queue>,
     /// By place in `classes`.
     scheduler: Scheduler<u8>,
-    quantum: usize,
+    quanta: Quanta,
 }
 
 /// A class and the streams of it that have something to send.
@@ -70,12 +70,12 @@ impl Flows<u8> for ClassFlows<'_> {
 }
 
 impl Queue {
-    fn new(class: Class, quantum: usize) -> Self {
+    fn new(class: Class, quanta: Quanta) -> Self {
         Self {
             class,
             cap: class.cap.map(Pacer::new),
             place: Place::default(),
-            streams: Scheduler::of_newcomers(quantum),
+            streams: Scheduler::of_newcomers(quanta),
         }
     }
 
@@ -96,16 +96,17 @@ impl Queue {
 }
 
 impl Classes {
-    /// Only the default class, with a quantum of `quantum` bytes.
-    pub(super) fn new(quantum: usize) -> Self {
-        Self { classes: vec![Queue::new(Class::DEFAULT, quantum)], scheduler: Scheduler::new(quantum), quantum }
+    /// Only the default class. Classes have the quantum of its streams.
+    pub(super) fn new(quanta: Quanta) -> Self {
+        let scheduler = Scheduler::new(quanta.quantum);
+        Self { classes: vec![Queue::new(Class::DEFAULT, quanta)], scheduler, quanta }
     }
 
     /// The place of the class, with these settings from now on.
     pub(super) fn define(&mut self, now: Instant, class: &Class) -> u8 {
         let known = self.classes.iter().position(|queue| queue.class.id == class.id);
         let at = known.unwrap_or_else(|| {
-            self.classes.push(Queue::new(*class, self.quantum));
+            self.classes.push(Queue::new(*class, self.quanta));
             self.classes.len() - 1
         });
         let queue = &mut self.classes[at];

@@ -137,7 +137,7 @@ impl<P: Payload> Session<P> {
             peer_epoch: parameters.epoch,
             streams: table::StreamTable::new(even, parameters.max_streams, config.max_streams),
             pool,
-            classes: classes::Classes::new(config.quantum()),
+            classes: classes::Classes::new(config.stream_quanta()),
             credit: credit::FlowControl::new(config, parameters, now),
             received: Received::new(),
             arrivals: ArrivalLog::new(),
