@@ -12,7 +12,7 @@ use crate::repair::documented as repair;
 use crate::rtt::RttEstimator;
 use crate::sent_packets::SentPackets;
 use crate::session::documented as session;
-use crate::wire::frame::{MAX_ACK_RANGES, MAX_RECOVERED_RANGES, SKIPPABLE};
+use crate::wire::frame::{MAX_ACK_RANGES, MAX_OLDER_RANGES, MAX_RECOVERED_RANGES, SKIPPABLE};
 use crate::wire::packet::{COOKIE_REPLY, DATA_HEADER, MIN_INIT, NOTICE_LENGTH, TAG};
 use crate::{EndpointConfig, PrivateKey, Versions};
 use units::{Duration, Rate};
@@ -36,6 +36,7 @@ fn limits() -> Vec<Limit> {
         limit("frame types that may be skipped", format!("{:#x}..{:#x}", SKIPPABLE.start(), SKIPPABLE.end()).as_str()),
         limit("ranges of an ACK", MAX_ACK_RANGES),
         limit("ranges of a RECOVERED", MAX_RECOVERED_RANGES),
+        limit("ranges of an OLDER_RANGES", MAX_OLDER_RANGES),
         limit("packet numbers below the largest that are accepted", Received::REPLAY_WINDOW),
         limit("ranges that a receiver keeps", Received::MAX_RANGES),
         limit("packets that a sender records beside those in flight with data", SentPackets::MOST_WITHOUT_DATA),

@@ -1,6 +1,7 @@
 //! What has arrived: protection against replay, and acknowledgements to send.
 
 use crate::packet_number::PacketNumber;
+use crate::wire::frame::{MAX_ACK_RANGES, MAX_OLDER_RANGES};
 use std::ops::Range;
 use units::RangeSet;
 use units::{Duration, Instant};
@@ -16,6 +17,23 @@ pub(crate) struct Received {
     largest_at: Instant,
     /// Something that asks for an acknowledgement arrived since the last one.
     ack_deadline: Option<Instant>,
+    older: Older,
+}
+
+/// What is sent of the ranges that an acknowledgement, which names the newest ones, does not reach.
+#[derive(Default)]
+struct Older {
+    /// The lowest number that came late and that nothing sent has named.
+    late: Option<PacketNumber>,
+    /// Without one that came late, what lies below this number is named next; `None` begins again with the newest of them.
+    below: Option<PacketNumber>,
+    /// Acknowledgements since ranges were named without one that came late.
+    acks: u32,
+}
+
+impl Older {
+    /// In so many acknowledgements one names older ranges though nothing came late: those that did so when it came may be lost.
+    const AGAIN: u32 = 8;
 }
 
 impl Received {
@@ -32,6 +50,7 @@ impl Received {
             largest: None,
             largest_at: Instant::ZERO,
             ack_deadline: None,
+            older: Older::default(),
         }
     }
 
@@ -53,6 +72,8 @@ impl Received {
             self.largest = Some(number);
             self.largest_at = now;
             self.raise_floor(number.saturating_before(Self::REPLAY_WINDOW));
+        } else {
+            self.older.late = Some(self.older.late.map_or(number, |late| late.min(number)));
         }
         if self.numbers.len() > Self::MAX_RANGES
             && let Some(oldest) = self.numbers.first()
@@ -112,6 +133,45 @@ impl Received {
         (self.numbers.iter().rev().cloned(), now.since(self.largest_at).as_nanos() / 1000)
     }
 
+    /// The ranges, newest first, that the next acknowledgement does not reach and that are to be named with it: those about packets that
+    /// came late, and now and then all others in turn. None if it reaches all there are.
+    pub(crate) fn older(&mut self) -> Option<impl Iterator<Item = Range<PacketNumber>> + '_> {
+        let floor = self.floor;
+        let Older { late, below, acks } = &mut self.older;
+        let reached = self.numbers.iter().rev().nth(MAX_ACK_RANGES - 1).map_or(floor, |range| range.start);
+        *late = late.filter(|late| (floor..reached).contains(late));
+        if self.numbers.len() <= MAX_ACK_RANGES {
+            return None;
+        }
+        *acks += 1;
+        if late.is_none() && *acks < Older::AGAIN {
+            return None;
+        }
+        let before = |number: PacketNumber| self.numbers.iter().rev().take_while(|range| range.start > number).count();
+        let first = match (*late, *below) {
+            (Some(late), _) => (before(late) + 1).saturating_sub(MAX_OLDER_RANGES),
+            (None, below) => {
+                *acks = 0;
+                below.map_or(0, |below| before(below.saturating_before(1)))
+            }
+        };
+        let first = first.max(MAX_ACK_RANGES);
+        let first = if first < self.numbers.len() { first } else { MAX_ACK_RANGES };
+        Some(self.numbers.iter().rev().skip(first).cloned())
+    }
+
+    /// The ranges of [`Received::older`] within `named` were sent.
+    pub(crate) fn named_older(&mut self, named: Range<PacketNumber>) {
+        match self.older.late.filter(|late| *late >= named.start) {
+            // Others may have come late between those and what the acknowledgement names.
+            Some(_) => {
+                let next = self.numbers.iter().find(|range| range.start >= named.end);
+                self.older.late = next.map(|range| range.start);
+            }
+            None => self.older.below = Some(named.start),
+        }
+    }
+
     /// Numbers from here on are reported.
     pub(crate) fn floor(&self) -> PacketNumber {
         self.floor
@@ -161,6 +221,50 @@ mod tests {
         received.acknowledged();
         received.record(now, PacketNumber::new(3), false, DELAY);
         assert_eq!(received.ack_deadline(), None);
+    }
+
+    /// The ranges that are named beside an acknowledgement.
+    fn older(received: &mut Received) -> Vec<Range<u64>> {
+        let ranges = received.older().into_iter().flatten().take(MAX_OLDER_RANGES);
+        let ranges: Vec<_> = ranges.map(|range| range.start.get()..range.end.get()).collect();
+        if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
+            received.named_older(PacketNumber::range(last.start..first.end));
+        }
+        ranges
+    }
+
+    #[test]
+    fn what_comes_late_is_named_once_however_many_gaps_came_after_it() {
+        let mut received = Received::new();
+        let record = |received: &mut Received, number| {
+            received.record(Instant::ZERO, PacketNumber::new(number), true, DELAY);
+        };
+        (0..2000).step_by(2).for_each(|number| record(&mut received, number));
+        assert_eq!(older(&mut received), [], "nothing came late");
+        record(&mut received, 101);
+        record(&mut received, 1501);
+        let named = older(&mut received);
+        assert_eq!((named.len(), named.last()), (MAX_OLDER_RANGES, Some(&(100..103))));
+        let rest: Vec<_> = (0..Older::AGAIN * 2).flat_map(|_| older(&mut received)).collect();
+        assert_eq!(rest.iter().filter(|range| **range == (1500..1503)).count(), 1);
+        // What the acknowledgement itself names is not repeated.
+        record(&mut received, 1995);
+        assert!(!older(&mut received).contains(&(1994..1997)));
+    }
+
+    #[test]
+    fn all_ranges_are_named_in_turn_though_nothing_comes_late() {
+        let mut received = Received::new();
+        (0..1000).step_by(2).for_each(|number| {
+            received.record(Instant::ZERO, PacketNumber::new(number), true, DELAY);
+        });
+        let turns = (500_u32 - MAX_ACK_RANGES as u32).div_ceil(MAX_OLDER_RANGES as u32);
+        let named: Vec<_> = (0..Older::AGAIN * turns).flat_map(|_| older(&mut received)).collect();
+        let end = 1000 - 2 * MAX_ACK_RANGES as u64;
+        let expected: Vec<_> = (0..end / 2).rev().map(|range| 2 * range..2 * range + 1).collect();
+        assert_eq!(named, expected);
+        received.raise_floor(PacketNumber::new(end));
+        assert!((0..Older::AGAIN).all(|_| older(&mut received).is_empty()), "the peer asks for no more");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::loss::LossProcess;
 use crate::packet_number::PacketNumber;
 use crate::reordering::Reordering;
 use crate::stream::{StreamNumber, StreamOffset};
-use crate::wire::frame::AckFrame;
+use crate::wire::frame::{AckFrame, OlderRangesFrame, RecoveredFrame};
 use peering::dscp::Dscp;
 use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;
@@ -186,7 +186,9 @@ pub(crate) struct SentPackets {
     /// The newest packet of each marking that is known to have arrived.
     newest: SmallVec<[(Dscp, PacketNumber); 2]>,
     /// The latest losses, to find out which of them were only late, and whether one of the same marking had passed.
-    recent_losses: VecDeque<(PacketNumber, Instant, bool)>,
+    recent_losses: VecDeque<RecentLoss>,
+    /// IP bytes of packets that were taken for lost and have arrived after all.
+    late_bytes: u64,
     /// Packets of trains that have arrived and are recorded no longer, in order: an acknowledgement that says so of a whole train has
     /// not the space for all stamps.
     unstamped: VecDeque<(PacketNumber, Departure)>,
@@ -205,6 +207,16 @@ pub(crate) struct SentPackets {
     process: LossProcess,
     /// Packets below this were sent before the end of the latest outage.
     cut_off_to: PacketNumber,
+}
+
+/// A packet that was taken for lost.
+#[derive(Debug, Clone, Copy)]
+struct RecentLoss {
+    number: PacketNumber,
+    at: Instant,
+    /// One that is marked alike and was sent later had arrived.
+    is_passed: bool,
+    ip_size: u16,
 }
 
 impl SentPackets {
@@ -245,6 +257,7 @@ impl SentPackets {
             latest: None,
             newest: SmallVec::new(),
             recent_losses: VecDeque::new(),
+            late_bytes: 0,
             unstamped: VecDeque::new(),
             loss_deadline: None,
             uncovered: None,
@@ -337,6 +350,11 @@ impl SentPackets {
         }
     }
 
+    /// IP bytes of packets that were taken for lost and have arrived after all.
+    pub(crate) fn late_bytes(&self) -> u64 {
+        self.late_bytes
+    }
+
     /// Whether the latest packet asks to be acknowledged.
     pub(crate) fn asked_latest(&self) -> bool {
         self.entries.back().is_some_and(|entry| entry.ack_eliciting)
@@ -404,6 +422,28 @@ impl SentPackets {
         Ok(newest)
     }
 
+    /// Packets have arrived that the newest acknowledgements do not reach. Passed over like acknowledgements after a long walk.
+    pub(crate) fn on_older_ranges(
+        &mut self,
+        now: Instant,
+        older: &OlderRangesFrame<'_>,
+        outcomes: &mut Vec<PacketOutcome>,
+    ) -> Result<(), NeverSent> {
+        if older.ranges().next().is_some_and(|newest| newest.end > self.next_number()) {
+            return Err(NeverSent);
+        }
+        if now < self.rests_until {
+            return Ok(());
+        }
+        for range in older.ranges() {
+            self.note_late(now, &range);
+            self.conclude(range, Outcome::Acknowledged, outcomes);
+        }
+        self.rest_after_ranges(now, older.ranges().count());
+        self.forget_concluded();
+        Ok(())
+    }
+
     /// The peer says after an outage that `newest` was the newest to arrive, and nothing for `quiet` after it: what was sent
     /// within that time of it is lost.
     pub(crate) fn on_quiet(&mut self, newest: PacketNumber, quiet: Duration, outcomes: &mut Vec<PacketOutcome>) {
@@ -438,8 +478,11 @@ impl SentPackets {
             let is_passed = self.is_passed(number, self.entries[(number - self.first) as usize].dscp);
             let patience = if is_passed { reordering } else { overtaking.max(reordering) };
             let entry = &mut self.entries[(number - self.first) as usize];
+            let ip_size = entry.departure.ip_size;
             let deadline = match ack {
-                Some((covered_from, _, horizon)) if number < covered_from => entry.departure.sent + horizon,
+                Some((covered_from, _, horizon)) if number < covered_from && entry.missing_since.is_none() => {
+                    entry.departure.sent + horizon
+                }
                 Some(_) => *entry.missing_since.get_or_insert(now) + patience,
                 None => match (entry.missing_since, self.uncovered) {
                     (Some(since), _) => since + patience,
@@ -450,7 +493,7 @@ impl SentPackets {
             if deadline > now {
                 self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
             } else if !self.may_be_recovered(number) {
-                self.recent_losses.push_back((number, now, is_passed));
+                self.recent_losses.push_back(RecentLoss { number, at: now, is_passed, ip_size });
                 self.conclude(number..number.next(), Outcome::Lost, outcomes);
             }
         }
@@ -458,10 +501,23 @@ impl SentPackets {
             self.recent_losses.pop_front();
         }
         if looked_at > Self::LONG {
-            self.rests_until = now + Self::REST * looked_at as u64;
+            self.rest(now, looked_at);
             self.loss_deadline = self.loss_deadline.map(|deadline| deadline.max(self.rests_until));
         }
         self.forget_concluded();
+    }
+
+    /// `looked_at` packets were looked at, which is to be done again only after a while.
+    fn rest(&mut self, now: Instant, looked_at: usize) {
+        self.rests_until = now + Self::REST * looked_at as u64;
+    }
+
+    /// So many ranges were entered into the record of what is concluded, which takes longer the more of them that has.
+    fn rest_after_ranges(&mut self, now: Instant, ranges: usize) {
+        let looked_at = ranges * self.concluded.len() / Self::LITTLE;
+        if looked_at > Self::LONG {
+            self.rest(now, looked_at);
+        }
     }
 
     /// Those of `packets` that are in flight.
@@ -504,16 +560,24 @@ impl SentPackets {
         self.cut_off_to = self.next_number();
     }
 
-    /// The peer recovered what packets that were lost carried in streams.
+    /// The peer recovered what packets that were lost carried in streams. It says so again with each acknowledgement: passed over like
+    /// those after a long walk.
     pub(crate) fn on_recovered(
         &mut self,
-        numbers: Range<PacketNumber>,
+        now: Instant,
+        recovered: &RecoveredFrame<'_>,
         outcomes: &mut Vec<PacketOutcome>,
     ) -> Result<(), NeverSent> {
-        if numbers.end > self.next_number() {
+        if recovered.ranges().next().is_some_and(|newest| newest.end > self.next_number()) {
             return Err(NeverSent);
         }
-        self.conclude(numbers, Outcome::Recovered, outcomes);
+        if now < self.rests_until {
+            return Ok(());
+        }
+        for range in recovered.ranges() {
+            self.conclude(range, Outcome::Recovered, outcomes);
+        }
+        self.rest_after_ranges(now, recovered.ranges().count());
         Ok(())
     }
 
@@ -561,13 +625,16 @@ impl SentPackets {
     fn note_late(&mut self, now: Instant, acknowledged: &Range<PacketNumber>) {
         if !self.recent_losses.is_empty() {
             for (window, passed) in [(&mut self.reordering, true), (&mut self.overtaking, false)] {
-                let late =
-                    self.recent_losses.iter().filter(|(number, _, by)| acknowledged.contains(number) && *by == passed);
-                if let Some(worst) = late.map(|(_, lost_at, _)| now.since(*lost_at)).max() {
+                let late = self.recent_losses.iter().filter(|loss| acknowledged.contains(&loss.number));
+                if let Some(worst) = late.filter(|loss| loss.is_passed == passed).map(|loss| now.since(loss.at)).max() {
                     window.on_taken_for_lost(worst);
                 }
             }
-            self.recent_losses.retain(|(number, ..)| !acknowledged.contains(number));
+            self.recent_losses.retain(|loss| {
+                let is_late = acknowledged.contains(&loss.number);
+                self.late_bytes += if is_late { u64::from(loss.ip_size) } else { 0 };
+                !is_late
+            });
         }
         if self.reordering.window() > Duration::ZERO || self.overtaking.window() > Duration::ZERO {
             for number in self.in_flight(acknowledged.clone()).into_iter().flat_map(PacketNumber::each) {

@@ -175,6 +175,7 @@ impl ArrivalFeedback {
             self.largest = sent_packets.largest_acked().unwrap_or(PacketNumber::ZERO);
             self.report.largest = self.largest;
             self.report.settled = sent_packets.lowest_tracked();
+            self.report.late_bytes = sent_packets.late_bytes();
         }
     }
 

@@ -11,7 +11,7 @@ use crate::payload::Payload;
 use crate::repair::{RepairSymbol, SourceBlock};
 use crate::sent_packets::{Outcome, PacketOutcome, SentFrame, StreamKey};
 use crate::stream::{Sent, Stream, StreamNumber, StreamOffset};
-use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame, RepairFrame};
+use crate::wire::frame::{AckFrame, Frame, OlderRangesFrame, PathFrame, Reader, RecoveredFrame, RepairFrame};
 use peering::ResetReason;
 use units::Instant;
 
@@ -27,17 +27,18 @@ impl<P: Payload> Session<P> {
         let number = packet.number;
         let mut reader = Reader::<P>::with_elided(frames, elided);
         let (mut ack_eliciting, mut is_train, mut has_data) = (false, false, false);
-        let [mut acks, mut recovered, mut arrivals] = [0; 3];
+        let [mut acks, mut older, mut recovered, mut arrivals] = [0; 4];
         let credit_before = self.credit.available();
         if let Some(trace) = &mut self.trace {
             trace.on_received(now, number, frames.len() + elided);
         }
         while let Some(frame) = reader.next()? {
             acks += u32::from(matches!(frame, Frame::Ack(_)));
+            older += u32::from(matches!(frame, Frame::OlderRanges(_)));
             recovered += u32::from(matches!(frame, Frame::Recovered(_)));
             arrivals += u32::from(matches!(frame, Frame::Arrivals(_)));
             // What one costs to look at is bounded; so must be their number.
-            if acks > 1 || recovered > 1 || arrivals > 1 {
+            if acks.max(older).max(recovered).max(arrivals) > 1 {
                 return Err(Violation::RepeatedAck);
             }
             ack_eliciting |= frame.is_ack_eliciting();
@@ -77,6 +78,7 @@ impl<P: Payload> Session<P> {
                     self.judge_path();
                 }
             }
+            Frame::OlderRanges(older) => self.on_older_ranges(now, packet.arrived.min(now), &older)?,
             Frame::PathTooSmall => self.path.on_too_small(number),
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
             Frame::StopWaiting { lowest } => self.received.stop_waiting(number, lowest),
@@ -266,9 +268,21 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
+    /// Packets have arrived that the next ACK does not reach; the frame `arrived` before it is read.
+    fn on_older_ranges(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        older: &OlderRangesFrame<'_>,
+    ) -> Result<(), Violation> {
+        let outcomes = self.recovery.on_older_ranges(arrived, older)?;
+        self.on_outcomes(now, outcomes);
+        Ok(())
+    }
+
     /// The peer recovered packets that were lost.
     fn on_recovered(&mut self, now: Instant, recovered: &RecoveredFrame<'_>) -> Result<(), Violation> {
-        let outcomes = self.recovery.on_recovered(recovered)?;
+        let outcomes = self.recovery.on_recovered(now, recovered)?;
         self.on_outcomes(now, outcomes);
         Ok(())
     }

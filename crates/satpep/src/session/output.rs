@@ -221,6 +221,9 @@ impl<P: Payload> Session<P> {
         if due || self.farewell.is_due() || (self.liveness.is_ping_due() && self.is_stalled()) {
             writer.recovered(self.received.recovered());
             self.put_arrivals(writer);
+            if let Some(named) = self.received.older().and_then(|ranges| writer.older_ranges(ranges)) {
+                self.received.named_older(named);
+            }
             let (ranges, delay_us) = self.received.report(now);
             if self.path.mtu.is_below_least() {
                 writer.path_too_small();

@@ -8,7 +8,7 @@ use crate::config::EndpointConfig;
 use crate::packet_number::PacketNumber;
 use crate::rtt::RttEstimator;
 use crate::sent_packets::{NeverSent, PacketOutcome, SentPackets};
-use crate::wire::frame::{AckFrame, RecoveredFrame};
+use crate::wire::frame::{AckFrame, OlderRangesFrame, RecoveredFrame};
 use units::{Duration, Instant};
 
 pub(crate) struct LossRecovery {
@@ -57,12 +57,25 @@ impl LossRecovery {
         Ok(outcomes)
     }
 
-    /// The peer recovered packets that were lost.
-    pub(super) fn on_recovered(&mut self, recovered: &RecoveredFrame<'_>) -> Result<Vec<PacketOutcome>, NeverSent> {
+    /// Packets have arrived that acknowledgements do not reach.
+    pub(super) fn on_older_ranges(
+        &mut self,
+        now: Instant,
+        older: &OlderRangesFrame<'_>,
+    ) -> Result<Vec<PacketOutcome>, NeverSent> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        for numbers in recovered.ranges() {
-            self.sent_packets.on_recovered(numbers, &mut outcomes)?;
-        }
+        self.sent_packets.on_older_ranges(now, older, &mut outcomes)?;
+        Ok(outcomes)
+    }
+
+    /// The peer recovered packets that were lost.
+    pub(super) fn on_recovered(
+        &mut self,
+        now: Instant,
+        recovered: &RecoveredFrame<'_>,
+    ) -> Result<Vec<PacketOutcome>, NeverSent> {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.sent_packets.on_recovered(now, recovered, &mut outcomes)?;
         Ok(outcomes)
     }
 

@@ -150,6 +150,10 @@ fn acknowledgements_of_what_was_never_sent_break_the_session() {
     assert_eq!(receive(&mut session, 1, ack(2)), Err(Violation::AckOfUnsent));
     let recovered = |writer: &mut Writer<'_>| assert!(writer.recovered(std::iter::once(PacketNumber::range(0..2))));
     assert_eq!(receive(&mut session, 2, recovered), Err(Violation::AckOfUnsent));
+    let older = |writer: &mut Writer<'_>| {
+        assert!(writer.older_ranges(std::iter::once(PacketNumber::range(0..2))).is_some());
+    };
+    assert_eq!(receive(&mut session, 3, older), Err(Violation::AckOfUnsent));
 }
 
 #[test]
@@ -162,6 +166,10 @@ fn one_packet_acknowledges_once() {
         (0..2).for_each(|_| assert!(writer.ack(std::iter::once(PacketNumber::range(0..1)), 0, PacketNumber::new(0))))
     };
     assert_eq!(receive(&mut session, 0, twice), Err(Violation::RepeatedAck));
+    let twice = |writer: &mut Writer<'_>| {
+        (0..2).for_each(|_| assert!(writer.older_ranges(std::iter::once(PacketNumber::range(0..1))).is_some()))
+    };
+    assert_eq!(receive(&mut session, 1, twice), Err(Violation::RepeatedAck));
     let twice = |writer: &mut Writer<'_>| {
         (0..2).for_each(|_| assert!(writer.recovered(std::iter::once(PacketNumber::range(0..1)))))
     };
@@ -233,8 +241,8 @@ fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     }
     assert_eq!(Violation::UnknownFrame(0x30).to_string(), "a frame of the unknown type 0x30");
     let mut session = session();
-    // Stream data, a frame of type 0x42, stream data.
-    let frames = [0x0a, 0, 0, 2, 7, 7, 0x40, 0x42, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
+    // Stream data, a frame of type 0x3ffe, stream data.
+    let frames = [0x0a, 0, 0, 2, 7, 7, 0x7f, 0xfe, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
     assert_eq!(session.on_frames(now(), &accepted(now(), PacketNumber::ZERO), &frames, 0), Ok(()));
     assert_eq!((session.stats(now()).skipped_frames, session.credit.held()), (1, 3));
 }

@@ -47,6 +47,7 @@ fn describe(frame: &Frame<'_>) -> Value {
         }
         Frame::MaxNewStreamData { limit } => json!({"frame": "MAX_NEW_STREAM_DATA", "limit": limit.bytes()}),
         Frame::PathTooSmall => json!({"frame": "PATH_TOO_SMALL"}),
+        Frame::OlderRanges(older) => json!({"frame": "OLDER_RANGES", "ranges": ranges(&mut older.ranges())}),
         Frame::Reset { stream, reason, final_size } => {
             json!({"frame": "RESET", "stream": stream.get(), "reason": reason.code(), "final_size": final_size.get()})
         }
@@ -113,6 +114,9 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.path(PathFrame::Challenge(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.path(PathFrame::Response(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.path_too_small())),
+        written(|writer| {
+            assert!(writer.older_ranges([20..30, 2..4].into_iter().map(PacketNumber::range)).is_some());
+        }),
         written(|writer| assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)))),
         written(|writer| assert!(writer.repair(&repair))),
         written(|writer| stream(writer, false)),
@@ -300,7 +304,7 @@ fn made() -> Value {
     json!({
         "varints": varints,
         "frames": frames,
-        "skipped": [{"frames": "0140420309090901", "skipped": 1, "means": [{"frame": "PING"}, {"frame": "PING"}]}],
+        "skipped": [{"frames": "017ffe0309090901", "skipped": 1, "means": [{"frame": "PING"}, {"frame": "PING"}]}],
         "refused": refused(),
         "handshakes": handshakes(),
         "replies": replies(),

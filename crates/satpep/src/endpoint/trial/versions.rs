@@ -182,8 +182,8 @@ fn sealed(net: &mut Net, frames: &[u8]) -> Datagram {
 fn a_frame_of_a_later_version_is_skipped_and_counted_or_named() {
     let mut net = pair(range(3, 3), range(3, 3));
     assert!(net.run_until(Duration::from_secs(2), |net| net.agree(1)));
-    // A frame of type 0x42 with three bytes, and a ping.
-    let datagram = sealed(&mut net, &[0x40, 0x42, 3, 1, 2, 3, 1]);
+    // A frame of type 0x3ffe with three bytes, and a ping.
+    let datagram = sealed(&mut net, &[0x7f, 0xfe, 3, 1, 2, 3, 1]);
     net.arrive(datagram);
     assert_eq!(net.sides[0].endpoint.peer_stats(net.time.now(), PeerId(0)).skipped_frames, 1);
     net.run(Duration::from_secs(1));

@@ -68,12 +68,17 @@ const PATH_RESPONSE: u8 = 0x1b;
 const MAX_NEW_STREAM_DATA: u64 = 0x40;
 /// The sender's packets of the least size do not arrive. A receiver that does not know it skips it.
 const PATH_TOO_SMALL: u64 = 0x41;
+/// Packets that arrived and that lie below the ranges of the ACK. A receiver that does not know it skips it.
+const OLDER_RANGES: u64 = 0x42;
 
 /// Frames with a length, so that a receiver that does not know their type skips them.
 pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand packets.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
+
+/// The most ranges that a frame names of packets which no acknowledgement reaches.
+pub(crate) const MAX_OLDER_RANGES: usize = 64;
 
 /// The most ranges of recovered packets that one frame names.
 pub(crate) const MAX_RECOVERED_RANGES: usize = 256;
@@ -109,6 +114,8 @@ pub(crate) enum Frame<'a> {
     Path(PathFrame),
     /// The sender's packets of the least size do not arrive. An acknowledgement without it says that they do, or may.
     PathTooSmall,
+    /// Which packets arrived of those that the ACK of the same packet does not reach.
+    OlderRanges(OlderRangesFrame<'a>),
     /// Which packets were lost, but for their stream frames, which repair symbols recovered; newest first.
     Recovered(RecoveredFrame<'a>),
     /// A repair symbol.
@@ -120,7 +127,7 @@ pub(crate) enum Frame<'a> {
 impl Frame<'_> {
     /// Whether the packet that carries it wants to be acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
-        use Frame::{Ack, Arrivals, Close, MaxNewStreamData, Path, PathTooSmall, Recovered, StopWaiting};
+        use Frame::{Ack, Arrivals, Close, MaxNewStreamData, OlderRanges, Path, PathTooSmall, Recovered, StopWaiting};
         !matches!(
             self,
             Ack(_)
@@ -129,6 +136,7 @@ impl Frame<'_> {
                 | Close
                 | Path(_)
                 | PathTooSmall
+                | OlderRanges(_)
                 | Recovered(_)
                 | MaxNewStreamData { .. }
         )
@@ -218,6 +226,17 @@ pub(crate) struct RecoveredFrame<'a>(EncodedRanges<'a>);
 
 impl RecoveredFrame<'_> {
     /// The recovered ranges, newest first. [`Reader`] has checked that they are well formed.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<PacketNumber>> {
+        self.0.iter()
+    }
+}
+
+/// Packets that arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OlderRangesFrame<'a>(EncodedRanges<'a>);
+
+impl OlderRangesFrame<'_> {
+    /// The received ranges, newest first. [`Reader`] has checked that they are well formed.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<PacketNumber>> {
         self.0.iter()
     }

@@ -4,9 +4,9 @@ use super::super::arrivals::ArrivalsFrame;
 use super::super::varint;
 use super::{
     ACK, ARRIVALS, AckFrame, CLOSE, DRAIN, EncodedRanges, Frame, LONG_TYPE, MAX_ACK_RANGES, MAX_DATA,
-    MAX_NEW_STREAM_DATA, MAX_RECOVERED_RANGES, MAX_STREAM_DATA, Malformed, OPENED, PADDING, PATH_CHALLENGE,
-    PATH_RESPONSE, PATH_TOO_SMALL, PING, PathFrame, RECOVERED, REPAIR, RESET, RecoveredFrame, RepairFrame, SKIPPABLE,
-    STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, TRAIN,
+    MAX_NEW_STREAM_DATA, MAX_OLDER_RANGES, MAX_RECOVERED_RANGES, MAX_STREAM_DATA, Malformed, OLDER_RANGES, OPENED,
+    OlderRangesFrame, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_TOO_SMALL, PING, PathFrame, RECOVERED, REPAIR,
+    RESET, RecoveredFrame, RepairFrame, SKIPPABLE, STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, TRAIN,
 };
 use crate::credit::Credit;
 use crate::packet_number::PacketNumber;
@@ -79,6 +79,12 @@ impl<'a, P: Payload> Reader<'a, P> {
                 Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(limit) }))
             }
             PATH_TOO_SMALL => Ok(Some(Frame::PathTooSmall)),
+            OLDER_RANGES => {
+                let rest = std::mem::replace(&mut self.input, body);
+                let frame = self.older_ranges()?;
+                self.input = rest;
+                Ok(Some(Frame::OlderRanges(frame)))
+            }
             _ => {
                 self.skipped += 1;
                 Ok(None)
@@ -146,6 +152,11 @@ impl<'a, P: Payload> Reader<'a, P> {
     fn recovered(&mut self) -> Result<RecoveredFrame<'a>, Malformed> {
         let (largest, range_count) = (self.packet_number()?, self.integer()?);
         Ok(RecoveredFrame(self.ranges(largest, range_count, MAX_RECOVERED_RANGES)?.0))
+    }
+
+    fn older_ranges(&mut self) -> Result<OlderRangesFrame<'a>, Malformed> {
+        let (largest, range_count) = (self.packet_number()?, self.integer()?);
+        Ok(OlderRangesFrame(self.ranges(largest, range_count, MAX_OLDER_RANGES)?.0))
     }
 
     /// Ranges up to `largest`, and where the last of them begins.

@@ -30,6 +30,8 @@ fn frames_round_trip() {
         assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, StreamOffset::new(100)));
         assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
         assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)));
+        let older = writer.older_ranges([20..30, 2..4].into_iter().map(PacketNumber::range));
+        assert_eq!(older, Some(PacketNumber::range(2..30)));
         assert!(writer.ack([90..100, 50..80, 5..6].into_iter().map(PacketNumber::range), 250, PacketNumber::new(3)));
         writer.stream::<Stored>(StreamNumber::new(9), StreamOffset::new(1000), 4, true).copy_from_slice(b"data");
         assert!(writer.close());
@@ -55,6 +57,8 @@ fn frames_round_trip() {
     assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Response(7)))));
     let Ok(Some(Frame::Recovered(recovered))) = reader.next() else { panic!("nothing recovered") };
     assert_eq!(recovered.ranges().collect::<Vec<_>>(), [60..62, 7..8].map(PacketNumber::range));
+    let Ok(Some(Frame::OlderRanges(older))) = reader.next() else { panic!("no older ranges") };
+    assert_eq!(older.ranges().collect::<Vec<_>>(), [20..30, 2..4].map(PacketNumber::range));
     let Ok(Some(Frame::Ack(ack))) = reader.next() else { panic!("no ack") };
     assert_eq!((ack.largest.get(), ack.delay_us, ack.covered_from.get()), (99, 250, 3));
     assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6].map(PacketNumber::range));
@@ -74,18 +78,20 @@ fn frames_round_trip() {
 
 #[test]
 fn frames_that_may_be_skipped_are_and_others_are_named() {
-    // A ping, types 0x42 and 0x3fff of 3 and 0 bytes, a ping.
-    let bytes = [1, 0x40, 0x42, 3, 9, 9, 9, 0x7f, 0xff, 0, 1];
+    // A ping, types 0x3ffe and 0x3fff of 3 and 0 bytes, a ping.
+    let bytes = [1, 0x7f, 0xfe, 3, 9, 9, 9, 0x7f, 0xff, 0, 1];
     let mut reader = Reader::new(&bytes);
     assert_eq!((reader.next(), reader.next(), reader.next()), (Ok(Some(Frame::Ping)), Ok(Some(Frame::Ping)), Ok(None)));
     assert_eq!(reader.skipped(), 2);
-    let refused: [(&[u8], Malformed); 8] = [
+    let refused: [(&[u8], Malformed); 9] = [
         (&[0x3f], Malformed::Type(0x3f)),
         (&[0x30, 1, 2], Malformed::Type(0x30)),
         (&[0x80, 0, 0x40, 0, 0], Malformed::Type(0x4000)),
         (&[0x40, 1], Malformed::Type(1)),
         (&[0x40], Malformed::Fields),
         (&[0x40, 0x42, 2, 9], Malformed::Fields),
+        // OLDER_RANGES whose second range lies beyond its length.
+        (&[0x40, 0x42, 3, 9, 2, 0, 0, 0], Malformed::Fields),
         (&[0x40, 0x40, 0], Malformed::Fields),
         (&[0x40, 0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Malformed::Fields),
     ];

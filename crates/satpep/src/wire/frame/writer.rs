@@ -3,9 +3,9 @@
 use super::super::arrivals::{self, Counters};
 use super::super::varint;
 use super::{
-    ACK, ARRIVALS, CLOSE, DRAIN, MAX_ACK_RANGES, MAX_DATA, MAX_NEW_STREAM_DATA, MAX_RECOVERED_RANGES, MAX_STREAM_DATA,
-    OPENED, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_TOO_SMALL, PING, PathFrame, RECOVERED, REPAIR, RESET,
-    RepairFrame, STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, TRAIN,
+    ACK, ARRIVALS, CLOSE, DRAIN, MAX_ACK_RANGES, MAX_DATA, MAX_NEW_STREAM_DATA, MAX_OLDER_RANGES, MAX_RECOVERED_RANGES,
+    MAX_STREAM_DATA, OLDER_RANGES, OPENED, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_TOO_SMALL, PING, PathFrame,
+    RECOVERED, REPAIR, RESET, RepairFrame, STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, TRAIN,
 };
 use crate::credit::Credit;
 use crate::packet_number::PacketNumber;
@@ -249,6 +249,25 @@ impl<'a> Writer<'a> {
         };
         (fields[0], fields[1]) = (written.largest.get(), written.count);
         self.put(RECOVERED, &fields)
+    }
+
+    /// Writes which packets arrived that the acknowledgement does not reach: of `ranges` (newest first) as many as are allowed and fit into
+    /// half of the space that is left. Returns the numbers from the lowest to the highest of them.
+    pub(crate) fn older_ranges(
+        &mut self,
+        ranges: impl Iterator<Item = Range<PacketNumber>>,
+    ) -> Option<Range<PacketNumber>> {
+        /// The type and the length.
+        const HEAD: usize = 2 + 2;
+        let mut fields = Fields::from_slice(&[0, 0]);
+        let space = (self.room() / 2).checked_sub(HEAD)?;
+        let written = self.fit_ranges(ranges, MAX_OLDER_RANGES, space, &mut fields)?;
+        (fields[0], fields[1]) = (written.largest.get(), written.count);
+        let length = fields.iter().map(|field| varint::len(*field)).sum::<usize>() as u64;
+        for field in [OLDER_RANGES, length].iter().chain(&fields) {
+            self.at += varint::write(*field, &mut self.out[self.at..]);
+        }
+        Some(written.lowest..written.largest.next())
     }
 
     /// Adds as many of `ranges` to `fields` as fit into `space` bytes after those, at most `most`; `None` if none does.
