@@ -36,6 +36,8 @@ pub(super) struct Counts {
     /// Bytes that the peer has received, and that were lost.
     pub(super) received: f64,
     pub(super) lost: f64,
+    /// Bytes that were counted as lost and have arrived after all.
+    pub(super) late: f64,
     /// When the newest packet arrived, and by which peer's clock.
     pub(super) newest: f64,
     pub(super) clock: usize,

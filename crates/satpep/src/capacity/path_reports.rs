@@ -14,6 +14,8 @@ pub(super) struct PathReports {
     /// Bytes that the peer has received, and that were lost on the path to it.
     received: u64,
     lost: u64,
+    /// Bytes that were counted as lost and have arrived after all.
+    late: u64,
     /// The share of bytes that is lost on the path, of late.
     loss: f64,
     /// The newest packet whose arrival was reported, and how many bytes had been sent to this peer with it.
@@ -118,7 +120,9 @@ impl PathReports {
         self.lost += lost;
         if !loses_alone {
             totals.lost += lost as f64;
+            totals.late += report.late_bytes.saturating_sub(self.late) as f64;
         }
+        self.late = self.late.max(report.late_bytes);
         let decided = received + lost as f64;
         if decided > 0.0 {
             self.loss += (decided / Self::LOSS_MEMORY).min(0.5) * (lost as f64 / decided - self.loss);
@@ -180,8 +184,8 @@ impl PathReports {
 
     /// What comes next does not follow from what was reported. What has arrived is not counted again.
     pub(super) fn forget_delays(&mut self) {
-        let Self { received, lost, loss, .. } = *self;
-        *self = Self { received, lost, loss, ..Self::default() };
+        let Self { received, lost, late, loss, .. } = *self;
+        *self = Self { received, lost, late, loss, ..Self::default() };
     }
 
     /// After an outage.

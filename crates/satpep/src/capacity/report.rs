@@ -28,6 +28,8 @@ pub(crate) struct Report {
     pub(crate) acknowledged: u32,
     /// Packets that were declared lost since the report before, recovered ones included.
     pub(crate) lost: SmallVec<[LostPacket; 8]>,
+    /// IP bytes of packets that were declared lost in this session and have arrived after all.
+    pub(crate) late_bytes: u64,
 }
 
 /// The arrival of a packet.

@@ -46,6 +46,9 @@ struct Experiment {
     /// Bytes per second that arrived before it, and what was lost.
     arrived: f64,
     lossiness: Lossiness,
+    /// The bytes of that, and those that had been counted as lost before and arrived after all by then.
+    lost: f64,
+    late: f64,
     /// Trains were spaced out: the link has a queue, so that losses need not be a policer's.
     is_serial: bool,
     /// How many lower ones have followed the first.
@@ -86,6 +89,8 @@ pub(super) struct Probing {
     step: f64,
     experiment: Option<Experiment>,
     next_experiment: f64,
+    /// Packets leave evenly until then: the losses of late may be those of bursts that a short queue does not hold.
+    even_until: f64,
     /// The first of two experiments in a row has found fewer losses.
     found_once: bool,
     /// Rounds count that began later than this.
@@ -118,6 +123,7 @@ impl Default for Probing {
             step: Self::CREEP,
             experiment: None,
             next_experiment: f64::NEG_INFINITY,
+            even_until: f64::NEG_INFINITY,
             found_once: false,
             counts_from: f64::NEG_INFINITY,
             overshot_at: f64::NEG_INFINITY,
@@ -135,6 +141,8 @@ impl Probing {
     const FIRST: f64 = 1000.0;
     /// The usual loss is believed up to here.
     const MOST_USUAL: f64 = 0.2;
+    /// How long packets leave evenly after losses without a queue, in seconds.
+    const EVENLY: f64 = 60.0;
     /// Losses beyond the usual by this share are no noise.
     const EXCESS: f64 = 0.02;
     /// After a failed trial the next is this long in coming, in seconds and in round trips, and twice as long after each other one.
@@ -162,6 +170,8 @@ impl Probing {
     const LEAST_RATE: f64 = 0.125;
     /// Where an experiment loses less than this share of what was lost before, losses are by the rate, and a lower one is tried, so often.
     const EASED: f64 = 0.75;
+    /// Where more than this share of the losses that led to an experiment has arrived after all, they were none.
+    const MOSTLY: f64 = 0.5;
     const MOST_AGAIN: u32 = 3;
     /// No policer loses more than this: a prior would have to be twenty times too high.
     const BROKEN: f64 = 0.95;
@@ -218,6 +228,11 @@ impl Probing {
             (None, Some(_)) => EstimatorState::Trial,
             (None, None) => EstimatorState::Track,
         }
+    }
+
+    /// Whether packets are to leave evenly.
+    pub(super) fn sends_evenly(&self, now: f64) -> bool {
+        now < self.even_until
     }
 
     pub(super) fn trial_rate(&self) -> Option<f64> {

@@ -153,6 +153,11 @@ impl Estimator {
         let lossiness = self.probing.losses.between(start.position, end.position);
         let (before, usual) = (experiment.lossiness, self.probing.usual);
         self.begin_round(now, end);
+        if self.counts.late - experiment.late > Probing::MOSTLY * experiment.lost {
+            // What led to it was late, not lost: there is nothing to be found.
+            (self.probing.experiment, self.probing.counts_from) = (None, now);
+            return;
+        }
         self.note_excess(lossiness);
         self.probing.experiment = None;
         self.probing.counts_from = now;
@@ -267,7 +272,7 @@ impl Estimator {
             return false;
         }
         self.probing.excesses += 1;
-        let RoundFigures { arrived, lossiness, .. } = *figures;
+        let RoundFigures { packets, arrived, lossiness, .. } = *figures;
         let has_many = lossiness.median > Probing::MANY;
         let is_sure = self.probing.excesses >= 2 || has_many;
         let may = self.parts.has(EstimatorPart::Experiments);
@@ -277,7 +282,10 @@ impl Estimator {
         let is_serial = self.trains_find().is_some();
         let rate = arrived * if has_many { Probing::FAR_BELOW } else { Probing::BELOW };
         let rate = rate.max(self.least_experiment());
-        self.probing.experiment = Some(Experiment { rate, arrived, lossiness, is_serial, again: 0, start: None });
+        let (lost, late) = (lossiness.mean * packets * PACKET, self.counts.late);
+        self.probing.even_until = now + Probing::EVENLY;
+        self.probing.experiment =
+            Some(Experiment { rate, arrived, lossiness, lost, late, is_serial, again: 0, start: None });
         (self.probing.excesses, self.probing.round) = (0, None);
         true
     }
@@ -345,7 +353,9 @@ mod tests {
         let mut link = Estimator::new(prior.belief(Duration::from_millis(600), None), Duration::from_millis(600));
         // A policer passes 2.5 MB/s; its bucket had let more through before.
         let lossiness = Lossiness { mean: 0.77, median: 0.77 };
-        let first = Experiment { rate: 4e6, arrived: 4.2e6, lossiness, is_serial: false, again: 0, start: None };
+        let (lost, late) = (lossiness.mean * 64.0 * PACKET, 0.0);
+        let first =
+            Experiment { rate: 4e6, arrived: 4.2e6, lossiness, lost, late, is_serial: false, again: 0, start: None };
         let end = |packets: f64| Start { position: 1500.0 * packets, sent: 2.0 };
         link.probing.losses = Losses::new(0.0);
         (0..256).filter(|k| k % 8 < 3).for_each(|k| link.probing.on_lost(1500.0 * f64::from(k + 1), 1500.0));
