@@ -1,6 +1,7 @@
 //! What a gateway takes from those who connect to it: peers, strangers and attackers, over loopback and in virtual time. The
 //! messages are those of docs/protocol.md.
 
+mod encrypted;
 mod responder;
 
 use super::tunnel::Admission;

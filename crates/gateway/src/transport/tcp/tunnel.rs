@@ -285,21 +285,10 @@ impl Tunnel {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             other => other?,
         }
-        let Some(mut socket) = self.tcp.socket.as_ref() else { return Ok(self.pending.is_empty()) };
-        if let Some(tls) = &mut self.tls {
-            tls.write(&std::mem::take(&mut self.pending))?;
-            if self.is_finished && !std::mem::replace(&mut self.has_told_end, true) {
-                tls.finish();
-            }
-            match tls.flush(socket) {
-                Ok(()) => {}
-                Err(error) if is_later(&error) => {
-                    self.tcp.writable = false;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error),
-            }
+        if !self.flush_tls()? {
+            return Ok(false);
         }
+        let Some(mut socket) = self.tcp.socket.as_ref() else { return Ok(self.pending.is_empty()) };
         while !self.pending.is_empty() {
             if !self.tcp.writable {
                 return Ok(false);
@@ -313,6 +302,28 @@ impl Tunnel {
         }
         self.shut_down_if_finished();
         Ok(true)
+    }
+
+    /// Sends what is pending through TLS, if the bytes do not go in clear; returns whether nothing is left in it.
+    fn flush_tls(&mut self) -> io::Result<bool> {
+        let (Some(tls), Some(socket)) = (&mut self.tls, &self.tcp.socket) else { return Ok(true) };
+        let mut sent = tls.flush(socket);
+        // While the socket takes no more, bytes wait here, where they share records and are counted.
+        if sent.is_ok() {
+            tls.write(&std::mem::take(&mut self.pending))?;
+            if self.is_finished && !std::mem::replace(&mut self.has_told_end, true) {
+                tls.finish();
+            }
+            sent = tls.flush(socket);
+        }
+        match sent {
+            Ok(()) => Ok(true),
+            Err(error) if is_later(&error) => {
+                self.tcp.writable = false;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads what the client sends at once, to go with the tunnel request. Returns how many bytes that were.
