@@ -827,6 +827,11 @@ impl Transport<HostSockets> for TcpTransport {
         self.tunnels.get(stream.at).filter(|tunnel| tunnel.number == stream.number)?.undelivered()
     }
 
+    fn unacknowledged(&self, stream: TunnelId) -> u64 {
+        let tunnel = self.tunnels.get(stream.at).filter(|tunnel| tunnel.number == stream.number);
+        tunnel.and_then(Tunnel::unacknowledged).unwrap_or_default()
+    }
+
     fn takes_data(&self, stream: TunnelId) -> bool {
         let tunnel = self.tunnels.get(stream.at).filter(|tunnel| tunnel.number == stream.number);
         tunnel.is_none_or(Tunnel::takes_data)

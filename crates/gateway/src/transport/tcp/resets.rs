@@ -58,7 +58,12 @@ impl Tunnel {
 
     /// How much the other end has not acknowledged, about, while it is to be reset.
     pub(super) fn undelivered(&self) -> Option<u64> {
-        let socket = self.tcp.socket.as_ref().filter(|_| self.is_resetting())?;
+        self.unacknowledged().filter(|_| self.is_resetting())
+    }
+
+    /// How much the other end has not acknowledged, about; `None` if that is not known.
+    pub(super) fn unacknowledged(&self) -> Option<u64> {
+        let socket = self.tcp.socket.as_ref()?;
         let info = kernel::tcp::tcp_info(socket).ok()?;
         let in_flight = u64::from(info.unacknowledged_segments) * u64::from(info.segment.max(1));
         Some(in_flight + u64::from(info.unsent_bytes) + self.pending() as u64 + self.to_tunnel.filled() as u64)
