@@ -442,9 +442,9 @@ impl Tunnel {
         self.tls.as_ref().is_none_or(|tls| tls.is_with(key))
     }
 
-    /// How many bytes wait to be sent before all others.
+    /// How many bytes wait to be sent before all others, about: those that TLS has taken count without what it adds.
     pub(super) fn pending(&self) -> usize {
-        self.pending.len()
+        self.pending.len() + self.tls.as_ref().map_or(0, |tls| tls.waiting())
     }
 
     /// Whether it carries a relayed connection through the gateway of `peer`: not one that runs to the server itself.
@@ -470,7 +470,7 @@ impl Tunnel {
     /// Whether the other end's host has acknowledged everything that was said.
     pub(super) fn is_acknowledged(&self) -> bool {
         let info = self.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        self.pending.is_empty() && info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
+        self.pending() == 0 && info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
     }
 
     /// Bytes that it has carried both ways, as far as this end knows.
