@@ -313,9 +313,11 @@ impl TcpTransport {
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
-            Role::Lingering(Lingering { counts_for: Some(peer), .. }) => self.peers[*peer].streams -= 1,
-            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Lingering(_) => {
+            Role::Lingering(Lingering { counts_for, opened_by, .. }) => {
+                counts_for.iter().for_each(|peer| self.peers[*peer].streams -= 1);
+                opened_by.iter().for_each(|peer| self.peers[*peer].lingering -= 1);
             }
+            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } => {}
             Role::Responder(responder) => drop(self.challenged.remove(&responder.session)),
         }
     }
@@ -358,16 +360,15 @@ impl TcpTransport {
     /// Takes a connection that has ended in order from its peer's streams, unless it is direct, and keeps it until the other end has acknowledged
     /// what it has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
     fn linger(&mut self, at: usize) {
-        let tunnel = &self.tunnels[at];
-        let counts_for = match tunnel.role {
-            Role::Stream(peer) if tunnel.is_direct => Some(peer),
-            _ => None,
-        };
+        let lingering = Lingering::of(&self.tunnels[at]);
         self.release(at);
-        if let Some(peer) = counts_for {
+        if let Some(peer) = lingering.counts_for {
             self.peers[peer].streams += 1;
         }
-        self.tunnels[at].role = Role::Lingering(Lingering::new(counts_for));
+        if let Some(peer) = lingering.opened_by {
+            self.peers[peer].lingering += 1;
+        }
+        self.tunnels[at].role = Role::Lingering(lingering);
         self.tunnels[at].allow_orderly_close();
         self.on_lingering(at);
     }

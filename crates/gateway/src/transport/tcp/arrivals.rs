@@ -291,7 +291,7 @@ impl TcpTransport {
         let session = self.session_of(at, tunnel_request.session)?;
         session.take(tunnel_request)?;
         let (peer, session_begun_at) = (session.peer, session.begun_at);
-        if self.peers[peer].streams >= self.max_streams {
+        if self.places_taken(peer) >= self.max_streams {
             return Err(Rejection::TooMany);
         }
         self.peers[peer].streams += 1;

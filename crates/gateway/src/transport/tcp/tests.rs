@@ -765,6 +765,33 @@ fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_strea
     assert_eq!(left(&hub), (0, 0));
 }
 
+/// It may have each end in order at once, and acknowledge nothing.
+#[test]
+fn connections_whose_last_bytes_a_peer_does_not_take_are_bounded() {
+    let mut hub = Hub::new();
+    hub.transport.max_streams = 2;
+    let (_control, key) = hub.session(1);
+    let mut streams = Vec::new();
+    for number in 0..4 {
+        streams.push(hub.say(&key.open(number, &to_port(80)).unwrap()));
+        let id = hub.opened().0;
+        // More than the sockets of both ends hold.
+        hub.transport.tunnels[id.at].say(&vec![0; 16 << 20]).unwrap();
+        hub.transport.reset(hub.now, id, ResetReason::Denied);
+        assert_eq!(hub.transport.peers[0].streams, 0);
+    }
+    let mut beyond = hub.say(&key.open(4, &to_port(80)).unwrap());
+    assert_eq!(hub.last_words(&mut beyond), b"");
+    assert_eq!(hub.rejected("too_many"), 1, "twice as many as it may have streams");
+    drop(streams.pop());
+    hub.until(|hub| (hub.transport.tunnels.len() == 4).then_some(()));
+    streams.push(hub.say(&key.open(5, &to_port(80)).unwrap()));
+    hub.opened();
+    hub.transport.remove_peer(hub.now, 0);
+    drop(streams);
+    hub.until(|hub| hub.transport.tunnels.is_empty().then_some(()));
+}
+
 /// A peer opens connections until it has heard that the gateway drains, and what it has sent by then may have been lost.
 #[test]
 fn a_drain_waits_for_what_peers_may_have_opened_before_they_have_heard_of_it() {

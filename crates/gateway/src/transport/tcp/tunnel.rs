@@ -44,13 +44,20 @@ pub(super) enum Role {
 pub(super) struct Lingering {
     /// The peer as whose stream it still counts: without a far gateway, nothing else limits how many there are.
     pub(super) counts_for: Option<usize>,
+    /// The peer that has opened it, through this gateway.
+    pub(super) opened_by: Option<usize>,
     /// Bytes that it had carried when it last made progress, and when that was seen.
     progress: Option<(u64, Instant)>,
 }
 
 impl Lingering {
-    pub(super) fn new(counts_for: Option<usize>) -> Self {
-        Self { counts_for, progress: None }
+    /// That of `tunnel`, a stream.
+    pub(super) fn of(tunnel: &Tunnel) -> Self {
+        match tunnel.role {
+            Role::Stream(peer) if tunnel.is_direct => Self { counts_for: Some(peer), ..Self::default() },
+            Role::Stream(peer) if tunnel.request.is_some() => Self { opened_by: Some(peer), ..Self::default() },
+            _ => Self::default(),
+        }
     }
 
     /// Whether it has not made progress for more than `limit`, now that it has carried `carried` bytes.
