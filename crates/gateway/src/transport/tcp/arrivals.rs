@@ -313,8 +313,11 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Reads what a peer says on the control connection.
+    /// The control connection that a peer has made is ready for something.
     pub(super) fn on_responder(&mut self, now: Instant, at: usize) {
+        if self.tunnels[at].flush().is_err() {
+            return self.end_responder(at);
+        }
         for _ in 0..READS {
             let Role::Responder(responder) = &self.tunnels[at].role else { return };
             let (peer, session, is_proved, missing) =

@@ -792,6 +792,21 @@ fn connections_whose_last_bytes_a_peer_does_not_take_are_bounded() {
     hub.until(|hub| hub.transport.tunnels.is_empty().then_some(()));
 }
 
+#[test]
+fn what_waits_for_room_in_a_responders_socket_goes_as_soon_as_there_is_some() {
+    let mut hub = Hub::new();
+    let (mut control, _) = hub.session(1);
+    let at = hub.transport.peers[0].responder.unwrap();
+    // More than the sockets of both ends hold.
+    hub.transport.tunnels[at].say(&encoded(&Message::Idle).repeat(8 << 20)).unwrap();
+    assert!(hub.transport.tunnels[at].pending() > 0);
+    let mut buffer = vec![0; 1 << 20];
+    hub.until(|hub| {
+        let _ = control.read(&mut buffer);
+        (hub.transport.tunnels[at].pending() == 0).then_some(())
+    });
+}
+
 /// A peer opens connections until it has heard that the gateway drains, and what it has sent by then may have been lost.
 #[test]
 fn a_drain_waits_for_what_peers_may_have_opened_before_they_have_heard_of_it() {
