@@ -373,6 +373,12 @@ impl TcpTransport {
         self.on_lingering(at);
     }
 
+    /// Has the kernel finish what lingers as it does for any host, once the sockets are closed.
+    fn leave_lingering_to_kernel(&self) {
+        let lingering = self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Lingering(_)));
+        lingering.for_each(|(_, tunnel)| tunnel.leave_to_kernel());
+    }
+
     /// Sends on what a connection has to say before it is closed.
     fn on_lingering(&mut self, at: usize) {
         if self.tunnels[at].flush().is_err() || self.tunnels[at].has_nothing_to_wait_for() {
@@ -474,10 +480,8 @@ impl TcpTransport {
 }
 
 impl Drop for TcpTransport {
-    /// The kernel is to finish what lingers as it does for any host.
     fn drop(&mut self) {
-        let lingering = self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Lingering(_)));
-        lingering.for_each(|(_, tunnel)| tunnel.leave_to_kernel());
+        self.leave_lingering_to_kernel();
     }
 }
 
@@ -572,7 +576,8 @@ impl SatelliteTransport for TcpTransport {
     }
 
     fn leave(&mut self, _: Instant) {
-        // Closing them resets them: every peer learns at once.
+        self.leave_lingering_to_kernel();
+        // Closing the others resets them: every peer learns at once.
         self.tunnels.clear();
     }
 

@@ -744,16 +744,13 @@ fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_strea
     server.set_recv_buffer_size(4096).unwrap();
     server.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     server.listen(1).unwrap();
-    let mut stream = TcpStream::connect(server.local_addr().unwrap().as_socket().unwrap()).unwrap();
+    let (id, mut held) = past_stream(&mut hub, &server);
     let _accepted = server.accept().unwrap();
-    stream.set_nonblocking(true).unwrap();
-    while stream.write(&[7; 65_536]).is_ok() {}
-    let at = hub.transport.insert(Role::Stream(0), stream.into(), hub.from).unwrap();
-    hub.transport.peers[0].streams += 1;
-    let tunnel = &mut hub.transport.tunnels[at];
-    (tunnel.is_direct, tunnel.has_ended) = (true, true);
+    while held.write(&[7; 65_536]).is_ok() {}
+    drop(held);
+    let tunnel = &mut hub.transport.tunnels[id.at];
+    tunnel.has_ended = true;
     tunnel.finish();
-    let id = TunnelId { at, number: tunnel.number };
     hub.transport.forget(id);
     let left = |hub: &Hub| (hub.transport.tunnels.len(), hub.transport.peers[0].streams);
     for seconds in [0, 10, 900] {
@@ -763,6 +760,45 @@ fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_strea
     assert_eq!(hub.transport.unfinished(hub.now), 1);
     hub.transport.sweep(hub.now + Duration::from_secs(911));
     assert_eq!(left(&hub), (0, 0));
+}
+
+/// A connection past the far gateway to `server` that the hub has opened, and another hold of its socket.
+fn past_stream(hub: &mut Hub, server: &Socket) -> (TunnelId, TcpStream) {
+    let stream = TcpStream::connect(server.local_addr().unwrap().as_socket().unwrap()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let held = stream.try_clone().unwrap();
+    let at = hub.transport.insert(Role::Stream(0), stream.into(), hub.from).unwrap();
+    hub.transport.peers[0].streams += 1;
+    hub.transport.tunnels[at].is_direct = true;
+    (TunnelId { at, number: hub.transport.tunnels[at].number }, held)
+}
+
+/// Else the kernel keeps it for days after the gateway has gone.
+#[test]
+fn the_kernel_keeps_what_lingers_no_longer_than_of_any_host_once_the_gateway_stops_or_the_peer_is_removed() {
+    for stops in [true, false] {
+        let mut hub = Hub::new();
+        let server = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        server.set_recv_buffer_size(4096).unwrap();
+        server.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        server.listen(1).unwrap();
+        let (id, mut held) = past_stream(&mut hub, &server);
+        while held.write(&[7; 65_536]).is_ok() {}
+        let socket = Socket::from(held);
+        socket.set_tcp_user_timeout(Some(std::time::Duration::from_secs(7 * 24 * 3600))).unwrap();
+        let tunnel = &mut hub.transport.tunnels[id.at];
+        tunnel.has_ended = true;
+        tunnel.finish();
+        hub.transport.forget(id);
+        assert!(matches!(hub.transport.tunnels[id.at].role, Role::Lingering(_)));
+        if stops {
+            hub.transport.leave(hub.now);
+        } else {
+            hub.transport.remove_peer(hub.now, 0);
+        }
+        assert_eq!(hub.transport.tunnels.len(), 0);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), None, "stops: {stops}");
+    }
 }
 
 /// It may have each end in order at once, and acknowledge nothing.
