@@ -260,6 +260,38 @@ fn of_a_stream_that_its_peer_has_reset_behind_unread_bytes_the_host_is_read_for_
     }
 }
 
+/// A socket takes more bytes only once a large part of its buffer is free: on a slow path that takes longer than the limit.
+#[test]
+fn what_came_before_a_hosts_reset_has_time_while_some_of_it_is_acknowledged() {
+    for of_stream in [true, false] {
+        let leave = |engine: &mut Engine<FakeTransport, FakeHosts>, bytes| {
+            if of_stream {
+                engine.transport.unacknowledged.insert(3, bytes);
+            } else {
+                engine.hosts.unacknowledged.insert(1001, bytes);
+            }
+        };
+        let mut engine = connected();
+        notices(&mut engine);
+        leave(&mut engine, 1000);
+        if of_stream {
+            engine.on_tcp_failing(START, 0);
+        } else {
+            engine.transport.held.push(3);
+            engine.on_stream_event(START, StreamEvent::Ready(3));
+        }
+        settle(&mut engine, START);
+        for step in 1..=10u32 {
+            wait_until(&mut engine, at(25.0 * f64::from(step)));
+            leave(&mut engine, 1000 - 50 * u64::from(step));
+        }
+        assert_eq!(ended(&mut engine), None, "it goes on");
+        assert!(wait_until(&mut engine, at(400.0)) < 5);
+        let (at_s, _) = ended(&mut engine).expect("it is over");
+        assert!((255.0..311.0).contains(&at_s), "{at_s}");
+    }
+}
+
 #[test]
 fn a_reset_that_waits_behind_data_is_passed_on_when_these_do_not_arrive() {
     let mut engine = connected();

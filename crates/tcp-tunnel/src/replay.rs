@@ -41,14 +41,13 @@ impl ReplayWindow {
     }
 
     /// The number above all that were used, and those below it that may still be: for [`ReplayWindow::restore`]. If they are many,
-    /// none is named, and so none may be used.
+    /// the newest 1024 are named; the others may not be used any more.
     pub fn state(&self) -> (u64, Vec<u64>) {
         const MAX: usize = 1024;
-        let unused: Vec<u64> = (self.next.saturating_sub(REACH)..self.next)
-            .filter(|number| !self.is_used(*number))
-            .take(MAX + 1)
-            .collect();
-        (self.next, if unused.len() > MAX { Vec::new() } else { unused })
+        let in_reach = (self.next.saturating_sub(REACH)..self.next).rev();
+        let mut unused: Vec<u64> = in_reach.filter(|number| !self.is_used(*number)).take(MAX).collect();
+        unused.reverse();
+        (self.next, unused)
     }
 
     /// A window from the result of [`ReplayWindow::state`].
@@ -113,10 +112,10 @@ mod tests {
         assert_eq!(taken, [2, 4, 5, 6, 8, 9]);
         window.take(50_000);
         let (next, unused) = window.state();
-        assert!(unused.is_empty(), "too many to tell");
-        assert!(
-            !ReplayWindow::restore(next, &unused).take(49_999) && ReplayWindow::restore(next, &unused).take(50_001)
-        );
+        assert_eq!((next, unused.len(), unused.first()), (50_001, 1024, Some(&(50_000 - 1024))), "the newest");
+        for (number, may_be_used) in [(50_001, true), (49_999, true), (50_000 - 1024, true), (50_000 - 1025, false)] {
+            assert_eq!(ReplayWindow::restore(next, &unused).take(number), may_be_used, "{number}");
+        }
         ReplayWindow::restore(5, &[9, u64::MAX, 4]).take(4);
     }
 
@@ -139,7 +138,8 @@ mod tests {
                 used.insert(number);
                 highest = highest.max(number);
                 let (next, unused) = window.state();
-                if far % 7 == 0 && !unused.is_empty() {
+                // Those that are not named count as used.
+                if far % 7 == 0 && (1..1024).contains(&unused.len()) {
                     window = ReplayWindow::restore(next, &unused);
                 }
             }

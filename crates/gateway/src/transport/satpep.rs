@@ -726,6 +726,10 @@ impl Transport<HostSockets> for Satpep {
         self.streams.endpoint.undelivered(stream)
     }
 
+    fn unacknowledged(&self, stream: StreamId) -> u64 {
+        self.streams.endpoint.unacknowledged(stream)
+    }
+
     fn takes_data(&self, stream: StreamId) -> bool {
         self.streams.endpoint.takes_data(stream)
     }

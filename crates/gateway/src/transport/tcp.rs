@@ -313,9 +313,11 @@ impl TcpTransport {
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
-            Role::Lingering(Lingering { counts_for: Some(peer), .. }) => self.peers[*peer].streams -= 1,
-            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Lingering(_) => {
+            Role::Lingering(Lingering { counts_for, opened_by, .. }) => {
+                counts_for.iter().for_each(|peer| self.peers[*peer].streams -= 1);
+                opened_by.iter().for_each(|peer| self.peers[*peer].lingering -= 1);
             }
+            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } => {}
             Role::Responder(responder) => drop(self.challenged.remove(&responder.session)),
         }
     }
@@ -358,18 +360,23 @@ impl TcpTransport {
     /// Takes a connection that has ended in order from its peer's streams, unless it is direct, and keeps it until the other end has acknowledged
     /// what it has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
     fn linger(&mut self, at: usize) {
-        let tunnel = &self.tunnels[at];
-        let counts_for = match tunnel.role {
-            Role::Stream(peer) if tunnel.is_direct => Some(peer),
-            _ => None,
-        };
+        let lingering = Lingering::of(&self.tunnels[at]);
         self.release(at);
-        if let Some(peer) = counts_for {
+        if let Some(peer) = lingering.counts_for {
             self.peers[peer].streams += 1;
         }
-        self.tunnels[at].role = Role::Lingering(Lingering::new(counts_for));
+        if let Some(peer) = lingering.opened_by {
+            self.peers[peer].lingering += 1;
+        }
+        self.tunnels[at].role = Role::Lingering(lingering);
         self.tunnels[at].allow_orderly_close();
         self.on_lingering(at);
+    }
+
+    /// Has the kernel finish what lingers as it does for any host, once the sockets are closed.
+    fn leave_lingering_to_kernel(&self) {
+        let lingering = self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Lingering(_)));
+        lingering.for_each(|(_, tunnel)| tunnel.leave_to_kernel());
     }
 
     /// Sends on what a connection has to say before it is closed.
@@ -473,10 +480,8 @@ impl TcpTransport {
 }
 
 impl Drop for TcpTransport {
-    /// The kernel is to finish what lingers as it does for any host.
     fn drop(&mut self) {
-        let lingering = self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Lingering(_)));
-        lingering.for_each(|(_, tunnel)| tunnel.leave_to_kernel());
+        self.leave_lingering_to_kernel();
     }
 }
 
@@ -571,7 +576,8 @@ impl SatelliteTransport for TcpTransport {
     }
 
     fn leave(&mut self, _: Instant) {
-        // Closing them resets them: every peer learns at once.
+        self.leave_lingering_to_kernel();
+        // Closing the others resets them: every peer learns at once.
         self.tunnels.clear();
     }
 
@@ -825,6 +831,11 @@ impl Transport<HostSockets> for TcpTransport {
 
     fn undelivered(&self, stream: TunnelId) -> Option<u64> {
         self.tunnels.get(stream.at).filter(|tunnel| tunnel.number == stream.number)?.undelivered()
+    }
+
+    fn unacknowledged(&self, stream: TunnelId) -> u64 {
+        let tunnel = self.tunnels.get(stream.at).filter(|tunnel| tunnel.number == stream.number);
+        tunnel.and_then(Tunnel::unacknowledged).unwrap_or_default()
     }
 
     fn takes_data(&self, stream: TunnelId) -> bool {

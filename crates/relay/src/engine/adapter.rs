@@ -146,6 +146,10 @@ pub trait Transport<H: Hosts> {
     fn undelivered(&self, _stream: Self::Stream) -> Option<u64> {
         None
     }
+    /// How many of the bytes sent on the stream the other gateway has not acknowledged, about.
+    fn unacknowledged(&self, _stream: Self::Stream) -> u64 {
+        0
+    }
     /// Whether what is sent on the stream can still arrive: not once the peer has reset it, though bytes from before wait to be read.
     fn takes_data(&self, _stream: Self::Stream) -> bool {
         true

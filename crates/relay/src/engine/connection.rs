@@ -33,11 +33,30 @@ pub struct Relayed<S, H: Hosts> {
     pub(super) is_queued: bool,
     /// A write to TCP has failed; what its host sent before is still read.
     pub(super) host_write_failed: bool,
-    /// One of the hosts has reset its connection: what had been moved when that was looked at last, which is to go on. In state
-    /// [`State::Resetting`]: what the host had not acknowledged, which is to become less.
+    /// One of the hosts has reset its connection: how far what it sent before had come when that was looked at last.
+    pub(super) before_end: Option<Moved>,
+    /// In state [`State::Resetting`]: what the host had not acknowledged, which is to become less.
     pub(super) progress: Option<u64>,
     /// Since when that has not changed.
     pub(super) progress_at: Instant,
+}
+
+/// How far the bytes of a connection have come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moved {
+    /// Bytes moved both ways.
+    pub(super) bytes: u64,
+    /// Of those, how many the host and the other gateway have not acknowledged. A socket takes more bytes only once a large part of its buffer
+    /// is free, which on a slow path takes long: until then, only these figures change.
+    pub(super) unacknowledged: [u64; 2],
+}
+
+impl Moved {
+    /// Whether anything has been moved or acknowledged since it was `before`.
+    pub(super) fn goes_on_from(&self, before: &Self) -> bool {
+        let is_less = |(now, before): (u64, u64)| now < before;
+        self.bytes > before.bytes || self.unacknowledged.into_iter().zip(before.unacknowledged).any(is_less)
+    }
 }
 
 impl<S: Copy, H: Hosts> Relayed<S, H> {
@@ -61,6 +80,7 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
             cause: None,
             is_queued: false,
             host_write_failed: false,
+            before_end: None,
             progress: None,
             progress_at: now,
         }

@@ -1,5 +1,6 @@
 //! What the adapter reports, and which transition of [`crate::connection`] follows.
 
+use super::connection::Moved;
 use super::{
     ConnectError, EndCause, Engine, FIRST_LOOK, HANDSHAKE_TIMEOUT, Hosts, NO_PROGRESS, Notice, REQUEST_TIMEOUT,
     Relayed, StreamEvent, Transport, ends,
@@ -182,20 +183,31 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// One of the hosts of connection `key` has reset its connection, and what it sent before is under way: it ends if that does not go on.
     pub(super) fn watch_end(&mut self, now: Instant, key: usize) {
-        let connection = &mut self.connections[key];
-        if connection.progress.is_none() && connection.state.has_answer() {
-            connection.progress = Some(connection.from_tcp + connection.to_tcp);
+        let connection = &self.connections[key];
+        if connection.before_end.is_none() && connection.state.has_answer() {
+            self.connections[key].before_end = Some(self.moved(key));
             self.set_deadline(key, Some(now + NO_PROGRESS));
         }
     }
 
-    /// Ends connection `key`, of which one host has reset its connection, unless bytes have been moved of late. Returns whether it was such.
+    /// How far the bytes of connection `key` have come.
+    fn moved(&self, key: usize) -> Moved {
+        let connection = &self.connections[key];
+        let of_host = connection.tcp.as_ref().map_or(0, |tcp| self.hosts.unacknowledged(tcp));
+        Moved {
+            bytes: connection.from_tcp + connection.to_tcp,
+            unacknowledged: [of_host, self.transport.unacknowledged(connection.stream)],
+        }
+    }
+
+    /// Ends connection `key`, of which one host has reset its connection, unless bytes have been moved or acknowledged of late. Returns whether it
+    /// was such.
     fn look_at_end(&mut self, now: Instant, key: usize) -> bool {
+        let Some(before) = self.connections[key].before_end else { return false };
+        let moved = self.moved(key);
         let connection = &mut self.connections[key];
-        let Some(before) = connection.progress else { return false };
-        let moved = connection.from_tcp + connection.to_tcp;
-        if moved > before {
-            connection.progress = Some(moved);
+        if moved.goes_on_from(&before) {
+            connection.before_end = Some(moved);
             self.set_deadline(key, Some(now + NO_PROGRESS));
             return true;
         }

@@ -180,6 +180,8 @@ pub struct FakeTransport {
     pub reset_behind: Vec<u32>,
     /// How much of those has not arrived.
     pub undelivered: HashMap<u32, u64>,
+    /// How much of what was sent on a stream is not acknowledged.
+    pub unacknowledged: HashMap<u32, u64>,
     /// Streams that the peer has reset, with bytes to read.
     pub held: Vec<u32>,
     pub replied: Vec<u32>,
@@ -251,6 +253,10 @@ impl Transport<FakeHosts> for FakeTransport {
 
     fn undelivered(&self, stream: u32) -> Option<u64> {
         self.undelivered.get(&stream).copied()
+    }
+
+    fn unacknowledged(&self, stream: u32) -> u64 {
+        self.unacknowledged.get(&stream).copied().unwrap_or(0)
     }
 
     fn takes_data(&self, stream: u32) -> bool {

@@ -554,6 +554,11 @@ impl<P: Payload> Endpoint<P> {
         self.session(id).and_then(|session| session.undelivered(id))
     }
 
+    /// Bytes written to the stream that the peer has not acknowledged in order; 0 if there is no such stream.
+    pub fn unacknowledged(&self, id: StreamId) -> u64 {
+        self.session(id).map_or(0, |session| session.unacknowledged(id))
+    }
+
     /// Whether what is written to the stream can arrive, as far as is known here: not once the peer has reset it, while bytes from before
     /// wait for the reader.
     pub fn takes_data(&self, id: StreamId) -> bool {

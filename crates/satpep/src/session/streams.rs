@@ -125,6 +125,11 @@ impl<P: Payload> Session<P> {
         waits.then(|| stream.send.buffered() + 1)
     }
 
+    /// How much of what was written is not acknowledged in order.
+    pub(crate) fn unacknowledged(&self, id: StreamId) -> u64 {
+        self.key(id).and_then(|key| self.stream(key)).map_or(0, |stream| stream.send.buffered())
+    }
+
     /// Whether the peer reads the stream, as far as is known here.
     pub(crate) fn takes_data(&self, id: StreamId) -> bool {
         !self.key(id).and_then(|key| self.stream(key)).is_some_and(Stream::is_held)

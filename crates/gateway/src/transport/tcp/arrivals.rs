@@ -291,7 +291,7 @@ impl TcpTransport {
         let session = self.session_of(at, tunnel_request.session)?;
         session.take(tunnel_request)?;
         let (peer, session_begun_at) = (session.peer, session.begun_at);
-        if self.peers[peer].streams >= self.max_streams {
+        if self.places_taken(peer) >= self.max_streams {
             return Err(Rejection::TooMany);
         }
         self.peers[peer].streams += 1;
@@ -313,8 +313,11 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Reads what a peer says on the control connection.
+    /// The control connection that a peer has made is ready for something.
     pub(super) fn on_responder(&mut self, now: Instant, at: usize) {
+        if self.tunnels[at].flush().is_err() {
+            return self.end_responder(at);
+        }
         for _ in 0..READS {
             let Role::Responder(responder) = &self.tunnels[at].role else { return };
             let (peer, session, is_proved, missing) =

@@ -59,7 +59,18 @@ impl TcpTransport {
         };
         let gone: Vec<usize> =
             self.tunnels.iter().filter(|(_, tunnel)| belongs(&tunnel.role)).map(|(at, _)| at).collect();
-        gone.into_iter().for_each(|tunnel| drop(self.remove(tunnel)));
+        for tunnel in gone {
+            let tunnel = self.remove(tunnel);
+            if matches!(tunnel.role, Role::Lingering(_)) {
+                tunnel.leave_to_kernel();
+            }
+        }
+        // What else lingers is left to end, and counts for none that has the place next.
+        for (_, tunnel) in &mut self.tunnels {
+            if let Role::Lingering(lingering) = &mut tunnel.role {
+                lingering.opened_by.take_if(|peer| *peer == at);
+            }
+        }
         self.events.retain(|event| !matches!(event, StreamEvent::Opened(_, peer) if *peer == at));
         let none = TcpPeer::none(&self.peers[at].settings, now, self.rtt);
         let known = std::mem::replace(&mut self.peers[at], none);

@@ -83,6 +83,8 @@ pub(super) struct TcpPeer {
     pub(super) streams: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
+    /// Connections that it has opened, which have ended in order and wait for the acknowledgement of their last bytes.
+    pub(super) lingering: u64,
     pub(super) retransmitted_segments: u64,
     /// Whether the place is free.
     is_none: bool,
@@ -173,6 +175,7 @@ impl TcpPeer {
             streams: 0,
             sent: 0,
             received: 0,
+            lingering: 0,
             retransmitted_segments: 0,
             is_none: false,
         }

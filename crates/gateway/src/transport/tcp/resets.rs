@@ -58,7 +58,12 @@ impl Tunnel {
 
     /// How much the other end has not acknowledged, about, while it is to be reset.
     pub(super) fn undelivered(&self) -> Option<u64> {
-        let socket = self.tcp.socket.as_ref().filter(|_| self.is_resetting())?;
+        self.unacknowledged().filter(|_| self.is_resetting())
+    }
+
+    /// How much the other end has not acknowledged, about; `None` if that is not known.
+    pub(super) fn unacknowledged(&self) -> Option<u64> {
+        let socket = self.tcp.socket.as_ref()?;
         let info = kernel::tcp::tcp_info(socket).ok()?;
         let in_flight = u64::from(info.unacknowledged_segments) * u64::from(info.segment.max(1));
         Some(in_flight + u64::from(info.unsent_bytes) + self.pending() as u64 + self.to_tunnel.filled() as u64)
@@ -74,7 +79,10 @@ impl Tunnel {
 mod tests {
     use super::*;
     use crate::tcp_socket::Tcp;
+    use crate::transport::tcp::buffers::Buffers;
     use crate::transport::tcp::splice::Pipes;
+    use crate::transport::tcp::tests::settings;
+    use crate::transport::tcp::tls::Configs;
     use crate::transport::tcp::tunnel::Role;
     use crate::transport::{ConnectReply, Progress};
     use relay::connect::CONNECTED;
@@ -118,5 +126,72 @@ mod tests {
         let mut received = [0; 8];
         assert_eq!(at_client.read(&mut received).expect("bytes"), 3);
         assert_eq!(received[..3], [1, 2, 3]);
+    }
+
+    /// The two ends of a TCP connection whose handshake of TLS is over. The first one's socket holds little.
+    fn protected_ends() -> [Tunnel; 2] {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bind");
+        listener.listen(1).expect("listen");
+        let near = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        near.set_send_buffer_size(4096).expect("a buffer");
+        near.connect(&listener.local_addr().expect("address")).expect("connect");
+        let (far, _) = listener.accept().expect("accept");
+        let mut ends = [near, far].map(|socket| {
+            socket.set_nonblocking(true).expect("nonblocking");
+            Tunnel::new(1, Role::Stream(0), Tcp::connecting(socket), [127, 0, 0, 1].into())
+        });
+        let configs = |own, peer| Configs::new(&settings(own, peer, "", "")).expect("configurations");
+        ends[0].tls = Some(Box::new(configs(1, 2).connect(0).expect("the client's side")));
+        ends[1].tls = Some(Box::new(configs(2, 1).accept().expect("the server's side")));
+        for _ in 0..10_000 {
+            if ends.iter().all(Tunnel::is_ready) {
+                return ends;
+            }
+            for end in &mut ends {
+                end.tcp.readable = true;
+                end.flush().expect("the handshake goes on");
+            }
+        }
+        panic!("the handshake does not end");
+    }
+
+    /// Takes what the socket of `near` has to say, until its host has no more.
+    fn empty_socket(near: &Tunnel, far: &Tunnel) {
+        let [near, mut far] = [near, far].map(|end| end.tcp.socket.as_ref().expect("a socket"));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let waits = || {
+            let info = kernel::tcp::tcp_info(near).expect("it is open");
+            info.unacknowledged_segments > 0 || info.unsent_bytes > 0
+        };
+        while waits() {
+            assert!(std::time::Instant::now() < deadline, "the socket keeps bytes");
+            let _ = far.read(&mut [0; 65_536]);
+        }
+    }
+
+    #[test]
+    fn what_waits_in_tls_is_not_delivered_and_only_becomes_less() {
+        let [mut near, far] = protected_ends();
+        let (mut at_client, client) = Socket::pair(Domain::UNIX, Type::STREAM, None).expect("sockets");
+        for socket in [&at_client, &client] {
+            socket.set_nonblocking(true).expect("nonblocking");
+        }
+        let (mut client, mut buffers) = (Tcp::accepted(client), Buffers::new());
+        at_client.write_all(&[7; 100_000]).expect("the client sends");
+        while near.encrypt(&mut buffers, &mut client).1 == Progress::More {
+            empty_socket(&near, &far);
+        }
+        near.resets_since = Some(Instant::ZERO);
+        empty_socket(&near, &far);
+        let mut left = near.undelivered().expect("it is to be reset");
+        assert!(left > 0 && !near.is_acknowledged(), "TLS has bytes that the socket has not taken");
+        while left > 0 {
+            near.flush().expect("the socket takes more");
+            empty_socket(&near, &far);
+            let before = std::mem::replace(&mut left, near.undelivered().expect("it is to be reset"));
+            assert!(left < before, "{before}, then {left}");
+        }
+        assert!(near.is_acknowledged());
     }
 }

@@ -171,7 +171,14 @@ impl TcpTransport {
         let known = &self.peers[peer];
         // What is under way when it learns that there is none still has to fit; and it is not to change with each connection.
         let share = if known.is_notified_full { 8 } else { 16 };
-        known.streams < self.max_streams - self.max_streams / share
+        self.places_taken(peer) < self.max_streams - self.max_streams / share
+    }
+
+    /// How many of the places for streams of `peer` are taken. As many connections again may wait for the acknowledgement of their last bytes: a
+    /// peer that sends none takes places by them, too.
+    pub(super) fn places_taken(&self, peer: usize) -> u64 {
+        let known = &self.peers[peer];
+        known.streams.max((known.streams + known.lingering).saturating_sub(self.max_streams))
     }
 
     /// What the responder has said. Returns whether it may have.

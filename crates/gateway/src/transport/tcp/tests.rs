@@ -1,6 +1,7 @@
 //! What a gateway takes from those who connect to it: peers, strangers and attackers, over loopback and in virtual time. The
 //! messages are those of docs/protocol.md.
 
+mod encrypted;
 mod responder;
 
 use super::tunnel::Admission;
@@ -743,16 +744,13 @@ fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_strea
     server.set_recv_buffer_size(4096).unwrap();
     server.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     server.listen(1).unwrap();
-    let mut stream = TcpStream::connect(server.local_addr().unwrap().as_socket().unwrap()).unwrap();
+    let (id, mut held) = past_stream(&mut hub, &server);
     let _accepted = server.accept().unwrap();
-    stream.set_nonblocking(true).unwrap();
-    while stream.write(&[7; 65_536]).is_ok() {}
-    let at = hub.transport.insert(Role::Stream(0), stream.into(), hub.from).unwrap();
-    hub.transport.peers[0].streams += 1;
-    let tunnel = &mut hub.transport.tunnels[at];
-    (tunnel.is_direct, tunnel.has_ended) = (true, true);
+    while held.write(&[7; 65_536]).is_ok() {}
+    drop(held);
+    let tunnel = &mut hub.transport.tunnels[id.at];
+    tunnel.has_ended = true;
     tunnel.finish();
-    let id = TunnelId { at, number: tunnel.number };
     hub.transport.forget(id);
     let left = |hub: &Hub| (hub.transport.tunnels.len(), hub.transport.peers[0].streams);
     for seconds in [0, 10, 900] {
@@ -762,6 +760,87 @@ fn a_connection_that_has_ended_at_a_server_which_reads_no_more_counts_as_a_strea
     assert_eq!(hub.transport.unfinished(hub.now), 1);
     hub.transport.sweep(hub.now + Duration::from_secs(911));
     assert_eq!(left(&hub), (0, 0));
+}
+
+/// A connection past the far gateway to `server` that the hub has opened, and another hold of its socket.
+fn past_stream(hub: &mut Hub, server: &Socket) -> (TunnelId, TcpStream) {
+    let stream = TcpStream::connect(server.local_addr().unwrap().as_socket().unwrap()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let held = stream.try_clone().unwrap();
+    let at = hub.transport.insert(Role::Stream(0), stream.into(), hub.from).unwrap();
+    hub.transport.peers[0].streams += 1;
+    hub.transport.tunnels[at].is_direct = true;
+    (TunnelId { at, number: hub.transport.tunnels[at].number }, held)
+}
+
+/// Else the kernel keeps it for days after the gateway has gone.
+#[test]
+fn the_kernel_keeps_what_lingers_no_longer_than_of_any_host_once_the_gateway_stops_or_the_peer_is_removed() {
+    for stops in [true, false] {
+        let mut hub = Hub::new();
+        let server = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        server.set_recv_buffer_size(4096).unwrap();
+        server.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        server.listen(1).unwrap();
+        let (id, mut held) = past_stream(&mut hub, &server);
+        while held.write(&[7; 65_536]).is_ok() {}
+        let socket = Socket::from(held);
+        socket.set_tcp_user_timeout(Some(std::time::Duration::from_secs(7 * 24 * 3600))).unwrap();
+        let tunnel = &mut hub.transport.tunnels[id.at];
+        tunnel.has_ended = true;
+        tunnel.finish();
+        hub.transport.forget(id);
+        assert!(matches!(hub.transport.tunnels[id.at].role, Role::Lingering(_)));
+        if stops {
+            hub.transport.leave(hub.now);
+        } else {
+            hub.transport.remove_peer(hub.now, 0);
+        }
+        assert_eq!(hub.transport.tunnels.len(), 0);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), None, "stops: {stops}");
+    }
+}
+
+/// It may have each end in order at once, and acknowledge nothing.
+#[test]
+fn connections_whose_last_bytes_a_peer_does_not_take_are_bounded() {
+    let mut hub = Hub::new();
+    hub.transport.max_streams = 2;
+    let (_control, key) = hub.session(1);
+    let mut streams = Vec::new();
+    for number in 0..4 {
+        streams.push(hub.say(&key.open(number, &to_port(80)).unwrap()));
+        let id = hub.opened().0;
+        // More than the sockets of both ends hold.
+        hub.transport.tunnels[id.at].say(&vec![0; 16 << 20]).unwrap();
+        hub.transport.reset(hub.now, id, ResetReason::Denied);
+        assert_eq!(hub.transport.peers[0].streams, 0);
+    }
+    let mut beyond = hub.say(&key.open(4, &to_port(80)).unwrap());
+    assert_eq!(hub.last_words(&mut beyond), b"");
+    assert_eq!(hub.rejected("too_many"), 1, "twice as many as it may have streams");
+    drop(streams.pop());
+    hub.until(|hub| (hub.transport.tunnels.len() == 4).then_some(()));
+    streams.push(hub.say(&key.open(5, &to_port(80)).unwrap()));
+    hub.opened();
+    hub.transport.remove_peer(hub.now, 0);
+    drop(streams);
+    hub.until(|hub| hub.transport.tunnels.is_empty().then_some(()));
+}
+
+#[test]
+fn what_waits_for_room_in_a_responders_socket_goes_as_soon_as_there_is_some() {
+    let mut hub = Hub::new();
+    let (mut control, _) = hub.session(1);
+    let at = hub.transport.peers[0].responder.unwrap();
+    // More than the sockets of both ends hold.
+    hub.transport.tunnels[at].say(&encoded(&Message::Idle).repeat(8 << 20)).unwrap();
+    assert!(hub.transport.tunnels[at].pending() > 0);
+    let mut buffer = vec![0; 1 << 20];
+    hub.until(|hub| {
+        let _ = control.read(&mut buffer);
+        (hub.transport.tunnels[at].pending() == 0).then_some(())
+    });
 }
 
 /// A peer opens connections until it has heard that the gateway drains, and what it has sent by then may have been lost.

@@ -130,13 +130,15 @@ fn provider(cipher: Cipher) -> CryptoProvider {
 #[derive(Debug)]
 pub(super) struct Tls {
     connection: Connection,
+    /// Bytes that wait to be sent, without what protects them.
+    waiting: usize,
 }
 
 impl Tls {
     fn new(mut connection: Connection) -> Self {
         // The length is bounded where it is called.
         connection.set_buffer_limit(None);
-        Self { connection }
+        Self { connection, waiting: 0 }
     }
 
     pub(super) fn is_handshaking(&self) -> bool {
@@ -244,7 +246,14 @@ impl Tls {
 
     /// Encrypts `data`, which then waits to be sent.
     pub(super) fn write(&mut self, data: &[u8]) -> io::Result<()> {
-        self.connection.writer().write_all(data)
+        self.connection.writer().write_all(data)?;
+        self.waiting += data.len();
+        Ok(())
+    }
+
+    /// How many bytes of what was written wait to be sent, about.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// Tells the peer the end of what is sent.
@@ -255,8 +264,11 @@ impl Tls {
     /// Sends what waits to be sent; an error of kind `WouldBlock` says that the socket takes no more.
     pub(super) fn flush(&mut self, mut socket: &Socket) -> io::Result<()> {
         while self.connection.wants_write() {
-            self.connection.write_tls(&mut socket)?;
+            let sent = self.connection.write_tls(&mut socket)?;
+            // What protects them is less than a hundredth of long records.
+            self.waiting = self.waiting.saturating_sub(sent);
         }
+        self.waiting = 0;
         Ok(())
     }
 }

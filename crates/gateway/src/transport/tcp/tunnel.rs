@@ -44,13 +44,20 @@ pub(super) enum Role {
 pub(super) struct Lingering {
     /// The peer as whose stream it still counts: without a far gateway, nothing else limits how many there are.
     pub(super) counts_for: Option<usize>,
+    /// The peer that has opened it, through this gateway.
+    pub(super) opened_by: Option<usize>,
     /// Bytes that it had carried when it last made progress, and when that was seen.
     progress: Option<(u64, Instant)>,
 }
 
 impl Lingering {
-    pub(super) fn new(counts_for: Option<usize>) -> Self {
-        Self { counts_for, progress: None }
+    /// That of `tunnel`, a stream.
+    pub(super) fn of(tunnel: &Tunnel) -> Self {
+        match tunnel.role {
+            Role::Stream(peer) if tunnel.is_direct => Self { counts_for: Some(peer), ..Self::default() },
+            Role::Stream(peer) if tunnel.request.is_some() => Self { opened_by: Some(peer), ..Self::default() },
+            _ => Self::default(),
+        }
     }
 
     /// Whether it has not made progress for more than `limit`, now that it has carried `carried` bytes.
@@ -285,21 +292,10 @@ impl Tunnel {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             other => other?,
         }
-        let Some(mut socket) = self.tcp.socket.as_ref() else { return Ok(self.pending.is_empty()) };
-        if let Some(tls) = &mut self.tls {
-            tls.write(&std::mem::take(&mut self.pending))?;
-            if self.is_finished && !std::mem::replace(&mut self.has_told_end, true) {
-                tls.finish();
-            }
-            match tls.flush(socket) {
-                Ok(()) => {}
-                Err(error) if is_later(&error) => {
-                    self.tcp.writable = false;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error),
-            }
+        if !self.flush_tls()? {
+            return Ok(false);
         }
+        let Some(mut socket) = self.tcp.socket.as_ref() else { return Ok(self.pending.is_empty()) };
         while !self.pending.is_empty() {
             if !self.tcp.writable {
                 return Ok(false);
@@ -313,6 +309,28 @@ impl Tunnel {
         }
         self.shut_down_if_finished();
         Ok(true)
+    }
+
+    /// Sends what is pending through TLS, if the bytes do not go in clear; returns whether nothing is left in it.
+    fn flush_tls(&mut self) -> io::Result<bool> {
+        let (Some(tls), Some(socket)) = (&mut self.tls, &self.tcp.socket) else { return Ok(true) };
+        let mut sent = tls.flush(socket);
+        // While the socket takes no more, bytes wait here, where they share records and are counted.
+        if sent.is_ok() {
+            tls.write(&std::mem::take(&mut self.pending))?;
+            if self.is_finished && !std::mem::replace(&mut self.has_told_end, true) {
+                tls.finish();
+            }
+            sent = tls.flush(socket);
+        }
+        match sent {
+            Ok(()) => Ok(true),
+            Err(error) if is_later(&error) => {
+                self.tcp.writable = false;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads what the client sends at once, to go with the tunnel request. Returns how many bytes that were.
@@ -431,9 +449,9 @@ impl Tunnel {
         self.tls.as_ref().is_none_or(|tls| tls.is_with(key))
     }
 
-    /// How many bytes wait to be sent before all others.
+    /// How many bytes wait to be sent before all others, about: those that TLS has taken count without what it adds.
     pub(super) fn pending(&self) -> usize {
-        self.pending.len()
+        self.pending.len() + self.tls.as_ref().map_or(0, |tls| tls.waiting())
     }
 
     /// Whether it carries a relayed connection through the gateway of `peer`: not one that runs to the server itself.
@@ -459,7 +477,7 @@ impl Tunnel {
     /// Whether the other end's host has acknowledged everything that was said.
     pub(super) fn is_acknowledged(&self) -> bool {
         let info = self.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        self.pending.is_empty() && info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
+        self.pending() == 0 && info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
     }
 
     /// Bytes that it has carried both ways, as far as this end knows.

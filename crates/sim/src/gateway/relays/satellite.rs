@@ -87,6 +87,10 @@ impl Transport<SimulatedHosts> for Satellite {
         self.streams.endpoint.undelivered(stream)
     }
 
+    fn unacknowledged(&self, stream: StreamId) -> u64 {
+        self.streams.endpoint.unacknowledged(stream)
+    }
+
     fn takes_data(&self, stream: StreamId) -> bool {
         self.streams.endpoint.takes_data(stream)
     }

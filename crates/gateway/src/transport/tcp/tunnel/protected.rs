@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 impl Tunnel {
     /// One read from `client`, encrypted and sent.
-    pub(super) fn encrypt(&mut self, buffers: &mut Buffers, client: &mut Tcp) -> (u64, Progress) {
+    pub(in crate::transport::tcp) fn encrypt(&mut self, buffers: &mut Buffers, client: &mut Tcp) -> (u64, Progress) {
         let (Some(tls), Some(mut socket)) = (&mut self.tls, client.socket.as_ref().filter(|_| client.readable)) else {
             return (0, Progress::Blocked);
         };

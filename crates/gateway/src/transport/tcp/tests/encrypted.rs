@@ -1,0 +1,70 @@
+//! What a terminal's gateway may do inside TLS, which is the default.
+
+use super::super::tls::Tls;
+use super::*;
+
+/// A terminal's gateway with a session.
+struct Terminal {
+    tls: Tls,
+    socket: Socket,
+}
+
+impl Terminal {
+    /// Begins a session with `hub`. The terminal's host takes little that is not read.
+    fn begin(hub: &mut Hub) -> Self {
+        let configs = Configs::new(&settings(TERMINAL, HUB, "", "")).unwrap();
+        let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&hub.address().into()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut terminal = Self { tls: configs.connect(0).unwrap(), socket };
+        hub.until(|_| done(terminal.tls.advance(&terminal.socket)));
+        let hello = hello(TERMINAL, 1);
+        terminal.say(&hello.encode());
+        let mut challenge = Vec::new();
+        hub.until(|_| {
+            let mut buffer = vec![0; CHALLENGE - challenge.len()];
+            let count = done(terminal.tls.read(&terminal.socket, &mut buffer))?;
+            challenge.extend_from_slice(&buffer[..count]);
+            (challenge.len() == CHALLENGE).then_some(())
+        });
+        let challenge = Challenge::decode(challenge.first_chunk().unwrap()).unwrap();
+        let (_, proof) = SessionKey::prove(&key(TERMINAL), &key(HUB).public_key(), &hello, &challenge).unwrap();
+        terminal.say(&proof);
+        hub.until(|hub| (hub.transport.counters.sessions == 1).then_some(()));
+        terminal
+    }
+
+    /// Says `bytes`, for which the socket has room.
+    fn say(&mut self, bytes: &[u8]) {
+        self.tls.write(bytes).unwrap();
+        self.tls.flush(&self.socket).unwrap();
+    }
+}
+
+/// What `result` brings; `None` if it is too soon.
+fn done<T>(result: io::Result<T>) -> Option<T> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        other => Some(other.unwrap()),
+    }
+}
+
+#[test]
+fn a_peer_that_asks_without_end_and_reads_nothing_is_hung_up_on_in_tls_too() {
+    let mut hub = Hub::with("", "accept_from = [\"127.0.0.1/32\"]");
+    let mut terminal = Terminal::begin(&mut hub);
+    let probes = encoded(&Message::Probe(9)).repeat(4_096);
+    for _ in 0..300 {
+        match terminal.tls.flush(&terminal.socket) {
+            Ok(()) => terminal.tls.write(&probes).unwrap(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+        hub.turn();
+        let pending = hub.transport.tunnels.iter().map(|(_, tunnel)| tunnel.pending()).sum::<usize>();
+        assert!(pending <= talk::MAX_PENDING + probes.len(), "{pending} bytes of answers wait");
+    }
+    hub.until(|hub| hub.transport.tunnels.is_empty().then_some(()));
+    assert_eq!(hub.transport.peers[0].responder, None);
+}
