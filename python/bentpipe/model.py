@@ -171,7 +171,7 @@ def _floats(name: str, value: Any, kind: str | None) -> Floats:
         return array.astype(np.float64)
     try:
         return np.array([_number(item, kind) for item in array.ravel()], dtype=np.float64).reshape(array.shape)
-    except (TypeError, ValueError, QuantityError) as error:
+    except (TypeError, ValueError, OverflowError, QuantityError) as error:
         raise QuantityError(f"{name}: {error}") from None
 
 

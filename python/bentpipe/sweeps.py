@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bentpipe import _bentpipe
-from bentpipe._bentpipe import BentpipeError, Table
+from bentpipe._bentpipe import BentpipeError, Experiment, ScenarioError, Table
 from bentpipe.scenarios import Scenario, choose_seeds, choose_variants, cut, document, fault, kept, plain
 from bentpipe.simulation import Progress, choose_jobs, processors, raise_at_limits, reporter, run_name
 
@@ -40,6 +41,12 @@ class _Run(NamedTuple):
     seed: int
     key: str
 
+    @property
+    def name(self) -> tuple[str, int]:
+        """What its results are known by: runs of different points may have it in common, and are then made once."""
+        return self.key, self.seed
+
+
 class Sweep:
     """A sweep, made by `sweep`: its points, and the results of its runs that are finished."""
 
@@ -63,9 +70,36 @@ class Sweep:
             experiment = point.check()
             keys = _bentpipe.sweep_keys(experiment)
             self._variants = experiment.variants
-            for variant in choose_variants(experiment, variants):
+            chosen = choose_variants(experiment, variants)
+            self._check(number, experiment, chosen)
+            for variant in chosen:
                 self._runs += [_Run(number, variant, seed, keys[variant]) for seed in choose_seeds(experiment, variant, seeds)]
+        self._refuse_repetition()
         self._is_of_this_build = True
+
+    def _check(self, point: int, experiment: Experiment, variants: list[int]) -> None:
+        """Asks the simulator about each scenario before the first run: a sweep may take hours to come to one that it refuses."""
+        try:
+            _bentpipe.check(experiment, set(variants))
+        except ScenarioError as error:
+            raise fault(f"grid: {self._settings_text(point)}: {error}") from None
+
+    def _refuse_repetition(self) -> None:
+        """A point whose runs are all another's says nothing. Some variants may well not depend on a setting."""
+        points: dict[int, set[tuple[str, int]]] = {}
+        sharing: dict[tuple[str, int], list[int]] = {}
+        for run in self._runs:
+            points.setdefault(run.point, set()).add(run.name)
+        for point, names in points.items():
+            for name in names:
+                sharing.setdefault(name, []).append(point)
+        for point, names in points.items():
+            # Another that has all of them has the one that the fewest have.
+            fewest = min((sharing[name] for name in names), key=len)
+            for other in fewest:
+                if other != point and names <= points[other]:
+                    one, another = self._settings_text(point), self._settings_text(other)
+                    raise fault(f"grid: `{one}` and `{another}` are the same simulation, or `{one}` is a part of it: leave one out")
 
     def _open(self, out: str | None, shards: Mapping[str, bytes]) -> None:
         """Keeps results in the folder `out`. Without one of the user's, they live as long as the sweep, which begins with `shards`."""
@@ -99,11 +133,16 @@ class Sweep:
 
     @property
     def missing(self) -> int:
-        """How many runs are still to be made."""
-        return len(self._missing())
+        """How many runs have no results yet."""
+        return sum(not self._store.has(*run.name) for run in self._runs)
 
     def _missing(self) -> list[_Run]:
-        return [run for run in self._runs if not self._store.has(run.key, run.seed)]
+        """The runs that are to be made: what points have in common, once."""
+        missing: dict[tuple[str, int], _Run] = {}
+        for run in self._runs:
+            if not self._store.has(*run.name):
+                missing.setdefault(run.name, run)
+        return list(missing.values())
 
     def _rename(self) -> None:
         """Names the runs as this build does, for a sweep that another may have begun: what that has made counts as missing."""
@@ -114,7 +153,7 @@ class Sweep:
     @property
     def flows(self) -> Table:
         """A row for each flow of each finished run, in the order of the points, variants and seeds. `place` counts runs."""
-        return self._store.rows([(run.key, run.seed) for run in self._runs])
+        return self._store.rows([run.name for run in self._runs])
 
     def to_polars(self) -> Any:
         """`flows` as a `polars.DataFrame`, with a column for each setting of the grid before the others."""
@@ -151,9 +190,12 @@ class Sweep:
     def _title(self, place: int) -> str:
         """What texts call a run: the settings of its point, its variant and its seed."""
         run = self._runs[place]
-        of_scenario = self._scenarios[run.point].settings
-        settings = " ".join(f"{key}={of_scenario[key]}" for key in self.points[run.point])
-        return ", ".join([settings, run_name(self._variants[run.variant] if self._variants else None, run.seed)])
+        name = run_name(self._variants[run.variant] if self._variants else None, run.seed)
+        return ", ".join([self._settings_text(run.point), name])
+
+    def _settings_text(self, point: int) -> str:
+        of_scenario = self._scenarios[point].settings
+        return " ".join(f"{key}={of_scenario[key]}" for key in self.points[point]) or "{}"
 
     def run(self, executor: Executor | None = None, *, jobs: int | None = None) -> Generator[int, None, None]:
         """Makes the runs that are missing, and gives, whenever some have ended, how many have."""
@@ -170,7 +212,8 @@ class Sweep:
         cancel = _bentpipe.Cancel() if isinstance(executor, ThreadPoolExecutor) else None
         chunks = _Chunks(self._missing())
         waiting: dict[Future[Any], list[_Run]] = {}
-        ended = len(self._runs) - chunks.left
+        copies = Counter(run.name for run in self._runs)
+        ended = len(self._runs) - self.missing
         try:
             while chunks.left or waiting:
                 while chunks.left and len(waiting) < workers * _CHUNKS_EACH:
@@ -182,7 +225,7 @@ class Sweep:
                     runs = waiting.pop(future)
                     chunks.took(len(runs), seconds)
                     self._take(runs, names, shard)
-                    ended += len(names)
+                    ended += sum(copies[name] for name in map(tuple, names))
                     yield ended
         except BrokenExecutor as error:
             self._keep(waiting)
@@ -228,7 +271,7 @@ class Sweep:
 
 def _are_of(names: Iterable[tuple[str, int]], runs: Iterable[_Run]) -> bool:
     """Whether all `names` are those of `runs`: a worker with another build of bentpipe has others."""
-    return {(run.key, run.seed) for run in runs}.issuperset(map(tuple, names))
+    return {run.name for run in runs}.issuperset(map(tuple, names))
 
 
 def _remove(folder: str, owner: int) -> None:

@@ -5,7 +5,7 @@ use crate::control::{Raised, Written};
 use crate::errors::{run_error, scenario_error};
 use crate::experiment::Experiment;
 use crate::recorder::Recorder;
-use crate::simulate::{Result, recording, replicas};
+use crate::simulate::{Result, check, recording, replicas};
 use pyo3::prelude::*;
 use replicas::{Cost, Replica};
 use scenario::{Scenario, Traffic};
@@ -28,6 +28,7 @@ pub(crate) fn simulate_controlled(
     records: bool,
     report: Option<Py<PyAny>>,
 ) -> PyResult<Result> {
+    check(py, experiment, runs.iter().map(|(variant, _)| *variant).collect())?;
     let recording = recording(records);
     let begun = (Instant::now(), kernel::clock::thread_cpu_time());
     let mut recorder = Recorder::default();

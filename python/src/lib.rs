@@ -37,7 +37,7 @@ mod _bentpipe {
     #[pymodule_export]
     use super::quantities::quantity;
     #[pymodule_export]
-    use super::simulate::{Result, at_limits, simulate};
+    use super::simulate::{Result, at_limits, check, simulate};
     #[pymodule_export]
     use super::sweeps::{Cancel, PyStore, sweep_chunk, sweep_keys};
     #[pymodule_export]

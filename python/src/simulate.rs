@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use replicas::{Cost, Interrupt, Jobs, Pool, Recording, Replica};
 use sim::Stopped;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,6 +115,7 @@ pub(crate) fn simulate(
     records: bool,
     report: Option<Py<PyAny>>,
 ) -> PyResult<Result> {
+    check(py, experiment, runs.iter().map(|(variant, _)| *variant).collect())?;
     let replicas = replicas(py, experiment, runs)?;
     let recording = recording(records);
     let interrupt = Interrupt::default();
@@ -138,6 +140,15 @@ pub(crate) fn simulate(
     )?;
     let cost = outcome.map_err(|failure| failure.raised(py))?;
     Ok(Result::new(recorder.finish()?, cost))
+}
+
+/// Sets up a run of each of these variants, by their number in `experiment`, and makes none.
+#[pyfunction]
+pub(crate) fn check(py: Python<'_>, experiment: &Experiment, variants: BTreeSet<usize>) -> PyResult<()> {
+    let first_seed = |variant: usize| experiment.scenarios.get(variant).map_or(0, |scenario| *scenario.seeds.start());
+    let runs = variants.into_iter().map(|variant| (variant, first_seed(variant))).collect();
+    let replicas = replicas(py, experiment, runs)?;
+    py.detach(|| replicas.iter().try_for_each(replicas::check)).map_err(|error| run_error(py, error))
 }
 
 /// The runs of these variants, by their number in `experiment`, with these seeds.

@@ -72,6 +72,7 @@ def test_a_shape_that_does_not_fit_names_the_argument_and_what_was_expected():
         (lambda: bp.model.mathis(np.ma.array([1e-3, 1e-2], mask=[False, True]), "1s"), "loss: values are masked"),
         (lambda: bp.model.mathis(1e-3 + 1j, "1s"), "loss: .*no number"),
         (lambda: bp.model.mathis(["1e-3", True], "1s"), "loss: True is no number"),
+        (lambda: bp.model.mathis(10**400, "1s"), "loss: .*too large"),
         (lambda: bp.model.mathis(True, "1s"), "loss: True is no number"),
         (lambda: bp.model.mathis(1e-3, np.timedelta64("NaT")), "rtt = NaN"),
         (lambda: bp.model.pftk(1e-3, "1s", window="64KiB"), "window: '64KiB' is no number: expected one without a unit"),

@@ -23,6 +23,12 @@ def test_one_that_is_built_runs_as_the_same_from_text(scenario):
     assert one.equals(other)
 
 
+def test_numbers_of_one_that_is_built_are_exact():
+    for loss in np.random.default_rng(1).random(1000).tolist():
+        scenario = bp.Scenario(link=[{"name": "sat", "loss": loss}])
+        assert scenario["link.sat.loss"] == loss
+
+
 def test_every_fault_is_told_with_its_place_and_what_would_fit():
     with pytest.raises(bp.ScenarioError) as error:
         built(tcp="cubik", to="sever").check()

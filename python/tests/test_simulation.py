@@ -43,6 +43,17 @@ count = 2
 """
 
 
+@pytest.mark.parametrize("controls", [None, bp.CongestionControl])
+def test_a_variant_that_the_simulator_refuses_is_refused_before_the_first_run(scenarios, controls):
+    text = (scenarios / "gateways.toml").read_text().partition("[variants.")[0]
+    variants = '[variants.sound]\n[variants.unsound]\n"link.sat.rate" = "unlimited"\n"link.sat.queue" = "100packets"\n'
+    ended = []
+    # Gateways need the rates of their links.
+    with pytest.raises(bp.ScenarioError, match="run unsound.*: gateway .* have no rate"):
+        bp.simulate(bp.Scenario.from_toml(text + variants), seeds=1, jobs=1, controls=controls, progress=lambda done, total: ended.append(done))
+    assert ended == []
+
+
 @pytest.mark.parametrize("seeds, expected", [(None, [1, 2, 5, 6, 7]), (1, [1, 5]), ([8, 9], [8, 9, 8, 9])])
 def test_each_variant_has_its_own_seeds(seeds, expected):
     scenario = bp.Scenario.from_toml(TEXT + VARIANTS)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import bentpipe as bp
+from made import TEXT
 
 GRID = {"link.sat.loss": [0.0, 1e-3, 1e-2], "flow.file.tcp": ["cubic", "bbr"]}
 
@@ -43,6 +44,52 @@ def test_a_sweep_makes_only_what_is_missing(scenario, tmp_path):
     assert counts == [(1, 12), (13, 24), (None, 24)]
     assert sweep.missing == 0 and sweep.to_polars().equals(serial(scenario))
     assert not [name for name in os.listdir(tmp_path) if not name.endswith(".parquet")]
+
+
+def of_two_controls():
+    """A variant whose runs depend on the settings of a TCP endpoint, and one whose runs do not."""
+    variants = '[variants.ours]\n"flow.file.tcp" = "mine"\n[variants.base]\n"flow.file.tcp" = "bbr"\n'
+    return bp.Scenario.from_toml(TEXT + '[tcp.mine]\npreset = "cubic"\n' + variants)
+
+
+WINDOWS = {"tcp.mine.initial_window": ["4segments", "10segments", "20segments"]}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_points_have_in_common_is_run_once_and_counted_at_each(jobs):
+    counts = []
+    sweep = bp.sweep(of_two_controls(), WINDOWS, seeds=20, jobs=jobs, progress=lambda done, total: counts.append((done, total)))
+    frame = sweep.to_polars()
+    assert frame.group_by("tcp.mine.initial_window", "variant", "seed").len()["len"].to_list() == [1] * (3 * 2 * 20)
+    assert counts[-1] == (120, 120) and sweep.missing == 0
+    base = [part.drop("tcp.mine.initial_window") for part in frame.filter(variant="base").partition_by("tcp.mine.initial_window")]
+    assert all(part.equals(base[0]) for part in base)
+
+
+def test_a_run_that_points_share_is_missing_at_each(tmp_path):
+    def made(windows):
+        points = [{"tcp.mine.initial_window": window} for window in windows]
+        return bp.Sweep(of_two_controls(), points, 1, None, tmp_path)
+
+    first = made(["4segments", "10segments", "20segments"])
+    assert (len(first), first.missing) == (6, 6)
+    assert list(first.run(jobs=1))[-1] == 6
+    again = made(["2segments", "3segments"])
+    assert (again.missing, list(again.run(jobs=1))) == (2, [3, 4])
+
+
+@pytest.mark.parametrize("grid", [[{"flow.file.tcp": "cubic"}, {}], {"link.sat.loss": [1e-3, "1e-3"]}])
+def test_points_that_are_the_same_simulation_are_refused(scenario, grid):
+    with pytest.raises(bp.ScenarioError, match="grid: `.*` and `.*` are the same simulation"):
+        bp.sweep(scenario, grid, seeds=2)
+
+
+def test_what_the_simulator_refuses_is_refused_before_the_first_run(scenarios, tmp_path):
+    grid = {"link.sat.rate": ["6Mbit/s", "unlimited"], "link.sat.queue": ["100packets"]}
+    with pytest.raises(bp.ScenarioError, match="grid: link.sat.rate=.*unlimited.*: gateway `.*`: the links .* have no rate"):
+        # Gateways need the rates of their links.
+        bp.sweep(scenarios / "gateways.toml", grid, seeds=1, jobs=1, out=tmp_path)
+    assert not os.listdir(tmp_path)
 
 
 def test_seeds_and_variants_may_come_from_a_generator(scenarios):

@@ -392,6 +392,77 @@ fn a_link_is_followed_and_the_file_keeps_its_mode() {
     assert_eq!(std::fs::metadata(&files.target).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
+/// Until it has verified, it is as secret as the file that it replaces.
+#[test]
+fn a_partial_file_can_be_read_by_no_more_than_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let files = Files::new(b"new data");
+    std::fs::write(&files.target, "old").unwrap();
+    std::fs::set_permissions(&files.target, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target]);
+    assert_eq!(std::fs::metadata(&files.partial).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(exit_code(&run(&["send", "--to", &receiver.address, &files.source])), 0);
+    assert_eq!(exit_code(&receiver.end()), 0);
+    assert_eq!(std::fs::metadata(&files.target).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_partial_file_is_no_link() {
+    let files = Files::new(b"");
+    let victim = format!("{}/victim", files.directory.path().display());
+    std::fs::write(&victim, "").unwrap();
+    std::os::unix::fs::symlink("victim", &files.partial).unwrap();
+    let output = run(&["receive", "--listen", "127.0.0.1:0", "--out", &files.target, "--wait", "100ms"]);
+    assert_eq!(exit_code(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("target.part"), "{}", stderr(&output));
+}
+
+/// The sender may remove its data once it reports success.
+#[test]
+fn a_file_that_cannot_have_its_name_fails_both_ends() {
+    let files = Files::new(b"data");
+    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target]);
+    std::fs::create_dir(&files.target).unwrap();
+    let (sent, received) = (run(&["send", "--to", &receiver.address, &files.source]), receiver.end());
+    assert_eq!((exit_code(&sent), exit_code(&received)), (1, 1), "{} {}", stderr(&sent), stderr(&received));
+    assert!(stderr(&sent).contains("the receiver could not store the data"), "{}", stderr(&sent));
+    let message = stderr(&received);
+    assert!(message.contains("target: ") && message.contains("target.part keeps the first 4B"), "{message}");
+    assert_eq!(std::fs::read(&files.partial).unwrap(), b"data");
+}
+
+/// What an end of another release sends first: a prefix that only begins like this release's.
+const OF_ANOTHER_RELEASE: &[u8] = b"bentpipe\xee!";
+
+#[test]
+fn ends_of_different_releases_say_so_at_both() {
+    for arguments in [&["receive"][..], &["send", "--size", "10MB"]] {
+        let listening = Listening::start("127.0.0.1", arguments);
+        let mut other = TcpStream::connect(&listening.address).unwrap();
+        other.write_all(OF_ANOTHER_RELEASE).unwrap();
+        let mut answer = Vec::new();
+        // It hangs up with bytes of ours unread.
+        let _ = other.read_to_end(&mut answer);
+        assert!(answer.starts_with(b"bentpipe") && answer.len() > 8, "{arguments:?}: {answer:?}");
+        let output = listening.end();
+        assert_eq!(exit_code(&output), 1);
+        assert!(stderr(&output).contains("speaks version 238"), "{}", stderr(&output));
+    }
+    // A receiver that answers the first bytes of many.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let receiver = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 10]).unwrap();
+        stream.write_all(&[OF_ANOTHER_RELEASE, &[1]].concat()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    });
+    let sent = run(&["send", "--to", &address, "--size", "100MB"]);
+    receiver.join().unwrap();
+    assert_eq!(exit_code(&sent), 1);
+    assert!(stderr(&sent).contains("speaks version 238"), "{}", stderr(&sent));
+}
+
 #[test]
 fn two_receivers_tell_each_other_and_end() {
     let listening = Listening::start("127.0.0.1", &["receive"]);
@@ -518,6 +589,7 @@ fn wrong_usage_is_one_line_that_names_the_culprit_with_exit_code_2() {
         (&["send", "--to", "127.0.0.1:1", "--size", "1MB", "--initial-window", "20"], "--initial-window"),
         (&["send", "--to", "127.0.0.1:1", "--size", "1MB", "--count", "2"], "--count"),
         (&["receive", "--from", "127.0.0.1:1", "--wait", "1s"], "--wait"),
+        (&["receive", "--from", "127.0.0.1:1", "--trace-interval", "1us"], "--trace-interval"),
         (&["receive", "--sizes"], "--sizes"),
         (&["transmit"], "transmit"),
     ] {

@@ -12,9 +12,17 @@ use units::{Duration, Instant, Rate};
 pub struct Monitor {
     start: Instant,
     names: Arc<[String; 2]>,
-    restart: Arc<Mutex<Option<Instant>>>,
+    restart: Arc<Mutex<Restart>>,
     samples: Arc<Mutex<[Vec<Sample>; 2]>>,
     snapshot: Arc<Mutex<Snapshot>>,
+}
+
+/// The latest restart that was asked for.
+#[derive(Default)]
+struct Restart {
+    at: Option<Instant>,
+    /// Whether the emulator has yet to hear of it.
+    is_pending: bool,
 }
 
 impl Monitor {
@@ -75,12 +83,18 @@ impl Monitor {
     /// counters and samples are as if the emulator had been made at that time; `wall_s` and `cpu_s` of the report go on. What is then on
     /// its way arrives as it would have, and counts nowhere. A log of arrivals goes on: its replay does not know of restarts.
     pub fn restart(&self, at: Instant) {
-        *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = Restart { at: Some(at), is_pending: true };
+    }
+
+    /// When the links began again for the last time, or are to: the time 0 of schedules and superframes. `None` if they never did.
+    pub fn latest_restart(&self) -> Option<Instant> {
+        self.restart.lock().unwrap_or_else(PoisonError::into_inner).at
     }
 
     /// When the links are to begin again, if that was asked for since the last call.
     pub(crate) fn take_restart(&self) -> Option<Instant> {
-        self.restart.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let mut restart = self.restart.lock().unwrap_or_else(PoisonError::into_inner);
+        restart.at.filter(|_| std::mem::take(&mut restart.is_pending))
     }
 
     /// When the emulator was made: the samples' times count from the same clock.

@@ -40,9 +40,8 @@ impl Reporter {
         let report_changes = move || {
             let mut reported = None;
             while !flag.load(Ordering::Relaxed) {
-                // Of a carrier, what its first terminal has: gateways over a carrier have one.
-                let [up, down] = monitor.rates();
-                let rates = [up.or_else(|| monitor.allocated(0)).filter(|rate| *rate > Rate::ZERO), down];
+                // Gateways over a carrier have one terminal, the first.
+                let rates = capacity(monitor.rates(), monitor.allocated(0));
                 if reported.is_none_or(|(before, at): (_, Instant)| before != rates || at.elapsed() >= REPEAT) {
                     reported = Some((rates, Instant::now()));
                     // A gateway that has ended is noticed by who measures.
@@ -54,6 +53,12 @@ impl Reporter {
         let thread = thread::Builder::new().name("modems".into()).spawn(report_changes).map_err(Error::failed)?;
         Ok(Self { stop, thread: Some(thread) })
     }
+}
+
+/// What the gateways have up and down: of links with these `rates`, or up what the terminal of a carrier is `allocated`. `None` where
+/// it is unknown, or nothing yet.
+fn capacity([up, down]: [Option<Rate>; 2], allocated: Option<Rate>) -> [Option<Rate>; 2] {
+    [allocated.or(up).filter(|rate| *rate > Rate::ZERO), down]
 }
 
 /// Reports to one gateway, and waits for its answer.
@@ -72,5 +77,18 @@ impl Drop for Reporter {
             // It has nothing to say in the end.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_of_a_carrier_has_what_it_is_allocated() {
+        let [carrier, terminal, down] = [8_000_000, 2_000_000, 30_000_000].map(|bps| Some(Rate::from_bps(bps)));
+        assert_eq!(capacity([carrier, down], terminal), [terminal, down]);
+        assert_eq!(capacity([carrier, down], Some(Rate::ZERO)), [None, down], "before its first plan");
+        assert_eq!(capacity([terminal, down], None), [terminal, down], "a link of its own");
     }
 }

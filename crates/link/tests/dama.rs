@@ -1,6 +1,6 @@
 //! What a carrier shared on demand promises, with the links of its terminals in virtual time.
 
-use crate::packets::{Numbered, at_ms};
+use crate::packets::{Numbered, at_ms, delivered, drain};
 use link::dama::{Backlog, Burst, Carrier, CarrierConfig, Member, Sample, Sharing, TerminalConfig, Terminals};
 use link::{Link, LinkConfig, Outcome, QueueLimit};
 use proptest::prelude::*;
@@ -158,6 +158,23 @@ fn a_constant_rate_waits_for_no_request_and_stays_what_it_is() {
     let seconds = given as f64 * 8.0 / 512e3;
     assert!((used as f64 / given as f64) > 0.999 && (8.8..9.01).contains(&seconds), "{given} {used}");
     assert_eq!(world.carrier.totals(0).requests, 0);
+}
+
+/// An Internet packet may state a length of zero.
+#[test]
+fn a_packet_without_bytes_takes_no_slot() {
+    let config = LinkConfig { rate: None, dama: Some(cra(500)), ..LinkConfig::new(kbps(1), HOP) };
+    let mut link = Link::new(LinkConfig { queue: QueueLimit::Unlimited, ..config }).expect("valid");
+    let slot = Bytes::new(53);
+    let burst = Burst { superframe: 0, start: at_ms(10), length: SUPERFRAME, slots: 10, first: 0, count: 2, slot };
+    link.assign(at_ms(0), burst);
+    for (number, size) in [(0, 0), (1, 50), (2, 0), (3, 3), (4, 53)] {
+        link.enqueue(at_ms(5), Numbered { number, flow: 0, size });
+    }
+    let arrived = delivered(&drain(&mut link)).into_iter().map(|(number, at)| (number, at.since(at_ms(10) + HOP)));
+    let [begun, first, second] = [0, 10, 20].map(Duration::from_millis);
+    // The fourth packet shares the slot of the second.
+    assert_eq!(arrived.collect::<Vec<_>>(), [(0, begun), (1, first), (2, begun), (3, first), (4, second)]);
 }
 
 #[test]

@@ -426,18 +426,15 @@ impl<'a> Resolver<'a> {
             self.endpoints = Arc::clone(&sound.endpoints);
             return;
         }
-        let mut endpoints = match self.sound {
-            Some(sound) => BTreeMap::clone(&sound.endpoints),
-            None => Preset::all()
-                .filter_map(|preset| Some((preset.name, Preset::config(preset.name)?)))
-                .map(|(name, config)| (name.to_owned(), Arc::new(config)))
-                .collect(),
-        };
+        let mut endpoints: BTreeMap<_, _> = Preset::all()
+            .filter_map(|preset| Some((preset.name, Preset::config(preset.name)?)))
+            .map(|(name, config)| (name.to_owned(), Arc::new(config)))
+            .collect();
         let sections = self.document.get("tcp").map_or(&[][..], Node::entries);
-        let sound = self.sound.and_then(|sound| sound.document.get("tcp"));
         for entry in sections {
             let name = &*entry.key;
-            if sound.and_then(|sound| sound.get(name)).is_some_and(|section| section.is_same(&entry.node)) {
+            if let Some(config) = self.sound_endpoint(name, &entry.node) {
+                endpoints.insert(name.to_owned(), config);
                 continue;
             }
             endpoints.remove(name);
@@ -450,6 +447,13 @@ impl<'a> Resolver<'a> {
             }
         }
         self.endpoints = Arc::new(endpoints);
+    }
+
+    /// That of the sound document, if its section `name` is the same as `section`.
+    fn sound_endpoint(&self, name: &str, section: &Node) -> Option<Arc<tcp::Config>> {
+        let sound = self.sound?;
+        sound.document.get("tcp")?.get(name).filter(|known| known.is_same(section))?;
+        sound.endpoints.get(name).cloned()
     }
 
     /// Whether the endpoints that a flow names are there.

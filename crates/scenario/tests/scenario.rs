@@ -437,6 +437,19 @@ fn a_variant_is_the_same_as_its_settings_one_by_one() {
     }
 }
 
+/// The table of a preset's name changes the preset; without it the preset is there again, and a name of its own is gone.
+#[test]
+fn a_variant_without_the_tables_of_the_file_has_the_presets() {
+    let tables = "[tcp.cubic]\ninitial_window = \"1segments\"\n[tcp.mine]\npreset = \"cubic\"\n";
+    let base = SMALL.replace("bulk = ", "tcp = \"cubic\"\nbulk = ") + tables;
+    let variant = |setting: &str| format!("{base}[variants.v]\n{setting}\n");
+    let mut found = accepted(&variant("\"tcp\" = []"), &[]);
+    found.variant = None;
+    assert_eq!(format!("{found:?}"), format!("{:?}", accepted(&base, &["tcp=[]"])));
+    let gone = faults(&variant("\"tcp\" = []\n\"flow.file.tcp\" = \"mine\""), &[]);
+    assert!(gone.iter().any(|fault| fault.contains("mine")), "{gone:?}");
+}
+
 /// The time grows with their number, not with its square: so many would take minutes.
 #[test]
 fn twenty_thousand_variants_are_read_in_one_go() {

@@ -78,12 +78,13 @@ impl Store {
                 // Perhaps another version's, with other columns.
                 continue;
             }
-            // Two processes may have made the same run.
-            let fresh: BTreeSet<RunKey> = keys.iter().filter(|run| !seen.contains(*run)).copied().collect();
-            for (row, run) in keys.iter().enumerate().filter(|(_, run)| fresh.contains(run)) {
-                order.extend(places.get(run).into_iter().flatten().map(|place| (*place, before + row)));
+            // Two processes may have made the same run, or one twice.
+            for (row, run) in once(&table, &keys) {
+                if !seen.contains(run) {
+                    order.extend(places.get(run).into_iter().flatten().map(|place| (*place, before + row)));
+                }
             }
-            seen.extend(fresh);
+            seen.extend(keys);
             before += table.rows();
             parts.push(table);
         }
@@ -147,6 +148,17 @@ fn write_whole(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
+}
+
+/// The rows of a shard with their runs, but of a run that it has several times only one copy: the first row of each flow.
+fn once<'a>(table: &Table, keys: &'a [RunKey]) -> Vec<(usize, &'a RunKey)> {
+    let flows = match table.column("name") {
+        Some(Values::Text(flows)) => Some(flows),
+        _ => None,
+    };
+    let mut known = BTreeSet::new();
+    let is_first = |(row, run): &(usize, &'a RunKey)| flows.is_none_or(|flows| known.insert((*run, &flows[*row])));
+    keys.iter().enumerate().filter(is_first).collect()
 }
 
 /// The run of each row; nothing if these are not the rows of a shard.

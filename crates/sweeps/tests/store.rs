@@ -93,6 +93,19 @@ fn two_shards_with_the_same_run_give_it_once() {
 }
 
 #[test]
+fn a_shard_that_has_a_run_twice_gives_it_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(folder.path()).expect("it is made");
+    let scenario = scenario(TEXT, &["flow.photos.count=2"]);
+    let key = Key::of(&scenario);
+    let table = |seed| rows(key, &run(&scenario, seed));
+    let (names, tables): (Vec<_>, Vec<_>) = [1, 1, 2, 1].map(|seed| ((key, seed), table(seed))).into_iter().unzip();
+    store.put(&names, &encoded(tables).expect("a shard")).expect("written");
+    let (found, places) = store.rows(&[(key, 2), (key, 1)]).expect("readable");
+    assert_eq!((found.rows(), places), (4, vec![0, 0, 1, 1]));
+}
+
+#[test]
 fn writers_of_the_same_runs_do_not_disturb_one_another() {
     let folder = tempfile::tempdir().expect("a folder");
     let key = Key::of(&scenario(TEXT, &[]));

@@ -1,11 +1,11 @@
 //! A file that is being received: under a name of its own until its data have verified, and kept if the transfer is interrupted.
 
 use crate::output::Failure;
-use lab::transfer::Beginning;
-use rustix::fs::{FlockOperation, flock};
+use lab::transfer::{Beginning, Sink};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
@@ -14,6 +14,8 @@ pub struct PartialFile {
     target: PathBuf,
     path: PathBuf,
     file: File,
+    /// Whether it has the name of `target`.
+    is_finished: bool,
 }
 
 impl PartialFile {
@@ -27,8 +29,11 @@ impl PartialFile {
         path.push(".part");
         let path = PathBuf::from(path);
         let failed = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
+        // Its readers are those of the file that it replaces. A link would lead the data to a file of another name.
+        let mode = fs::metadata(target).map_or(0o666, |replaced| replaced.mode() & 0o777);
         let mut options = File::options();
-        let mut file = options.read(true).append(true).create(true).open(&path).map_err(failed)?;
+        options.read(true).append(true).create(true).mode(mode).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        let mut file = options.open(&path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(Failure::usage(format!("{}: is not a regular file", path.display())));
@@ -44,21 +49,23 @@ impl PartialFile {
             )));
         }
         let beginning = Beginning::read(&mut file).map_err(failed)?;
-        Ok((Self { target: target.to_owned(), path, file }, beginning))
+        Ok((Self { target: target.to_owned(), path, file, is_finished: false }, beginning))
     }
 
     /// Gives the file its name, and the mode of the file that had it.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn finish(self) -> Result<(), Failure> {
+    fn rename(&mut self) -> io::Result<()> {
         let keep_mode = match fs::metadata(&self.target) {
             Ok(replaced) => self.file.set_permissions(replaced.permissions()),
             Err(_) => Ok(()),
         };
-        keep_mode
-            .and_then(|()| fs::rename(&self.path, &self.target))
-            .map_err(|error| Failure::failed(format!("{}: {error}", self.target.display())))
+        keep_mode.and_then(|()| fs::rename(&self.path, &self.target)).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot become {}: {error}", self.target.display()))
+        })?;
+        self.is_finished = true;
+        let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The name, too, is to outlive a loss of power; some file systems cannot say so.
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+        Ok(())
     }
 
     /// Removes the file, of which it is not known what is right.
@@ -69,6 +76,9 @@ impl PartialFile {
 
     /// Keeps what is in the file for a transfer that resumes; says what there is, if anything.
     pub fn keep(self) -> Option<String> {
+        if self.is_finished {
+            return Some(format!("{} has all data, verified", self.target.display()));
+        }
         match self.file.metadata() {
             Ok(metadata) if metadata.len() > 0 => Some(format!(
                 "{} keeps the first {}: the same commands with --resume at both ends go on there",
@@ -129,8 +139,18 @@ impl Write for PartialFile {
         self.file.write(data)
     }
 
-    /// To the disk, so that a sender which hears that all is well may remove its data.
     fn flush(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+        self.file.flush()
+    }
+}
+
+impl Sink for PartialFile {
+    /// To the disk and, if it is `verified`, under its name.
+    fn finish(&mut self, verified: bool) -> io::Result<()> {
+        if !verified {
+            return Ok(());
+        }
+        self.file.sync_all()?;
+        self.rename()
     }
 }

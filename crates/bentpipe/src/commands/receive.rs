@@ -4,7 +4,7 @@ use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, c
 use super::partial_file::PartialFile;
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
-use lab::transfer::{Beginning, Checksum, Received, Refusal, Sample, Trace, TransferError, receive, request};
+use lab::transfer::{Beginning, Checksum, Received, Refusal, Sample, Sink, Trace, TransferError, receive, request};
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,6 +20,10 @@ Examples:
   bentpipe receive --listen [::]:7000 --count 20 --json        # twenty transfers, side by side
   bentpipe receive --from 192.0.2.1:7000 --out picture.tif --resume   # after an interruption
   bentpipe receive --from ADDR:7000 --receive-buffer 4MB";
+
+/// Shorter intervals than those at which arrivals are noted (10 ms) show no more, and as many as the time of a transfer has fill the
+/// memory.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Receive data from `bentpipe send`, verify its checksum and measure the goodput
 #[derive(ClapArgs)]
@@ -48,7 +52,7 @@ pub struct Args {
     /// Write throughput against time to this file: JSON if the name ends in .json, else CSV
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     trace: Option<PathBuf>,
-    /// Length of the intervals of --trace
+    /// Length of the intervals of --trace, from 1ms on
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     trace_interval: Duration,
     #[command(flatten)]
@@ -61,8 +65,8 @@ pub struct Args {
 /// If the input is wrong, the connection fails or the data does not verify.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let options = args.socket.options()?;
-    if args.trace_interval.is_zero() {
-        return Err(Failure::usage("--trace-interval must be longer than 0s"));
+    if args.trace_interval < SHORTEST_INTERVAL {
+        return Err(Failure::usage(format!("--trace-interval must be {SHORTEST_INTERVAL} or longer")));
     }
     let target = Target::open(args)?;
     // Data that have arrived are a result, whatever becomes of their trace.
@@ -106,7 +110,7 @@ impl Args {
             bar.set_position(bytes.as_u64());
         };
         let mut nowhere = io::sink();
-        let sink: &mut dyn Write = match &mut file {
+        let sink: &mut dyn Sink = match &mut file {
             Some(file) => file,
             None => &mut nowhere,
         };
@@ -116,10 +120,8 @@ impl Args {
             Ok(received) => received,
             Err(error) => return Err(interrupted(error, file)),
         };
-        match file {
-            Some(file) if received.verified => file.finish()?,
-            Some(file) => file.discard(),
-            None => {}
+        if let Some(file) = file.filter(|_| !received.verified) {
+            file.discard();
         }
         if let Some((path, file)) = trace {
             let written = write_trace(&path, file, &received.trace, self.trace_interval);

@@ -117,6 +117,19 @@ impl Emulated {
         [up, down]
     }
 
+    /// Whether the emulator takes these paths.
+    ///
+    /// # Errors
+    /// Names the links, and what only simulated ones do.
+    pub(super) fn validate(&self, network: &Network) -> Result<(), Error> {
+        let links: Vec<_> = self.to_hub.iter().map(|way| format!("`{}`", get(network, *way).link)).collect();
+        // No seed makes a difference.
+        for (path, way) in self.paths(network, 0).iter().zip(["to the hub", "from the hub"]) {
+            path.validate().map_err(|error| Error::Input(format!("link {}, {way}: {error}", links.join(", "))))?;
+        }
+        Ok(())
+    }
+
     fn delay_from_hub(&self, network: &Network) -> Duration {
         get(network, self.to_hub[0].reverse()).config.nominal_delay()
     }

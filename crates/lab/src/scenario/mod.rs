@@ -62,6 +62,7 @@ impl RealScenario {
     pub fn new(scenario: &Scenario) -> Result<Self, Error> {
         let network = std::sync::Arc::clone(&scenario.network);
         let emulated = Emulated::of(&network)?;
+        emulated.validate(&network)?;
         let mut controls = Controls::default();
         let pair = Pair::of(scenario, &emulated, &mut controls)?;
         let flows = scenario
@@ -118,8 +119,6 @@ impl RealScenario {
             })
             .collect();
         let gateways = self.pair.as_ref().map(|pair| pair.start(&topology)).transpose()?;
-        // The emulator reads the one, flows the other.
-        let clocks = (kernel::clock::now(), std::time::Instant::now());
         let monitor = topology.satellite_monitor().ok_or_else(no_link)?;
         let (ended, mut samples) = self.run_flows(&plans, &monitor)?;
         drop(gateways);
@@ -128,7 +127,9 @@ impl RealScenario {
         let start = origin(starts).ok_or_else(|| Error::failed("there was no flow"))?;
         let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
         samples.extend(take_samples(&monitor));
-        let start_on_clock = clocks.0 + start.duration_since(clocks.1).into();
+        // Superframes begin to the nanosecond with the links, flows a little later.
+        let links_start =
+            monitor.latest_restart().ok_or_else(|| Error::failed("the links did not begin with the flows"))?;
         Ok(MeasuredRun {
             variant,
             seed,
@@ -136,7 +137,7 @@ impl RealScenario {
             flows: measured.collect(),
             links: MeasuredLink::both(&self.network, &self.emulated, [&report.up, &report.down]),
             carriers: measured::carriers(&self.network, &self.emulated, &report.up.terminals),
-            capacity: measured::capacity(&self.network, &self.emulated, &samples, start_on_clock),
+            capacity: measured::capacity(&self.network, &self.emulated, &samples, links_start),
             events: None,
             data_packets: None,
         })

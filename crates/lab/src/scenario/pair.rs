@@ -68,6 +68,13 @@ impl Pair {
             _ => (kernel_control(config, controls).map_err(named)?, None),
         };
         let (rtt, follow_allocation) = (delays[0] + delays[1], gateway.follow_allocation);
+        let requested = network.directions()[to_hub.index()].config.dama.as_ref().map(|dama| dama.rbdc);
+        if follow_allocation && requested.is_some_and(|rate| rate > Rate::ZERO) {
+            return Err(refused(
+                "follow_allocation beside the terminal's `dama.rbdc`: real gateways cannot request capacity; give the terminal a constant rate \
+                 (`cra`) only",
+            ));
+        }
         Ok(Some(Self { congestion_control, target_queue, rates: [up, down], rtt, follow_allocation }))
     }
 

@@ -164,6 +164,62 @@ fn a_host_has_one_size_of_segments() {
     assert!(problem.starts_with("flows `file` and `back` leave a host and come to it with"), "{problem}");
 }
 
+/// Before a run of another variant takes its time.
+#[test]
+fn what_only_simulated_links_do_is_refused_before_the_run() {
+    assert_refused("link.sat.reverse.acks=filter", "link `sat`");
+}
+
+/// A pair around a carrier.
+const OVER_CARRIER: &str = r#"
+version = 1
+nodes = ["client", "t", "h", "server"]
+[[carrier]]
+name = "return"
+rate = "8Mbit/s"
+[[link]]
+name = "lan"
+between = ["client", "t"]
+[[link]]
+name = "sat"
+between = ["t", "h"]
+delay = "50ms"
+queue = "200packets"
+forward = { dama = { carrier = "return", DAMA } }
+reverse = { rate = "8Mbit/s" }
+[[link]]
+name = "wan"
+between = ["h", "server"]
+[[flow]]
+name = "file"
+from = "client"
+to = "server"
+tcp = "host"
+bulk = { size = "1MB" }
+[tcp.host]
+profile = "linux"
+control = "reno"
+[tcp.hop]
+profile = "linux"
+control = "cross-layer"
+capacity = { rate = "8Mbit/s", rtt = "100ms", target_queue = "20ms", connections = 1 }
+[[gateway]]
+name = "pep"
+nodes = ["t", "h"]
+transport = "tcp"
+tcp = "hop"
+follow_allocation = true
+"#;
+
+/// Nobody asks for capacity but the terminal, for what has arrived: windows that follow an allocation would stay small.
+#[test]
+fn gateways_follow_a_constant_allocation_only() {
+    let real = |dama: &str| real_of(&OVER_CARRIER.replace("DAMA", dama), &[]);
+    real("cra = \"2Mbit/s\"").unwrap();
+    let Err(Error::Input(problem)) = real("cra = \"1Mbit/s\", rbdc = \"2Mbit/s\"") else { panic!("it is accepted") };
+    assert!(problem.starts_with("gateway `pep`: follow_allocation") && problem.contains("rbdc"), "{problem}");
+}
+
 /// Real gateways are given their control, and nothing else of TCP.
 #[test]
 fn what_gateways_are_not_given_is_refused_by_its_key_and_value() {

@@ -15,7 +15,8 @@
 //!
 //! A request says how much of the data the receiver has already, of a transfer that was interrupted, with the digest of these
 //! bytes. The sender compares it with that of its own first bytes, and sends the rest or refuses. The last digest is that of all
-//! data. Instead of any message, an end may [refuse](Refusal) to go on.
+//! data. Instead of any message, an end may [refuse](Refusal) to go on. While the receiver brings the data to its disk, it says
+//! every second that it is at work, as the sender does while it compares.
 
 mod beginning;
 mod checksum;
@@ -32,7 +33,7 @@ pub use beginning::Beginning;
 pub use checksum::Checksum;
 pub use content::Content;
 pub use endpoint::{SocketOptions, accept, connect, connect_within, has_congestion_control, listen};
-pub use receiver::{Received, receive, request};
+pub use receiver::{Received, Sink, receive, request};
 pub use refusal::Refusal;
 pub use sender::{Sent, ask, await_request, resume, send};
 pub use trace::{Sample, Trace};
@@ -165,6 +166,23 @@ fn refuse(stream: &mut std::net::TcpStream, refusal: Refusal) -> TransferError {
     refusal.tell(stream);
     TransferError::Refused(refusal)
 }
+
+/// The next message of the other end. An end of another version is sent the version of this one.
+fn read_message(
+    stream: &mut std::net::TcpStream,
+    moment: &'static str,
+    bytes: Bytes,
+) -> Result<wire::Message, TransferError> {
+    let message = wire::Message::read(stream).map_err(broken(stream, moment, bytes))?;
+    if let Err(TransferError::Version { .. }) = message {
+        // Of a message of another version only the version counts.
+        Refusal::OtherVersion.tell(stream);
+    }
+    message
+}
+
+/// How often an end that waits hears that the other is at work.
+const WORKING_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// For `map_err`: the connection broke, or timed out, at `moment` after `bytes` of data.
 fn broken(

@@ -3,9 +3,11 @@
 use super::beginning::Beginning;
 use super::checksum::Digest;
 use super::wire::{Header, Message, Report};
-use super::{Checksum, Refusal, Trace, TransferError, broken, refuse};
+use super::{Checksum, Refusal, Trace, TransferError, WORKING_INTERVAL, broken, read_message, refuse};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Instant;
 use units::{Bytes, Duration};
 
@@ -26,6 +28,22 @@ pub struct Received {
     pub trace: Trace,
 }
 
+/// Where a receiver puts the data.
+pub trait Sink: Write {
+    /// All data have been written. Has them last under their name if they are `verified`: a sender which hears that all is well may
+    /// remove its own.
+    ///
+    /// # Errors
+    /// If they cannot be kept.
+    fn finish(&mut self, verified: bool) -> io::Result<()>;
+}
+
+impl Sink for io::Sink {
+    fn finish(&mut self, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Asks the sender, to which the caller connected, for what comes after `beginning`.
 ///
 /// # Errors
@@ -35,7 +53,7 @@ pub fn request(stream: &mut TcpStream, beginning: &Beginning) -> Result<(), Tran
     stream.write_all(&bytes).map_err(broken(stream, "while asking for the data", Bytes::ZERO))
 }
 
-/// Receives what comes after `beginning` into `sink`, flushes it, verifies all and reports to the sender. Time counts from
+/// Receives what comes after `beginning` into `sink`, verifies all, finishes the sink and reports to the sender. Time counts from
 /// `start` (connect or accept). A sender that offers less than `require` is refused, and so is one that sends again what is there.
 /// `progress` is called with the bytes of data that are there, and their total.
 ///
@@ -47,7 +65,7 @@ pub fn receive(
     start: Instant,
     require: Checksum,
     beginning: Beginning,
-    sink: &mut dyn Write,
+    sink: &mut dyn Sink,
     progress: &mut dyn FnMut(Bytes, Bytes),
 ) -> Result<Received, TransferError> {
     let header = read_header(stream, &beginning)?;
@@ -71,9 +89,28 @@ pub fn receive(
     let (last_byte, bytes) = (Instant::now(), there - header.begin);
     trace.end(last_byte, bytes);
     let verified = read_digest(stream, &header)? == digest.finish() && ends_here(stream, header.size)?;
-    sink.flush().map_err(not_stored(stream))?;
+    at_work(stream, || sink.finish(verified)).map_err(not_stored(stream))?;
     report(stream, Report { verified, bytes: there, time: last_byte.duration_since(start).into() })?;
     Ok(Received { bytes, begin: header.begin, verified, last_byte, trace })
+}
+
+/// Does `work`, and says meanwhile to the sender that it goes on.
+fn at_work<T>(stream: &TcpStream, work: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        let (done, ended) = mpsc::channel::<()>();
+        let say = move || {
+            let mut stream = stream;
+            while ended.recv_timeout(WORKING_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                // If the connection is broken, the report says so.
+                let _ = stream.write_all(&Message::Working.to_bytes());
+            }
+        };
+        // Without the thread the sender may time out; the data are kept all the same.
+        let _ = thread::Builder::new().name("at work".into()).spawn_scoped(scope, say);
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// Whether a sender with this header sends what is wanted.
@@ -99,13 +136,13 @@ fn not_stored(stream: &mut TcpStream) -> impl FnOnce(io::Error) -> TransferError
 fn read_header(stream: &mut TcpStream, beginning: &Beginning) -> Result<Header, TransferError> {
     let mut asked = false;
     loop {
-        match Message::read(stream).map_err(broken(stream, "before any data", Bytes::ZERO))?? {
+        match read_message(stream, "before any data", Bytes::ZERO)? {
             Message::Data(header) => return Ok(header),
             Message::Ask if !asked => {
                 asked = true;
                 request(stream, beginning)?;
             }
-            Message::Checking => {}
+            Message::Working => {}
             Message::Request(_) => return Err(refuse(stream, Refusal::BothReceive)),
             Message::Refusal(refusal) => return Err(TransferError::Refused(refusal)),
             Message::Ask | Message::Report(_) => {
@@ -198,6 +235,43 @@ mod tests {
         for (offer, require) in enough {
             assert!(transfer(offer, require).unwrap().verified);
         }
+    }
+
+    /// Takes its time.
+    struct Slow(std::time::Duration);
+
+    impl Write for Slow {
+        fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+            Ok(data.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Sink for Slow {
+        fn finish(&mut self, _: bool) -> io::Result<()> {
+            std::thread::sleep(self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_sender_hears_that_a_slow_disk_is_at_work() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut bytes = Vec::new();
+        Message::Data(Header { checksum: Checksum::LengthOnly, begin: Bytes::ZERO, size: Bytes::ZERO })
+            .write(&mut bytes);
+        bytes.extend(Digest::new(Checksum::LengthOnly).finish());
+        sender.write_all(&bytes).unwrap();
+        sender.shutdown(std::net::Shutdown::Write).unwrap();
+        let (none, sink) = (Beginning::none(), &mut Slow(WORKING_INTERVAL * 3 / 2));
+        receive(&mut stream, Instant::now(), Checksum::LengthOnly, none, sink, &mut |_, _| {}).unwrap();
+        assert!(matches!(Message::read(&mut sender), Ok(Ok(Message::Working))));
+        assert!(matches!(Message::read(&mut sender), Ok(Ok(Message::Report(report))) if report.verified));
     }
 
     /// The receiver's verdict on `data` with the digest of `announced`.

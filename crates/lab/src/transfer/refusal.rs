@@ -21,16 +21,19 @@ pub enum Refusal {
     WeakChecksum,
     /// The receiver could not store what came.
     NotStored,
+    /// The ends speak different versions of the protocol.
+    OtherVersion,
 }
 
 impl Refusal {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::BothSend,
         Self::BothReceive,
         Self::OtherBeginning,
         Self::SenderDidNotAsk,
         Self::WeakChecksum,
         Self::NotStored,
+        Self::OtherVersion,
     ];
 
     pub(super) fn code(self) -> u8 {
@@ -41,6 +44,7 @@ impl Refusal {
             Self::SenderDidNotAsk => 4,
             Self::WeakChecksum => 5,
             Self::NotStored => 6,
+            Self::OtherVersion => 7,
         }
     }
 
@@ -71,6 +75,7 @@ impl fmt::Display for Refusal {
             }
             Self::WeakChecksum => "the receiver requires a stronger checksum than the sender's",
             Self::NotStored => "the receiver could not store the data",
+            Self::OtherVersion => "the ends speak different versions of the transfer protocol: both need the same release",
         })
     }
 }

@@ -4,7 +4,7 @@ use super::beginning::Beginning;
 use super::checksum::Digest;
 use super::delivery::Delivery;
 use super::wire::{Header, Message, Report, Request};
-use super::{Checksum, Content, Refusal, TransferError, broken, refuse};
+use super::{Checksum, Content, Refusal, TransferError, WORKING_INTERVAL, broken, read_message, refuse};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
@@ -12,8 +12,6 @@ use units::{Bytes, Duration};
 
 /// Data handed to the kernel at once.
 const CHUNK: usize = 256 * 1024;
-/// How often a receiver that waits hears that the sender still compares.
-const CHECKING_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A transfer that the receiver confirmed.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +34,7 @@ pub fn await_request(stream: &mut TcpStream) -> Result<Request, TransferError> {
     match read(stream, "before the receiver asked", Bytes::ZERO)? {
         Message::Request(request) => Ok(request),
         Message::Ask | Message::Data(_) => Err(refuse(stream, Refusal::BothSend)),
-        Message::Checking | Message::Report(_) | Message::Refusal(_) => Err(UNEXPECTED),
+        Message::Working | Message::Report(_) | Message::Refusal(_) => Err(UNEXPECTED),
     }
 }
 
@@ -80,11 +78,11 @@ pub fn resume(
     let mut told = Instant::now();
     // Reading much from a slow disk may take longer than the receiver would wait.
     let mut still_checking = || {
-        if told.elapsed() < CHECKING_INTERVAL {
+        if told.elapsed() < WORKING_INTERVAL {
             return Ok(());
         }
         told = Instant::now();
-        let bytes = Message::Checking.to_bytes();
+        let bytes = Message::Working.to_bytes();
         stream.write_all(&bytes).map_err(broken(stream, "while comparing what the receiver has", Bytes::ZERO))
     };
     let beginning = Beginning::of(content, request.begin, &mut still_checking)?;
@@ -118,12 +116,11 @@ fn transmit(
         // A receiver that hangs up may have said why.
         let has_hung_up = matches!(error, TransferError::Broken { .. });
         return Err(match has_hung_up.then(|| read(stream, "", size)) {
-            Some(Err(refused @ TransferError::Refused(_))) => refused,
+            Some(Err(reason @ (TransferError::Refused(_) | TransferError::Version { .. }))) => reason,
             _ => error,
         });
     }
-    delivery.await_answer(stream);
-    let report = read_report(stream, size)?;
+    let report = read_report(stream, &mut delivery, size)?;
     if !report.verified || report.bytes != size {
         return Err(TransferError::NotVerified);
     }
@@ -165,11 +162,15 @@ fn write_all(
     }
 }
 
-fn read_report(stream: &mut TcpStream, size: Bytes) -> Result<Report, TransferError> {
-    match read(stream, "before the receiver confirmed", size)? {
-        Message::Report(report) => Ok(report),
-        Message::Ask | Message::Data(_) => Err(refuse(stream, Refusal::BothSend)),
-        Message::Request(_) | Message::Checking | Message::Refusal(_) => Err(UNEXPECTED),
+fn read_report(stream: &mut TcpStream, delivery: &mut Delivery, size: Bytes) -> Result<Report, TransferError> {
+    loop {
+        delivery.await_answer(stream);
+        match read(stream, "before the receiver confirmed", size)? {
+            Message::Report(report) => return Ok(report),
+            Message::Working => {}
+            Message::Ask | Message::Data(_) => return Err(refuse(stream, Refusal::BothSend)),
+            Message::Request(_) | Message::Refusal(_) => return Err(UNEXPECTED),
+        }
     }
 }
 
@@ -177,7 +178,7 @@ const UNEXPECTED: TransferError = TransferError::Protocol("answers with somethin
 
 /// The next message of the receiver; one that refuses is an error.
 fn read(stream: &mut TcpStream, moment: &'static str, bytes: Bytes) -> Result<Message, TransferError> {
-    match Message::read(stream).map_err(broken(stream, moment, bytes))?? {
+    match read_message(stream, moment, bytes)? {
         Message::Refusal(refusal) => Err(TransferError::Refused(refusal)),
         message => Ok(message),
     }
@@ -235,6 +236,27 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(send_slowly(usize::MAX).expect("it is confirmed").bytes, SIZE);
         assert!(begun.elapsed() > IDLE, "it took longer than nothing may move: {:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_receiver_that_says_that_it_is_at_work_is_waited_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
+        let mut stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("connect");
+        stream.set_read_timeout(Some(IDLE)).expect("a timeout");
+        let (mut other, _) = listener.accept().expect("accept");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                other.read_to_end(&mut Vec::new()).expect("the data");
+                for _ in 0..12 {
+                    std::thread::sleep(IDLE / 3);
+                    other.write_all(&Message::Working.to_bytes()).expect("a word");
+                }
+                let report = Report { verified: true, bytes: SIZE, time: Duration::from_secs(1) };
+                other.write_all(&Message::Report(report).to_bytes()).expect("the confirmation");
+            });
+            let sent = send(&mut stream, &mut Content::random(SIZE, 1), Checksum::Xxh3, &mut |_| ());
+            assert_eq!(sent.expect("it is confirmed").bytes, SIZE);
+        });
     }
 
     #[test]

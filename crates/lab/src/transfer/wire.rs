@@ -7,7 +7,7 @@ use units::{Bytes, Duration};
 
 const MAGIC: [u8; 8] = *b"bentpipe";
 /// The version of all that follows it.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Length of what opens every message: magic, version and kind.
 const PREFIX_LENGTH: usize = MAGIC.len() + 2;
@@ -17,7 +17,7 @@ pub const DIGEST_LENGTH: usize = ring::digest::SHA256_OUTPUT_LEN;
 const ASK: u8 = b'A';
 const REQUEST: u8 = b'R';
 const DATA: u8 = b'S';
-const CHECKING: u8 = b'W';
+const WORKING: u8 = b'W';
 const REPORT: u8 = b'V';
 const REFUSAL: u8 = b'X';
 
@@ -28,8 +28,8 @@ pub enum Message {
     Ask,
     /// A receiver asks for the data.
     Request(Request),
-    /// A sender reads what the receiver has already in its own data.
-    Checking,
+    /// The other end is to wait: a sender reads what the receiver has already in its own data, or a receiver brings the data to its disk.
+    Working,
     /// A sender's header: data and digest follow.
     Data(Header),
     /// A receiver's last word.
@@ -73,14 +73,14 @@ impl Message {
         let kind = match self {
             Self::Ask => ASK,
             Self::Request(_) => REQUEST,
-            Self::Checking => CHECKING,
+            Self::Working => WORKING,
             Self::Data(_) => DATA,
             Self::Report(_) => REPORT,
             Self::Refusal(_) => REFUSAL,
         };
         to.extend_from_slice(&[VERSION, kind]);
         match self {
-            Self::Ask | Self::Checking => {}
+            Self::Ask | Self::Working => {}
             Self::Request(Request { begin, digest }) => {
                 to.extend_from_slice(&begin.as_u64().to_be_bytes());
                 to.extend_from_slice(digest);
@@ -124,7 +124,7 @@ impl Message {
         Ok(Ok(match kind {
             ASK => Self::Ask,
             REQUEST => Self::Request(Request { begin: Bytes::new(read_u64(from)?), digest: read_array(from)? }),
-            CHECKING => Self::Checking,
+            WORKING => Self::Working,
             DATA => {
                 let [checksum] = read_array(from)?;
                 let checksum = match checksum {
@@ -187,7 +187,7 @@ mod tests {
         let (begin, size) = (Bytes::new(1 << 33), Bytes::new(u64::MAX - 1));
         let data = |checksum| Message::Data(Header { checksum, begin, size });
         let report = Report { verified: true, bytes: Bytes::new(1 << 40), time: Duration::from_millis(1960) };
-        let mut messages = vec![Message::Ask, Message::Checking, Message::Report(report)];
+        let mut messages = vec![Message::Ask, Message::Working, Message::Report(report)];
         messages.push(Message::Request(Request { begin, digest: std::array::from_fn(|index| index as u8) }));
         messages.extend([Checksum::Sha256, Checksum::Xxh3, Checksum::LengthOnly].map(data));
         messages.extend(Refusal::ALL.map(Message::Refusal));
@@ -202,7 +202,8 @@ mod tests {
         let mut bytes = Message::Ask.to_bytes();
         bytes[MAGIC.len()] = VERSION + 1;
         let other = read(&bytes).unwrap_err().to_string();
-        assert!(other.contains("version 3") && other.contains("version 2"), "{other}");
+        let both = [VERSION + 1, VERSION].map(|version| format!("version {version}"));
+        assert!(both.iter().all(|version| other.contains(version)), "{other}");
     }
 
     #[test]

@@ -141,6 +141,9 @@ impl<P: Packet> Granted<P> {
             None => {
                 let (_, packet) = self.queue.pop(begins, &mut |overflow, packet| discard(begins, overflow, packet))?;
                 let unsent = (packet.size() + self.overhead).as_u64();
+                if unsent == 0 {
+                    return Some((begins, packet));
+                }
                 (packet, unsent)
             }
         };

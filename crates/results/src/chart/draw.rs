@@ -58,7 +58,18 @@ fn document(title: &str, charts: &[&Chart], plot_height: u32) -> Result<String, 
     let looks = palette::looks(charts).into_iter();
     let scaled = charts.iter().zip(looks).map(|(chart, looks)| Scaled::new(chart, looks, plot_height));
     let scaled: Vec<_> = scaled.collect::<Result<_, _>>()?;
-    picture(title, &scaled, plot_height).map_err(|error| Error::Picture(error.to_string()))
+    let svg = picture(title, &scaled, plot_height).map_err(|error| Error::Picture(error.to_string()))?;
+    Ok(xml(svg))
+}
+
+/// `svg` with replacements for what XML does not allow: texts may come from names of files and from the command line.
+fn xml(svg: String) -> String {
+    let is_allowed =
+        |letter: char| letter == '\n' || !(letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}'));
+    if svg.chars().all(is_allowed) {
+        return svg;
+    }
+    svg.chars().map(|letter| if is_allowed(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 /// A chart with known scales and looks.

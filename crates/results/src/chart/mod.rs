@@ -159,6 +159,18 @@ mod tests {
         Series::new("a < b", Style::Line, points)
     }
 
+    /// Names of files and texts of the command line may have them, XML may not.
+    #[test]
+    fn control_characters_are_replaced() {
+        let mut chart = chart(vec![Series::new("a\u{1}b", Style::Line, vec![(1e-6, 5.0), (1e-3, 3.0)])]);
+        (chart.title, chart.caption) = ("x\u{1}\u{1b}[31m".into(), "bentpipe simulate x\u{1b}[31m".into());
+        chart.y.label = "goodput\u{ffff}".into();
+        let svg = chart.svg().expect("drawn");
+        assert!(svg.contains("x\u{fffd}\u{fffd}[31m") && svg.contains("a\u{fffd}b"), "{svg}");
+        assert!(!svg.contains(|letter: char| letter != '\n' && (letter.is_control() || letter == '\u{ffff}')), "{svg}");
+        crate::PictureFormat::Png.convert(svg).expect("it is XML");
+    }
+
     #[test]
     fn everything_is_named_escaped_and_wrapped() {
         let points = vec![(1e-6, 5.0), (1e-3, 3.0), (1e-1, 0.1)];

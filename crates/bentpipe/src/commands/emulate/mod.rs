@@ -129,6 +129,13 @@ impl Args {
             *link = self.link_with(link.clone(), &up, rtt)?;
         }
         links.down = self.link_with(links.down, &down, rtt)?;
+        let is_reordered = |link: &LinkConfig| link.reorder.is_some();
+        if self.link.has_reorder_delay()
+            && !is_reordered(&links.down)
+            && !links.up.links_mut().any(|link| is_reordered(link))
+        {
+            return Err(Failure::usage("--reorder-delay delays nothing without --reorder"));
+        }
         if let (UpLink::Carrier { carrier, .. }, Some(seed)) = (&mut links.up, self.seed) {
             carrier.seed = seed;
         }
@@ -136,9 +143,6 @@ impl Args {
     }
 
     fn link_with(&self, base: LinkConfig, overrides: &Overrides, rtt: Duration) -> Result<LinkConfig, Failure> {
-        if self.link.has_reorder_delay() && overrides.reorder.is_none() && base.reorder.is_none() {
-            return Err(Failure::usage("--reorder-delay delays nothing without --reorder"));
-        }
         let rate = overrides.rate.map_or(base.rate, |limit| limit.0);
         let product = |products| rate.map(|rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products)));
         let queue = match overrides.queue {
@@ -448,6 +452,25 @@ mod tests {
         assert!(parse("--link x --preset geo").is_err());
         let unused = parse("--reorder-delay 5ms").unwrap().links().expect_err("no --reorder").to_string();
         assert!(unused.contains("--reorder-delay delays nothing without --reorder"), "{unused}");
+    }
+
+    #[test]
+    fn packets_of_one_direction_may_be_late() {
+        let delay = |link: LinkConfig| link.reorder.map(|reorder| reorder.extra_delay);
+        let five = Some(Duration::from_millis(5));
+        let (up, down) = links("--reorder-up 1e-2 --reorder-delay 5ms");
+        assert_eq!((delay(up), delay(down)), (five, None));
+        let (up, down) = links("--reorder-down 1e-2 --reorder-delay 5ms");
+        assert_eq!((delay(up), delay(down)), (None, five));
+    }
+
+    #[test]
+    fn the_rate_of_handovers_is_announced() {
+        let rate = Some([50, 150].map(|mbps| units::Rate::from_bps(mbps * 1_000_000)));
+        let delay = [20, 40].map(Duration::from_millis);
+        let handover = link::Handover { period: Duration::from_secs(15), delay, rate, outage: Duration::ZERO };
+        let text = view::describe(&LinkConfig { rate: None, handover: Some(handover), ..links("").0 });
+        assert!(text.starts_with("50Mbit/s to 150Mbit/s, 20ms to 40ms one way"), "{text}");
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl StatusLine {
 /// A link in one line.
 pub(super) fn describe(link: &LinkConfig) -> String {
     let rate = match link {
+        LinkConfig { handover: Some(Handover { rate: Some([low, high]), .. }), .. } => format!("{low} to {high}"),
         LinkConfig { opportunities: Some(_), .. } => "recorded opportunities".to_owned(),
         LinkConfig { rate_steps: Some(_), .. } => "rate in steps".to_owned(),
         LinkConfig { rate: Some(rate), .. } => rate.to_string(),

@@ -191,7 +191,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let watch = take.as_mut().map(|take| take as &mut dyn FnMut(&results::Run));
     let outcome = replicas::run(&replicas, jobs, traces, watch, output)?;
     let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
-    let written = page.map(|page| page.write(&document, args.command(file)));
+    let written = page.filter(|page| !page.is_empty()).map(|page| page.write(&document, args.command(file)));
     if let Some(Ok(())) = &written {
         output.wrote(args.page.as_slice());
     }
@@ -205,7 +205,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 }
 
 fn name(experiment: &Experiment, file: &Path) -> String {
-    let stem = || file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let printable = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    let stem =
+        || file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().chars().map(printable).collect());
     experiment.name.clone().unwrap_or_else(stem)
 }
 

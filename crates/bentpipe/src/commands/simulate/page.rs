@@ -4,7 +4,7 @@ use super::report::Document;
 use crate::output::Failure;
 use results::Run;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::{Bytes, Duration, Probability, Rate};
@@ -40,9 +40,10 @@ struct Bottleneck {
 pub const INTERVAL: Duration = Duration::from_millis(100);
 
 impl Page {
-    /// Tells at once if `file` cannot be written.
+    /// Tells at once if `file` cannot be written. What it has stays until the page is written.
     pub fn create(file: &Path) -> Result<Self, Failure> {
-        fs::write(file, "").map_err(|error| Failure::unwritable(format!("--page {}", file.display()), &error))?;
+        let opened = File::options().write(true).create(true).truncate(false).open(file);
+        opened.map_err(|error| Failure::unwritable(format!("--page {}", file.display()), &error))?;
         Ok(Self { file: file.to_owned(), variants: Vec::new(), seen: BTreeSet::new() })
     }
 
@@ -58,6 +59,11 @@ impl Page {
             link: bottleneck(run),
             seed: run.label.seed,
         });
+    }
+
+    /// Whether no run has ended.
+    pub fn is_empty(&self) -> bool {
+        self.variants.is_empty()
     }
 
     /// Writes the page.
@@ -213,6 +219,18 @@ fn bottleneck(run: &Run) -> Option<Bottleneck> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_that_is_there_stays_until_the_next_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("page.html");
+        fs::write(&file, "the last run").unwrap();
+        drop(Page::create(&file).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "the last run");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert!(Page::create(&folder.path().join("missing/page.html")).is_err());
+        assert!(Page::create(folder.path()).is_err(), "a directory is no file");
+    }
 
     #[test]
     fn sums_end_with_the_last_byte_and_keep_pauses() {
