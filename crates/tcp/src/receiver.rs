@@ -15,6 +15,8 @@ use units::{Duration, Instant, RangeSet};
 const REMEMBERED: usize = 4;
 /// Payload that counts as a full segment until a larger one has come: that of the default MSS (RFC 9293, 3.7.1).
 const MIN_FULL_SEGMENT: u32 = 536;
+/// Acknowledgements that leave at once from a first mark on (`tcp_enter_quickack_mode`).
+const QUICK_AFTER_MARK: u32 = 2;
 /// By so much two times that should be equal may differ, each a sum of times rounded to nanoseconds.
 const ROUNDING: Duration = Duration::from_nanos(5);
 
@@ -324,7 +326,15 @@ impl Receiver {
         match &mut self.feedback {
             Feedback::None => {}
             Feedback::ExactEcho(echo) => self.ack_due |= echo.on_data_exactly(segment.ecn.is_marked()),
-            Feedback::Echo(echo) => echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR)),
+            Feedback::Echo(echo) => {
+                let begins = echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR));
+                if config.rules().receiving.hastens_echoes {
+                    self.ack_due |= begins || segment.has(Flags::CWR);
+                    if begins && config.acks.quick > 0 {
+                        self.quick = self.quick.max(QUICK_AFTER_MARK);
+                    }
+                }
+            }
             Feedback::Count(count) => self.ack_due |= count.on_data(segment.ecn, segment.len),
         }
         let Some(range) = self.acceptable(segment, span) else {
