@@ -52,7 +52,8 @@ pub(crate) struct Receiver {
     /// Acknowledgements of data out of order may wait for one another (Linux).
     compression: SackCompression,
     ack_due: bool,
-    ack_at: Option<Instant>,
+    /// When the acknowledgement leaves that is delayed; [`Instant::FAR_FUTURE`] for none.
+    ack_at: Instant,
     /// The timestamp to echo, and the latest acknowledgement number sent, which decides what is echoed.
     echo: u32,
     acknowledged: u64,
@@ -100,7 +101,7 @@ impl Receiver {
             mss: config.mss,
             quick: config.acks.quick,
             ack_due: false,
-            ack_at: None,
+            ack_at: Instant::FAR_FUTURE,
             echo: 0,
             acknowledged: 0,
             duplicate_bytes: 0,
@@ -180,7 +181,7 @@ impl Receiver {
     /// other way round, and the sender wants to know of each (RFC 8257, section 3.2).
     #[inline]
     pub(crate) fn is_overdue_before(&self, segment: &Segment) -> bool {
-        self.ack_at.is_some()
+        self.ack_at != Instant::FAR_FUTURE
             && segment.len > 0
             && matches!(self.feedback, Feedback::ExactEcho(echo) if echo.is_on != segment.ecn.is_marked())
     }
@@ -380,9 +381,9 @@ impl Receiver {
     /// Nothing of a segment is new. ns-2 takes the latest packet in order for a new one however often it arrives.
     fn repeated(&mut self, now: Instant, segment: &Segment, config: &Config) {
         let is_latest = segment.seq + u64::from(segment.len) == self.rcv_nxt && self.out_of_order.is_empty();
-        if self.delays_as_ns2 && is_latest && self.ack_at.is_none() {
+        if self.delays_as_ns2 && is_latest && self.ack_at == Instant::FAR_FUTURE {
             self.unacknowledged = self.full_segment.into();
-            self.ack_at = Some(now + config.acks.delay);
+            self.ack_at = now + config.acks.delay;
         } else {
             self.ack_due = true;
         }
@@ -404,8 +405,8 @@ impl Receiver {
         self.quick = self.quick.saturating_sub(1);
         if had_holes || is_full || is_quick || segment.has(Flags::FIN) || self.is_pushed(segment, config) {
             self.ack_due = true;
-        } else if self.ack_at.is_none() {
-            self.ack_at = Some(now + config.acks.delay);
+        } else if self.ack_at == Instant::FAR_FUTURE {
+            self.ack_at = now + config.acks.delay;
         }
     }
 
@@ -422,7 +423,7 @@ impl Receiver {
         let due = if is_quick { Due::Now } else { compression.hold(now, self.rcv_nxt, self.buffer.rtt()) };
         match due {
             Due::Now => self.ack_due = true,
-            Due::At(at) => self.ack_at = Some(self.ack_at.map_or(at, |other| other.min(at))),
+            Due::At(at) => self.ack_at = self.ack_at.min(at),
             Due::WithAnother => {}
         }
         let new = self.out_of_order.insert(range.clone());
@@ -501,7 +502,7 @@ impl Receiver {
     pub(crate) fn on_acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.ack_due = false;
-        self.ack_at = None;
+        self.ack_at = Instant::FAR_FUTURE;
         self.compression.on_acknowledged();
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = false;
@@ -510,7 +511,7 @@ impl Receiver {
 
     /// Whether an acknowledgement is to leave now.
     pub(crate) fn is_ack_due(&self, now: Instant) -> bool {
-        self.ack_due || self.ack_at.is_some_and(|at| at <= now)
+        self.ack_due || self.ack_at <= now
     }
 
     /// Whether a delayed acknowledgement leaves before what arrives now is looked at. ns-2 runs the events of one instant in
@@ -518,7 +519,7 @@ impl Receiver {
     /// a round trip later as gaps between packets, both often fall on one instant.
     #[inline]
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.delays_as_ns2 && self.ack_at.is_some_and(|at| at <= now + ROUNDING)
+        self.delays_as_ns2 && self.ack_at <= now + ROUNDING
     }
 
     /// An acknowledgement leaves as soon as it can.
@@ -526,8 +527,8 @@ impl Receiver {
         self.ack_due = true;
     }
 
-    /// When a delayed acknowledgement is due.
-    pub(crate) fn ack_at(&self) -> Option<Instant> {
+    /// When a delayed acknowledgement is due; [`Instant::FAR_FUTURE`] for never.
+    pub(crate) fn ack_at(&self) -> Instant {
         self.ack_at
     }
 
