@@ -512,6 +512,7 @@ impl Sender {
         }
         self.waits_for_pacer = now < self.pace_at && !self.deferral.is_within_piece();
         if self.waits_for_pacer {
+            self.note_pacing();
             return None;
         }
         let fresh = self.fresh();
@@ -540,6 +541,14 @@ impl Sender {
         self.on_nothing_to_send(now);
         self.is_settled = true;
         None
+    }
+
+    /// The pacer holds back what the window may have room for: one that has does not limit a control that governs it, and which paces
+    /// below it where the path holds less. Others take pacing for no want of data.
+    fn note_pacing(&mut self) {
+        if self.has_sent && self.out.control.governs_window() {
+            self.update_usage(!self.out.has_room(self.out.mss()));
+        }
     }
 
     fn update_usage(&mut self, is_limited: bool) {
