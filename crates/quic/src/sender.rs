@@ -34,8 +34,9 @@ pub(crate) struct Sender {
     loss_at: Option<Instant>,
     /// When a packet that is to be acknowledged was last sent.
     last_sent_at: Instant,
-    /// The window kept the sender from sending more, when it last could; the next packet had this number.
+    /// The window kept the sender from sending more, when it last could.
     is_limited: bool,
+    /// The number of the next packet when it last did.
     limited_at: u64,
     /// The peer's delay of acknowledgements counts from now on (section 6.2.1).
     is_confirmed: bool,
@@ -159,8 +160,9 @@ impl Sender {
         self.sent_packets.forget(now.before(self.pto() * STALE));
     }
 
-    /// A packet numbered `newest` has arrived. A control that governs its window paces below it where the path holds less: a round trip in
-    /// which it does is none that the window limits. Others take pacing for no want of data (RFC 9002, section 7.8).
+    /// The packet `newest` has arrived. A control that governs its window paces below it where the path holds less: after a round trip in
+    /// which the window had room, it does not limit the sender. Other controls count as limited until they run out of data (RFC 9002,
+    /// section 7.8).
     fn end_limit(&mut self, newest: u64) {
         self.is_limited &= newest < self.limited_at || !self.congestion.control.governs_window();
     }
@@ -339,8 +341,8 @@ mod tests {
         }
     }
 
-    /// A control that paces below its window is not limited by that for good (`C.is_cwnd_limited` of draft-ietf-ccwg-bbr counts one round
-    /// trip). Another takes pacing for no want of data (RFC 9002, section 7.8).
+    /// `C.is_cwnd_limited` of draft-ietf-ccwg-bbr is about one round trip. With other controls, a sender that waits for its pacer counts as
+    /// limited by the window (RFC 9002, section 7.8).
     #[test]
     fn a_window_that_a_control_paces_below_limits_it_for_a_round_trip() {
         for (name, remains) in [("bbr3", false), ("reno", true)] {

@@ -122,7 +122,7 @@ mod tests {
     use crate::segment::{SackBlocks, Timestamps};
     use units::Ecn;
 
-    /// The echo is in whole milliseconds, and the time is not: what is left of it is no part of the difference, but may have passed.
+    /// The echo is rounded down to a millisecond, the time of the answer is not.
     #[test]
     fn by_its_echo_no_round_trip_is_shorter_than_it_was() {
         let config = Config::new(Profile::Linux);

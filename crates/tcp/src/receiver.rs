@@ -15,7 +15,7 @@ use units::{Duration, Instant, RangeSet};
 const REMEMBERED: usize = 4;
 /// Payload that counts as a full segment until a larger one has come: that of the default MSS (RFC 9293, 3.7.1).
 const MIN_FULL_SEGMENT: u32 = 536;
-/// Acknowledgements that leave at once from a first mark on (`tcp_enter_quickack_mode`).
+/// So many acknowledgements leave at once from a first mark on (`tcp_enter_quickack_mode`).
 const QUICK_AFTER_MARK: u32 = 2;
 /// By so much two times that should be equal may differ, each a sum of times rounded to nanoseconds.
 const ROUNDING: Duration = Duration::from_nanos(5);
@@ -52,7 +52,7 @@ pub(crate) struct Receiver {
     /// Acknowledgements of data out of order may wait for one another (Linux).
     compression: SackCompression,
     ack_due: bool,
-    /// When the acknowledgement leaves that is delayed; [`Instant::FAR_FUTURE`] for none.
+    /// When a delayed acknowledgement is due; [`Instant::FAR_FUTURE`] for none.
     ack_at: Instant,
     /// The timestamp to echo, and the latest acknowledgement number sent, which decides what is echoed.
     echo: u32,

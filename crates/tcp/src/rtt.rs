@@ -17,7 +17,7 @@ pub struct RttRules {
     pub granularity: Duration,
     /// Where samples come from.
     pub sampling: Sampling,
-    /// For so long a smallest round-trip time counts: a path that becomes longer is then known to be.
+    /// For how long the smallest round-trip time counts: over a path that has become longer, a larger one takes its place then.
     pub min_window: Duration,
 }
 

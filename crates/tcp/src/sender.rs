@@ -419,8 +419,8 @@ impl Sender {
             },
         };
         self.out.rtt.sample(&self.out.config.rtt, sample, self.out.board.una(), self.out.board.nxt());
-        // Less than a segment, with nothing else out, may have waited for the receiver's timer (`tcp_update_rtt_min`): such samples are
-        // not to be the smallest ones when all others are old.
+        // The acknowledgement of less than a segment, with nothing else out, may have been delayed by the receiver: such a sample never
+        // takes the place of a smaller one that is old (`tcp_update_rtt_min`).
         let may_have_waited = (1..self.out.mss()).contains(&change.acked) && self.out.board.is_empty();
         if !may_have_waited || sample <= self.out.rtt.min_rtt() {
             self.out.rtt.sample_min(&self.out.config.rtt, now, sample);
@@ -543,8 +543,8 @@ impl Sender {
         None
     }
 
-    /// The pacer holds back what the window may have room for: one that has does not limit a control that governs it, and which paces
-    /// below it where the path holds less. Others take pacing for no want of data.
+    /// Data wait for the pacer. A control that governs its window paces below it where the path holds less: the window does not limit it
+    /// then. Other controls count as limited until they run out of data.
     fn note_pacing(&mut self) {
         if self.has_sent && self.out.control.governs_window() {
             self.update_usage(!self.out.has_room(self.out.mss()));

@@ -20,14 +20,14 @@ pub(crate) struct Westwood {
 pub(crate) struct LifetimeMin(Option<Duration>);
 
 impl LifetimeMin {
-    /// Takes the smallest one of late, which is zero before the first.
+    /// Takes a round-trip time; zero is none.
     pub(crate) fn update(&mut self, rtt: Duration) {
         if !rtt.is_zero() {
             self.0 = Some(self.0.map_or(rtt, |min| min.min(rtt)));
         }
     }
 
-    /// A loss with it.
+    /// `loss`, with this as its smallest round-trip time.
     pub(crate) fn of(&mut self, loss: &Loss) -> Loss {
         self.update(loss.min_rtt);
         Loss { min_rtt: self.0.unwrap_or(Duration::ZERO), ..*loss }
