@@ -191,6 +191,7 @@ impl Config {
             recovery: RecoveryKind::by_name("rack").expect("the recovery of RFC 8985"),
             initial_window: self.initial_window,
             slow_start_limit: Some(f64::INFINITY),
+            pacing: self.pacing,
             tuning: self.tuning,
             ecn: self.ecn,
             accurate_ecn: self.ecn.is_capable(),

@@ -36,6 +36,8 @@ pub(crate) struct Sender {
     last_sent_at: Instant,
     /// The window kept the sender from sending more, when it last could.
     is_limited: bool,
+    /// The number of the next packet when it last did.
+    limited_at: u64,
     /// The peer's delay of acknowledgements counts from now on (section 6.2.1).
     is_confirmed: bool,
     /// Packets that the peer has reported marked.
@@ -57,6 +59,7 @@ impl Sender {
             loss_at: None,
             last_sent_at: Instant::ZERO,
             is_limited: false,
+            limited_at: 0,
             is_confirmed: false,
             marked: 0,
             receive_window: 0,
@@ -127,6 +130,7 @@ impl Sender {
         let rate = self.sent_packets.rate_sample(now, &arrivals, self.rtt.min());
         let marks = frame.marked.map_or(0, |marked| marked.saturating_sub(self.marked));
         self.marked += marks;
+        self.end_limit(newest.number);
         let ack = Ack {
             now,
             mss: self.config.max_datagram_size(),
@@ -154,6 +158,13 @@ impl Sender {
             self.pacer.set_rate(now, rate, u64::from(self.config.max_datagram_size()));
         }
         self.sent_packets.forget(now.before(self.pto() * STALE));
+    }
+
+    /// The packet `newest` has arrived. A control that governs its window paces below it where the path holds less: after a round trip in
+    /// which the window had room, it does not limit the sender. Other controls count as limited until they run out of data (RFC 9002,
+    /// section 7.8).
+    fn end_limit(&mut self, newest: u64) {
+        self.is_limited &= newest < self.limited_at || !self.congestion.control.governs_window();
     }
 
     fn apply(&mut self, ack: &Ack, arrivals: &Arrivals, newest: u64, on_outcome: &mut dyn FnMut(Outcome, &Content)) {
@@ -239,7 +250,9 @@ impl Sender {
     /// Whether a packet with so much payload of UDP fits the window. Where it does not, the window limits the sender.
     pub(crate) fn has_room(&mut self, bytes: u32) -> bool {
         let has_room = self.probes > 0 || self.sent_packets.in_flight() + u64::from(bytes) <= self.congestion.bytes();
-        self.is_limited |= !has_room;
+        if !has_room {
+            (self.is_limited, self.limited_at) = (true, self.sent_packets.next_number());
+        }
         has_room
     }
 
@@ -294,6 +307,57 @@ impl Sender {
         }
         if let Some(rate) = self.congestion.pacing_rate(self.rtt.smoothed(), self.config.pacing) {
             self.pacer.on_sent(now, bytes, u64::from(self.config.max_datagram_size()), rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::StreamFrame;
+    use smallvec::smallvec;
+
+    /// Sends full packets until so many have left or the window is full.
+    fn send(sender: &mut Sender, now: Instant, most: u64) {
+        let size = sender.config.max_datagram_size();
+        for _ in 0..most {
+            if !sender.has_room(size) {
+                return;
+            }
+            let number = sender.sent_packets.next_number();
+            let len = sender.config.payload();
+            let packet = Packet {
+                number,
+                size: sender.config.packet_size,
+                is_early: false,
+                message: None,
+                stream: Some(StreamFrame { offset: number * u64::from(len), len, fin: false }),
+                ack: None,
+                limits: None,
+                has_ping: false,
+                closes: false,
+            };
+            sender.on_sent(now, &packet, Content::default(), false);
+        }
+    }
+
+    /// `C.is_cwnd_limited` of draft-ietf-ccwg-bbr is about one round trip. With other controls, a sender that waits for its pacer counts as
+    /// limited by the window (RFC 9002, section 7.8).
+    #[test]
+    fn a_window_that_a_control_paces_below_limits_it_for_a_round_trip() {
+        for (name, remains) in [("bbr3", false), ("reno", true)] {
+            let control = tcp::ControlKind::by_name(name).expect("known");
+            let mut sender = Sender::new(&Arc::new(Config { control, ..Config::default() }));
+            let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+            let ack = |end| AckFrame { ranges: smallvec![0..end], delay: Duration::ZERO, marked: None };
+            send(&mut sender, at(0), 100);
+            let first = sender.sent_packets.next_number();
+            sender.on_ack(at(100), &ack(first), &mut |_, _| {});
+            assert!(first < 100 && sender.is_limited, "{name}: of the round trip that ends");
+            sender.congestion.window.cwnd = 100.0;
+            send(&mut sender, at(100), 5);
+            sender.on_ack(at(200), &ack(first + 5), &mut |_, _| {});
+            assert_eq!(sender.is_limited, remains, "{name}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::path::Path;
 use link::{LinkConfig, LossModel, QueueLimit, Reorder};
 use quic::{Config, FlowWindow};
-use tcp::ControlKind;
+use tcp::{ControlKind, SlowStartExit, Tuning};
 use units::{Bytes, Duration, Probability, Rate};
 
 const RTT: Duration = Duration::from_millis(100);
@@ -76,6 +76,18 @@ fn tibet_knows_the_rate_at_the_first_loss() {
     let mean = (1..=4).map(time).sum::<f64>() / 4.0;
     let least = 20e6 * 8.0 / 10e6 * 1500.0 / f64::from(Config::default().payload());
     assert!(mean < 1.15 * least, "{mean} of {least}");
+}
+
+/// QUIC paces: acknowledgements arrive over most of a round trip though the link is far from full.
+#[test]
+fn hystart_does_not_end_slow_start_because_data_are_paced() {
+    let control = ControlKind::by_name("cubic").expect("known");
+    let [none, hystart] = [SlowStartExit::None, SlowStartExit::LinuxHyStart].map(|exit| {
+        let tuning = Tuning { slow_start_exit: Some(exit), ..Tuning::default() };
+        let mut path = path(Config { control, tuning, ..Config::default() }, link(200));
+        path.transfer(10_000_000).expect("complete").as_secs_f64()
+    });
+    assert!(hystart < 1.1 * none, "{hystart} and {none}");
 }
 
 #[test]

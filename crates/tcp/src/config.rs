@@ -26,7 +26,7 @@ pub struct Config {
     /// Segments that the window never exceeds, as Linux's route option `cwnd` sets them; infinite by default.
     pub max_window: f64,
     /// Segments by which one acknowledgement may open the window in slow start: the L of RFC 3465. `None` for that of the profile: 2, for
-    /// `linux` unlimited, for `ns2` 1; with HyStart++ at least 8 (RFC 9406, section 4.2).
+    /// `linux` unlimited, for `ns2` 1; with HyStart++ at least 8, and paced unlimited (RFC 9406, section 4.2).
     pub slow_start_limit: Option<f64>,
     /// The window grows by acknowledgements rather than by bytes acknowledged (ns-2).
     pub growth_counts_acks: bool,

@@ -379,7 +379,7 @@ impl Connection {
             State::SynSent if self.sender.sends_syn() => self.sender.next_timeout(),
             State::SynSent | State::SynReceived => self.handshake.timeout,
             State::Established => Some(self.next_at()).filter(|at| *at < Instant::FAR_FUTURE),
-            State::Closed => self.receiver.ack_at(),
+            State::Closed => Some(self.receiver.ack_at()).filter(|at| *at < Instant::FAR_FUTURE),
             State::Listen | State::Failed => None,
         }
     }
@@ -390,7 +390,7 @@ impl Connection {
         if self.state != State::Established {
             return self.next_timeout().unwrap_or(Instant::FAR_FUTURE);
         }
-        self.sender.next_at().min(self.receiver.ack_at().unwrap_or(Instant::FAR_FUTURE))
+        self.sender.next_at().min(self.receiver.ack_at())
     }
 
     /// The next segment to send at `now`.

@@ -122,6 +122,7 @@ mod tests {
         let mut out = Outstanding::new(Arc::new(config), 0);
         out.set_cwnd(12.0);
         out.rtt.sample(&RttRules::linux(), Duration::from_millis(10), 0, 0);
+        out.rtt.sample_min(&RttRules::linux(), Instant::ZERO, Duration::from_millis(10));
         (0..in_flight).for_each(|_| out.board.on_sent(at(2000), MSS as u32));
         out
     }

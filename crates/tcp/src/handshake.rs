@@ -2,7 +2,7 @@
 
 use crate::config::{Config, initial_window_rfc6928};
 use crate::segment::{Flags, Segment};
-use crate::timestamp::ms;
+use crate::timestamp::{ms, since};
 use units::{Duration, Instant};
 
 /// The largest initial window of RFC 5681 (section 3.1), in segments.
@@ -91,7 +91,7 @@ impl Handshake {
         let syn_expired = self.expiries > 0;
         // Of one that was sent more than once, only the timestamp tells which is acknowledged (RFC 7323, section 4.1).
         let echo = segment.has(Flags::TIMESTAMPS).then_some(segment.timestamps.echo);
-        let by_echo = echo.map(|echo| Duration::from_millis(u64::from(ms(now).wrapping_sub(echo))));
+        let by_echo = echo.map(|echo| since(now, echo));
         Opening {
             rtt: if self.sent == 1 { Some(now.since(self.sent_at)) } else { by_echo },
             syn_expired,
@@ -113,4 +113,36 @@ impl Handshake {
 /// Whether the initial window is that of RFC 6928, which is as small as RFC 5681's where segments are large, or larger than RFC 5681's.
 fn begins_as_in_rfc6928(config: &Config) -> bool {
     config.initial_window > INITIAL_WINDOW_RFC5681 || config.initial_window == initial_window_rfc6928(config.mss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::segment::{SackBlocks, Timestamps};
+    use units::Ecn;
+
+    /// The echo is rounded down to a millisecond, the time of the answer is not.
+    #[test]
+    fn by_its_echo_no_round_trip_is_shorter_than_it_was() {
+        let config = Config::new(Profile::Linux);
+        let mut handshake = Handshake::default();
+        let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+        handshake.begin(at(200));
+        [200, 1_000_200].into_iter().for_each(|micros| handshake.on_sent(at(micros), false, &config));
+        let answer = Segment {
+            seq: 0,
+            ack: 1,
+            len: 0,
+            window: 1000,
+            timestamps: Timestamps { value: 1, echo: ms(at(1_000_200)) },
+            sack: SackBlocks::default(),
+            flags: Flags::SYN.with(Flags::ACK).with(Flags::TIMESTAMPS),
+            header: 40,
+            ecn: Ecn::NotCapable,
+            ecn_bytes: Default::default(),
+        };
+        let rtt = handshake.opening(at(1_000_600), &answer, &config).rtt;
+        assert!(rtt >= Some(Duration::from_micros(400)) && rtt < Some(Duration::from_micros(1_400)), "{rtt:?}");
+    }
 }

@@ -58,6 +58,7 @@ mod config;
 mod connection;
 pub mod control;
 mod deferral;
+mod filter;
 mod handshake;
 mod kinds;
 mod marks;

@@ -37,9 +37,12 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// A data segment arrives, marked or not, with CWR or without. Echoes go on until the sender says that it has acted.
-    pub(crate) fn on_data(&mut self, is_marked: bool, has_cwr: bool) {
-        self.is_on = is_marked || self.is_on && !has_cwr;
+    /// A data segment arrives, marked or not, with CWR or without. Echoes go on until the sender says that it has acted. Returns whether
+    /// they begin.
+    pub(crate) fn on_data(&mut self, is_marked: bool, has_cwr: bool) -> bool {
+        let was_on = self.is_on && !has_cwr;
+        self.is_on = is_marked || was_on;
+        is_marked && !was_on
     }
 
     /// The same where the sender wants to know the share of marked bytes: the echo is the state of what arrived last. Returns whether

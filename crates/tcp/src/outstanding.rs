@@ -183,7 +183,9 @@ impl Outstanding {
         let srtt = self.rtt.srtt().as_secs_f64();
         let is_slow_start = self.window.cwnd < self.window.ssthresh / 2.0;
         let ratio = if is_slow_start { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
-        let bytes = self.cwnd_bytes().max(self.pipe()) as f64;
+        let rules = self.rules();
+        let sent = if rules.counts_segments { self.board.segments() * self.mss() } else { self.board.pipe() };
+        let bytes = self.cwnd_bytes().max(sent) as f64;
         (srtt > 0.0).then(|| Rate::from_bps((ratio * bytes * 8.0 / srtt) as u64))
     }
 
@@ -371,6 +373,21 @@ mod tests {
         out.answer_marks(Instant::ZERO, LossState::Open);
         out.reduce(Instant::ZERO, 6 * u64::from(MSS));
         assert_eq!(out.window.ssthresh, 7.0);
+    }
+
+    /// `tcp_update_pacing_rate` takes the window or `packets_out`, of which in a recovery much has arrived or is lost.
+    #[test]
+    fn in_linux_what_is_outstanding_paces_a_recovery_though_it_is_not_in_flight() {
+        for (profile, segments) in [(Profile::Rfc, 10), (Profile::Linux, 20)] {
+            let config = Config { mss: MSS, pacing: true, ..Config::new(profile) };
+            let mut out = Outstanding::new(Arc::new(config), 0);
+            out.window = Window { cwnd: 10.0, ssthresh: 10.0 };
+            out.rtt.sample(&out.config.rtt, Duration::from_millis(100), 0, 0);
+            (0..20).for_each(|_| out.board.on_sent(Instant::ZERO, MSS));
+            out.board.mark_all_lost();
+            let expected = Rate::from_bps(segments * u64::from(MSS) * 8 * 12);
+            assert_eq!(out.window_rate(), Some(expected), "{profile:?}");
+        }
     }
 
     /// Each acknowledgement reports marks. Prague declines them for 25 ms, and not until the next round trip of 20 ms has ended.

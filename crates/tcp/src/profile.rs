@@ -103,6 +103,9 @@ pub(crate) struct ReceivingRules {
     /// A full segment that is pushed is acknowledged when the application has read it: the sender may wait for that
     /// (`tcp_measure_rcv_mss` and `tcp_cleanup_rbuf`, since 6.6).
     pub(crate) acknowledges_pushed: bool,
+    /// The first mark of a window and the segment after it are acknowledged at once, and so is the answer to the echo: the sender's window
+    /// may be one segment (`__tcp_ecn_check_ce`, `tcp_ecn_accept_cwr`).
+    pub(crate) hastens_echoes: bool,
 }
 
 /// Growth by acknowledgements, and what a loss leaves, of Reno's window and those derived from it.
@@ -180,6 +183,7 @@ impl Rules {
             scales_for_largest_buffer: false,
             compresses_sacks: false,
             acknowledges_pushed: false,
+            hastens_echoes: false,
         },
         growth: GrowthRules {
             slow_start_limit: 2.0,
@@ -226,6 +230,7 @@ impl Rules {
             scales_for_largest_buffer: true,
             compresses_sacks: true,
             acknowledges_pushed: true,
+            hastens_echoes: true,
         },
         growth: GrowthRules {
             slow_start_limit: f64::INFINITY,

@@ -15,6 +15,8 @@ use units::{Duration, Instant, RangeSet};
 const REMEMBERED: usize = 4;
 /// Payload that counts as a full segment until a larger one has come: that of the default MSS (RFC 9293, 3.7.1).
 const MIN_FULL_SEGMENT: u32 = 536;
+/// So many acknowledgements leave at once from a first mark on (`tcp_enter_quickack_mode`).
+const QUICK_AFTER_MARK: u32 = 2;
 /// By so much two times that should be equal may differ, each a sum of times rounded to nanoseconds.
 const ROUNDING: Duration = Duration::from_nanos(5);
 
@@ -50,7 +52,8 @@ pub(crate) struct Receiver {
     /// Acknowledgements of data out of order may wait for one another (Linux).
     compression: SackCompression,
     ack_due: bool,
-    ack_at: Option<Instant>,
+    /// When a delayed acknowledgement is due; [`Instant::FAR_FUTURE`] for none.
+    ack_at: Instant,
     /// The timestamp to echo, and the latest acknowledgement number sent, which decides what is echoed.
     echo: u32,
     acknowledged: u64,
@@ -98,7 +101,7 @@ impl Receiver {
             mss: config.mss,
             quick: config.acks.quick,
             ack_due: false,
-            ack_at: None,
+            ack_at: Instant::FAR_FUTURE,
             echo: 0,
             acknowledged: 0,
             duplicate_bytes: 0,
@@ -178,7 +181,7 @@ impl Receiver {
     /// other way round, and the sender wants to know of each (RFC 8257, section 3.2).
     #[inline]
     pub(crate) fn is_overdue_before(&self, segment: &Segment) -> bool {
-        self.ack_at.is_some()
+        self.ack_at != Instant::FAR_FUTURE
             && segment.len > 0
             && matches!(self.feedback, Feedback::ExactEcho(echo) if echo.is_on != segment.ecn.is_marked())
     }
@@ -324,7 +327,15 @@ impl Receiver {
         match &mut self.feedback {
             Feedback::None => {}
             Feedback::ExactEcho(echo) => self.ack_due |= echo.on_data_exactly(segment.ecn.is_marked()),
-            Feedback::Echo(echo) => echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR)),
+            Feedback::Echo(echo) => {
+                let begins = echo.on_data(segment.ecn.is_marked(), segment.has(Flags::CWR));
+                if config.rules().receiving.hastens_echoes {
+                    self.ack_due |= begins || segment.has(Flags::CWR);
+                    if begins && config.acks.quick > 0 {
+                        self.quick = self.quick.max(QUICK_AFTER_MARK);
+                    }
+                }
+            }
             Feedback::Count(count) => self.ack_due |= count.on_data(segment.ecn, segment.len),
         }
         let Some(range) = self.acceptable(segment, span) else {
@@ -370,9 +381,9 @@ impl Receiver {
     /// Nothing of a segment is new. ns-2 takes the latest packet in order for a new one however often it arrives.
     fn repeated(&mut self, now: Instant, segment: &Segment, config: &Config) {
         let is_latest = segment.seq + u64::from(segment.len) == self.rcv_nxt && self.out_of_order.is_empty();
-        if self.delays_as_ns2 && is_latest && self.ack_at.is_none() {
+        if self.delays_as_ns2 && is_latest && self.ack_at == Instant::FAR_FUTURE {
             self.unacknowledged = self.full_segment.into();
-            self.ack_at = Some(now + config.acks.delay);
+            self.ack_at = now + config.acks.delay;
         } else {
             self.ack_due = true;
         }
@@ -394,8 +405,8 @@ impl Receiver {
         self.quick = self.quick.saturating_sub(1);
         if had_holes || is_full || is_quick || segment.has(Flags::FIN) || self.is_pushed(segment, config) {
             self.ack_due = true;
-        } else if self.ack_at.is_none() {
-            self.ack_at = Some(now + config.acks.delay);
+        } else if self.ack_at == Instant::FAR_FUTURE {
+            self.ack_at = now + config.acks.delay;
         }
     }
 
@@ -412,7 +423,7 @@ impl Receiver {
         let due = if is_quick { Due::Now } else { compression.hold(now, self.rcv_nxt, self.buffer.rtt()) };
         match due {
             Due::Now => self.ack_due = true,
-            Due::At(at) => self.ack_at = Some(self.ack_at.map_or(at, |other| other.min(at))),
+            Due::At(at) => self.ack_at = self.ack_at.min(at),
             Due::WithAnother => {}
         }
         let new = self.out_of_order.insert(range.clone());
@@ -491,7 +502,7 @@ impl Receiver {
     pub(crate) fn on_acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.ack_due = false;
-        self.ack_at = None;
+        self.ack_at = Instant::FAR_FUTURE;
         self.compression.on_acknowledged();
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = false;
@@ -500,7 +511,7 @@ impl Receiver {
 
     /// Whether an acknowledgement is to leave now.
     pub(crate) fn is_ack_due(&self, now: Instant) -> bool {
-        self.ack_due || self.ack_at.is_some_and(|at| at <= now)
+        self.ack_due || self.ack_at <= now
     }
 
     /// Whether a delayed acknowledgement leaves before what arrives now is looked at. ns-2 runs the events of one instant in
@@ -508,7 +519,7 @@ impl Receiver {
     /// a round trip later as gaps between packets, both often fall on one instant.
     #[inline]
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.delays_as_ns2 && self.ack_at.is_some_and(|at| at <= now + ROUNDING)
+        self.delays_as_ns2 && self.ack_at <= now + ROUNDING
     }
 
     /// An acknowledgement leaves as soon as it can.
@@ -516,8 +527,8 @@ impl Receiver {
         self.ack_due = true;
     }
 
-    /// When a delayed acknowledgement is due.
-    pub(crate) fn ack_at(&self) -> Option<Instant> {
+    /// When a delayed acknowledgement is due; [`Instant::FAR_FUTURE`] for never.
+    pub(crate) fn ack_at(&self) -> Instant {
         self.ack_at
     }
 

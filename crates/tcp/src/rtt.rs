@@ -1,6 +1,8 @@
 //! Round-trip times and the retransmission timeout (RFC 6298).
 
-use units::Duration;
+use crate::filter::WindowedMax;
+use std::cmp::Reverse;
+use units::{Duration, Instant};
 
 /// The constants of the estimator and of the timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub struct RttRules {
     pub granularity: Duration,
     /// Where samples come from.
     pub sampling: Sampling,
+    /// For how long the smallest round-trip time counts: over a path that has become longer, a larger one takes its place then.
+    pub min_window: Duration,
 }
 
 /// What the lower bound of the timeout applies to.
@@ -44,6 +48,8 @@ impl RttRules {
             max_rto: Duration::from_secs(60),
             granularity: Duration::ZERO,
             sampling: Sampling::EverySegment,
+            // A window is asked for by RFC 8985 (section 6.2, step 1), and this is Linux's (`tcp_min_rtt_wlen`).
+            min_window: Duration::from_secs(300),
         }
     }
 
@@ -64,6 +70,7 @@ impl RttRules {
             max_rto: Duration::from_secs(60),
             granularity: Duration::from_millis(10),
             sampling: Sampling::OneAtATime,
+            min_window: Duration::MAX,
         }
     }
 
@@ -78,16 +85,15 @@ impl RttRules {
 /// argument: each connection's own memory is small.
 #[derive(Debug, Clone)]
 pub struct RttEstimator {
-    /// In seconds; `None` before the first sample.
-    smoothed: Option<f64>,
+    /// In seconds; not a number before the first sample.
+    smoothed: f64,
     variance: f64,
     /// The variance that Linux uses.
     held: HeldVariance,
     /// `smoothed` as a duration, which is asked for more often than it changes; zero before the first sample.
     srtt: Duration,
-    /// [`Duration::MAX`] before the first sample.
-    min: Duration,
-    latest: Duration,
+    /// [`Duration::MAX`] before the first sample. Times are in milliseconds.
+    min: WindowedMax<Reverse<Duration>, u32>,
     backoff: u32,
     rto: Duration,
 }
@@ -119,12 +125,11 @@ impl RttEstimator {
     /// No sample yet.
     pub fn new(rules: &RttRules) -> Self {
         Self {
-            smoothed: None,
+            smoothed: f64::NAN,
             variance: 0.0,
             held: HeldVariance { term: 0.0, largest: 0.0, until: 0 },
             srtt: Duration::ZERO,
-            min: Duration::MAX,
-            latest: Duration::ZERO,
+            min: WindowedMax::new(0, Reverse(Duration::MAX)),
             backoff: 0,
             rto: rules.initial_rto,
         }
@@ -133,22 +138,17 @@ impl RttEstimator {
     /// A segment's round trip took `rtt`, found by an acknowledgement of all before `una` when all before `nxt` was sent:
     /// updates the estimate (section 2 of RFC 6298) and ends any backoff.
     pub fn sample(&mut self, rules: &RttRules, rtt: Duration, una: u64, nxt: u64) {
-        self.latest = rtt;
-        self.min = self.min.min(rtt);
         let rtt = rules.in_ticks(rtt);
-        match self.smoothed {
-            None => {
-                self.smoothed = Some(rtt);
-                self.variance = rtt / 2.0;
-                self.held.until = nxt;
-            }
-            Some(smoothed) => {
-                let error = ((smoothed - rtt).abs() - self.variance) / 4.0;
-                // A round trip that has become much shorter is no reason to wait longer (the Eifel timer, in Linux).
-                let is_gain = matches!(rules.min_rto, MinRto::VarianceTerm(_)) && rtt < smoothed && error > 0.0;
-                self.variance += if is_gain { error / 8.0 } else { error };
-                self.smoothed = Some(smoothed + (rtt - smoothed) / 8.0);
-            }
+        if self.smoothed.is_nan() {
+            self.smoothed = rtt;
+            self.variance = rtt / 2.0;
+            self.held.until = nxt;
+        } else {
+            let error = ((self.smoothed - rtt).abs() - self.variance) / 4.0;
+            // A round trip that has become much shorter is no reason to wait longer (the Eifel timer, in Linux).
+            let is_gain = matches!(rules.min_rto, MinRto::VarianceTerm(_)) && rtt < self.smoothed && error > 0.0;
+            self.variance += if is_gain { error / 8.0 } else { error };
+            self.smoothed += (rtt - self.smoothed) / 8.0;
         }
         if let MinRto::VarianceTerm(least) = rules.min_rto {
             let least = least.as_secs_f64();
@@ -158,10 +158,16 @@ impl RttEstimator {
         self.update_rto(rules);
     }
 
+    /// A round trip of `rtt` ended at `now`: it may be the smallest of [`RttRules::min_window`].
+    pub fn sample_min(&mut self, rules: &RttRules, now: Instant, rtt: Duration) {
+        let millis = |nanos: u64| nanos / 1_000_000;
+        let now = u32::try_from(millis(now.as_nanos())).unwrap_or(u32::MAX);
+        self.min.update(now, Reverse(rtt), millis(rules.min_window.as_nanos()));
+    }
+
     fn update_rto(&mut self, rules: &RttRules) {
-        let Some(smoothed) = self.smoothed else { return };
         let term = Duration::from_secs_f64(4.0 * self.variance).max(rules.granularity);
-        self.srtt = Duration::from_secs_f64(smoothed);
+        self.srtt = Duration::from_secs_f64(self.smoothed);
         self.rto = match rules.min_rto {
             MinRto::Total(least) => (self.srtt + term).max(least),
             MinRto::VarianceTerm(_) => self.srtt + Duration::from_secs_f64(self.held.term),
@@ -182,7 +188,7 @@ impl RttEstimator {
     /// The handshake's segment was lost: data start from a longer timeout (RFC 6298, 5.7).
     pub fn restart_after_handshake_loss(&mut self, rto: Duration) {
         self.backoff = 0;
-        if self.smoothed.is_none() {
+        if self.smoothed.is_nan() {
             self.rto = rto;
         }
     }
@@ -207,14 +213,10 @@ impl RttEstimator {
         Duration::from_secs_f64(self.variance)
     }
 
-    /// The smallest sample; zero before the first.
+    /// The smallest sample of [`RttRules::min_window`]; zero before the first.
     pub fn min_rtt(&self) -> Duration {
-        if self.min == Duration::MAX { Duration::ZERO } else { self.min }
-    }
-
-    /// The newest sample; zero before the first.
-    pub fn latest(&self) -> Duration {
-        self.latest
+        let Reverse(min) = self.min.get();
+        if min == Duration::MAX { Duration::ZERO } else { min }
     }
 }
 
@@ -282,5 +284,24 @@ mod tests {
         assert_eq!(rtt.rto(&rules), Duration::from_secs(60));
         rtt.sample(&rules, Duration::from_millis(550), 1, 2);
         assert_eq!(rtt.rto(&rules), Duration::from_millis(1650));
+    }
+
+    /// The smallest of samples once a second, of which those from 100 s on are three times as long, at so many seconds.
+    fn min_at(rules: &RttRules, seconds: u64) -> Duration {
+        let mut rtt = RttEstimator::new(rules);
+        for second in 0..=seconds {
+            let millis = if second < 100 { 40 } else { 120 };
+            rtt.sample_min(rules, Instant::ZERO + Duration::from_secs(second), Duration::from_millis(millis));
+        }
+        rtt.min_rtt()
+    }
+
+    #[test]
+    fn a_path_that_has_become_longer_is_believed_after_five_minutes() {
+        let ms = Duration::from_millis;
+        for rules in [RttRules::rfc(), RttRules::linux()] {
+            assert_eq!([399, 400].map(|seconds| min_at(&rules, seconds)), [ms(40), ms(120)]);
+        }
+        assert_eq!(min_at(&RttRules::ns2(), 10_000), ms(40));
     }
 }

@@ -271,6 +271,11 @@ impl Scoreboard {
         self.sacked_bytes
     }
 
+    /// Segments that SACK has reported.
+    pub fn sacked_segments(&self) -> u64 {
+        self.sacked_segments.into()
+    }
+
     /// Bytes found lost and not sent again yet.
     pub fn lost(&self) -> u64 {
         self.lost.bytes

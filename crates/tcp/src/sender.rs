@@ -35,8 +35,8 @@ pub(crate) struct Sender {
     largest_window: u32,
     /// The peer reports what it has: only reports of something new are duplicates (RFC 6675, section 2).
     has_sack: bool,
-    /// When the retransmission timer expires.
-    timeout: Option<Instant>,
+    /// When the retransmission timer expires; [`Instant::FAR_FUTURE`] while it does not run.
+    timeout: Instant,
     persist: Option<Persist>,
     /// Expiries of either timer since the peer was last heard of.
     unanswered: u32,
@@ -117,7 +117,7 @@ impl Sender {
             peer_window: 0,
             largest_window: 0,
             has_sack: false,
-            timeout: None,
+            timeout: Instant::FAR_FUTURE,
             persist: None,
             unanswered: 0,
             held_until: Instant::ZERO,
@@ -206,6 +206,7 @@ impl Sender {
         }
         if let Some(rtt) = opening.rtt {
             self.out.rtt.sample(&self.out.config.rtt, rtt, self.out.board.una(), self.out.board.nxt());
+            self.out.rtt.sample_min(&self.out.config.rtt, now, rtt);
         }
         if opening.starts_from_one && !self.config().bare {
             self.out.window.cwnd = 1.0;
@@ -418,19 +419,25 @@ impl Sender {
             },
         };
         self.out.rtt.sample(&self.out.config.rtt, sample, self.out.board.una(), self.out.board.nxt());
+        // The acknowledgement of less than a segment, with nothing else out, may have been delayed by the receiver: such a sample never
+        // takes the place of a smaller one that is old (`tcp_update_rtt_min`).
+        let may_have_waited = (1..self.out.mss()).contains(&change.acked) && self.out.board.is_empty();
+        if !may_have_waited || sample <= self.out.rtt.min_rtt() {
+            self.out.rtt.sample_min(&self.out.config.rtt, now, sample);
+        }
         let newest = change.newest.filter(|newest| !newest.is_retransmitted && !change.acked_retransmission);
         Some(newest.map_or(sample, |newest| now.since(newest.sent_at)))
     }
 
     /// restarts the retransmission timer, or stops it while nothing is outstanding.
     fn set_timeout(&mut self, now: Instant) {
-        self.timeout = (!self.out.board.is_empty()).then(|| now + self.out.rto());
+        self.timeout = if self.out.board.is_empty() { Instant::FAR_FUTURE } else { now + self.out.rto() };
     }
 
     /// When something is to be done though no segment comes; [`Instant::FAR_FUTURE`] for never.
     #[inline]
     pub(crate) fn next_at(&self) -> Instant {
-        let mut next = self.timeout.unwrap_or(Instant::FAR_FUTURE);
+        let mut next = self.timeout;
         if let Some(persist) = &self.persist {
             next = next.min(persist.at);
         }
@@ -465,7 +472,7 @@ impl Sender {
             persist.at = now + persist.wait;
             self.unanswered += 1;
         }
-        if self.timeout.is_some_and(|at| at <= now) {
+        if self.timeout <= now {
             if self.recovery.probes_instead() {
                 self.set_timeout(now);
                 return true;
@@ -505,6 +512,7 @@ impl Sender {
         }
         self.waits_for_pacer = now < self.pace_at && !self.deferral.is_within_piece();
         if self.waits_for_pacer {
+            self.note_pacing();
             return None;
         }
         let fresh = self.fresh();
@@ -533,6 +541,14 @@ impl Sender {
         self.on_nothing_to_send(now);
         self.is_settled = true;
         None
+    }
+
+    /// Data wait for the pacer. A control that governs its window paces below it where the path holds less: the window does not limit it
+    /// then. Other controls count as limited until they run out of data.
+    fn note_pacing(&mut self) {
+        if self.has_sent && self.out.control.governs_window() {
+            self.update_usage(!self.out.has_room(self.out.mss()));
+        }
     }
 
     fn update_usage(&mut self, is_limited: bool) {
@@ -632,7 +648,7 @@ impl Sender {
         if self.timed.is_none() && self.config().rtt.sampling == Sampling::OneAtATime {
             self.timed = Some((seq, now));
         }
-        if was_empty || self.timeout.is_none() {
+        if was_empty || self.timeout == Instant::FAR_FUTURE {
             self.set_timeout(now);
         }
         let len = (span - u64::from(fin)) as u32;
@@ -650,7 +666,7 @@ impl Sender {
             self.timed = None;
         }
         let is_restarted = self.out.rules().restarts_timer_for_first && seq == self.out.board.una();
-        if self.timeout.is_none() || is_restarted {
+        if self.timeout == Instant::FAR_FUTURE || is_restarted {
             self.set_timeout(now);
         }
         let fin = seq + u64::from(span) > self.end;

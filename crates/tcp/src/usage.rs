@@ -1,4 +1,7 @@
 //! Whether the window is in use: one that is not need not grow (`tcp_cwnd_validate` and `tcp_is_cwnd_limited` of Linux 6.x).
+//!
+//! Linux also lowers a window that is not used for a timeout (`tcp_cwnd_application_limited`), but counts it from the latest
+//! acknowledgement of new data (`tcp_cong_avoid` sets `snd_cwnd_stamp`): what still applies then is the restart after an idle time.
 
 use crate::control::Window;
 

@@ -1,9 +1,10 @@
 //! A congestion control of the caller's own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tcp::control::{Ack, Control, Loss};
 use tcp::{Config, Connection, ControlError, Fault, Flags, Profile, RecoveryKind, SavedPath, Segment, Window};
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// A window of so many segments, whatever happens.
 #[derive(Debug)]
@@ -102,5 +103,68 @@ fn a_window_beyond_all_bounds_is_no_fault() {
             ends[1].read(now, u64::MAX);
         }
         assert_eq!(ends[1].received(), 1_000_000, "{profile:?} {window}");
+    }
+}
+
+/// A window that paces: three segments for two round trips, and then far more than leave in one. Notes whether the window limits.
+#[derive(Debug)]
+struct Paced {
+    acked: u64,
+    is_limited: Arc<AtomicBool>,
+}
+
+impl Control for Paced {
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        self.acked += ack.acked;
+        window.cwnd = if self.acked <= 6_000 { 3.0 } else { 1_000.0 };
+        self.is_limited.store(ack.is_window_limited, Relaxed);
+    }
+
+    fn grow(&mut self, _: &Ack, _: &mut Window) {}
+
+    fn on_loss(&mut self, _: &Loss, _: &mut Window) {}
+
+    fn on_timeout(&mut self, _: &Loss, _: &mut Window) {}
+
+    fn pacing_rate(&self, _: &Window) -> Option<Rate> {
+        Some(Rate::from_bps(400_000))
+    }
+
+    fn governs_window(&self) -> bool {
+        true
+    }
+}
+
+/// A sender that waits for its pacer is not limited by a window with room, though it was before.
+#[test]
+fn a_window_above_what_is_paced_does_not_limit_for_longer_than_a_round_trip() {
+    for profile in [Profile::Rfc, Profile::Linux] {
+        let is_limited = Arc::new(AtomicBool::new(false));
+        let mut end = client(Config { mss: 1_000, initial_window: 3.0, ..Config::new(profile) });
+        end.set_control(Box::new(Paced { acked: 0, is_limited: Arc::clone(&is_limited) })).expect("it has not begun");
+        end.write(1_000_000);
+        let syn = end.poll_transmit(Instant::ZERO).expect("a SYN");
+        let mut now = Instant::ZERO + Duration::from_millis(100);
+        let answer = Segment { flags: Flags::SYN.with(Flags::ACK), ack: 1, seq: 0, ..syn };
+        end.handle_segment(now, &answer);
+        let mut found = Vec::new();
+        for _ in 0..6 {
+            let until = now + Duration::from_millis(100);
+            let mut sent = Vec::new();
+            loop {
+                sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
+                match end.next_timeout().filter(|at| *at < until) {
+                    Some(at) => now = at,
+                    None => break,
+                }
+                end.handle_timeout(now);
+            }
+            now = until;
+            let ack = sent.iter().map(|segment| segment.seq + u64::from(segment.len)).max().expect("data");
+            end.handle_segment(now, &Segment { flags: Flags::ACK, seq: 1, ack, len: 0, ..syn });
+            found.push(is_limited.load(Relaxed));
+        }
+        assert_eq!(found[..2], [true; 2], "{profile:?}");
+        assert_eq!(found[4..], [false; 2], "{profile:?}: {found:?}");
     }
 }

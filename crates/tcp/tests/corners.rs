@@ -65,7 +65,8 @@ fn a_loss_at_the_beginning_of_a_window_costs_a_round_trip() {
     }
 }
 
-/// Nothing follows the last segment: only the timer finds its loss, or the probe after two round trips (RFC 8985, section 7).
+/// Nothing follows the last segment: only the timer finds its loss, or the probe after two round trips and 200 ms, as it is the only one
+/// out (RFC 8985, section 7).
 #[test]
 fn a_loss_at_the_end_costs_a_timeout_or_a_probe() {
     for recovery in RECOVERIES {
@@ -74,7 +75,7 @@ fn a_loss_at_the_end_costs_a_timeout_or_a_probe() {
         let wait = took - WINDOW;
         if recovery == "rack" {
             assert_eq!(counters.timeouts, 0);
-            assert!(wait <= 3 * ROUND_TRIP, "{wait} ms");
+            assert!((2 * ROUND_TRIP + 200..=3 * ROUND_TRIP + 200).contains(&wait), "{wait} ms");
         } else {
             assert_eq!(counters.timeouts, 1, "{recovery}");
             assert_eq!(wait, 1_000 + ROUND_TRIP, "{recovery}: from the last acknowledgement");

@@ -45,6 +45,39 @@ fn data(number: u64, ecn: Ecn, flags: Flags) -> Segment {
     Segment { len: MSS, ecn, ..bare(Flags::ACK.with(flags), seg(number), 1) }
 }
 
+/// Linux acknowledges the first mark, the segment after it, and what says that the window was reduced, at once: its sender may have a
+/// window of one segment (`__tcp_ecn_check_ce`, `tcp_ecn_accept_cwr`).
+#[test]
+fn in_linux_a_first_mark_and_a_reduction_are_acknowledged_at_once() {
+    for (profile, expected) in
+        [(Profile::Linux, [0, 1, 1, 1, 0, 1, 1, 0, 1]), (Profile::Rfc, [0, 1, 0, 1, 0, 1, 0, 1, 0])]
+    {
+        let delay = Duration::from_millis(40);
+        let mut server = server(Config { profile, acks: AckPolicy { every: 2, delay, quick: 2 }, ..with_ecn() });
+        // The first two are acknowledged at once in any case.
+        (0..2).for_each(|number| server.give(data(number, Ecn::Ect0, Flags::default())));
+        server.take();
+        let marked = Ecn::CongestionExperienced;
+        let arrivals = [
+            (Ecn::Ect0, Flags::default()),
+            (Ecn::Ect0, Flags::default()),
+            (marked, Flags::default()),
+            (marked, Flags::default()),
+            (Ecn::Ect0, Flags::default()),
+            (Ecn::Ect0, Flags::default()),
+            (Ecn::Ect0, Flags::CWR),
+            (Ecn::Ect0, Flags::default()),
+            (Ecn::Ect0, Flags::default()),
+        ];
+        let mut answers = [0; 9];
+        for (number, (ecn, flags)) in arrivals.into_iter().enumerate() {
+            server.give(data(number as u64 + 2, ecn, flags));
+            answers[number] = server.take().len();
+        }
+        assert_eq!(answers, expected, "{profile:?}");
+    }
+}
+
 #[test]
 fn ends_use_it_only_when_both_want_it() {
     let mut unwilling = Lone::listening(config("newreno"));

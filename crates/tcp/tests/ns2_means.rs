@@ -39,6 +39,7 @@ fn config(recovery: &str) -> Config {
             max_rto: Duration::from_secs(60),
             granularity: Duration::from_millis(10),
             sampling: Sampling::OneAtATime,
+            min_window: Duration::MAX,
         },
         receive_buffer: ReceiveBuffer::plain(Bytes::new(500 * u64::from(MSS))),
         bare: true,

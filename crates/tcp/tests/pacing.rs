@@ -15,7 +15,11 @@ fn config(profile: Profile, pacing: bool) -> Config {
 
 /// When data segments left of 300 kB over 100 ms and so much queue, and how many were sent again.
 fn departures(config: Config, queue: u64) -> (Vec<Instant>, u64) {
-    let link = LinkConfig { queue: QueueLimit::Packets(queue), ..LinkConfig::new(Rate::from_bps(50_000_000), RTT / 2) };
+    departures_of(300_000, config, 50_000_000, queue)
+}
+
+fn departures_of(bytes: u64, config: Config, rate: u64, queue: u64) -> (Vec<Instant>, u64) {
+    let link = LinkConfig { queue: QueueLimit::Packets(queue), ..LinkConfig::new(Rate::from_bps(rate), RTT / 2) };
     let mut path = Path::new(config, vec![link.clone()], vec![link]);
     let times = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&times);
@@ -24,7 +28,7 @@ fn departures(config: Config, queue: u64) -> (Vec<Instant>, u64) {
             seen.borrow_mut().push(now);
         }
     });
-    path.transfer(300_000).expect("it arrives");
+    path.transfer(bytes).expect("it arrives");
     let times = times.borrow().clone();
     (times, path.metrics().counters.retransmissions)
 }
@@ -59,6 +63,17 @@ fn a_queue_of_ten_packets_refuses_bursts_but_no_paced_data() {
     let [(paced, kept), (_, again)] = [true, false].map(|pacing| departures(config(Profile::Rfc, pacing), 10));
     assert!(again > 0 && kept == 0, "{again} and {kept}");
     assert!(burst(&paced) <= 6, "{}", burst(&paced));
+}
+
+/// Acknowledgements of paced data arrive over half a round trip however empty the path is: they are no sign that it is full.
+#[test]
+fn in_linux_pacing_does_not_end_slow_start_early() {
+    let ends = [false, true].map(|pacing| {
+        let (times, again) = departures_of(10_000_000, config(Profile::Linux, pacing), 200_000_000, 10_000);
+        assert_eq!(again, 0);
+        times.last().expect("data left").since(Instant::ZERO).as_secs_f64()
+    });
+    assert!(ends[1] < 1.1 * ends[0], "{ends:?}");
 }
 
 #[test]

@@ -199,11 +199,14 @@ impl<P: Packet> ManagedQueue<P> {
         }
     }
 
-    /// Takes note of a packet that arrives for a flow and finds no room: RED averages over all arrivals.
+    /// Takes note of a packet that arrives for a flow and finds no room: RED averages over all arrivals, and PIE's drops keep their distance
+    /// from any loss.
     fn observe(&mut self, index: usize, now: Instant) {
         let Flow { fifo, state, .. } = &mut self.flows[index];
-        if let (Law::Red(law), State::Red(state)) = (&self.law, state) {
-            state.measure(now, law, fifo.bytes());
+        match (&self.law, state) {
+            (Law::Red(law), State::Red(state)) => state.measure(now, law, fifo.bytes()),
+            (Law::Pie(_), State::Pie(state)) => state.on_refused(),
+            _ => {}
         }
     }
 
@@ -354,5 +357,45 @@ impl<P: Packet> Flow<P> {
             _ => {}
         }
         Some(waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Duration;
+
+    #[derive(Debug, Clone)]
+    struct Full;
+
+    impl Packet for Full {
+        fn size(&self) -> Bytes {
+            Bytes::new(1500)
+        }
+    }
+
+    /// RFC 8033, appendix A (`enque`): drops keep their distance from the latest packet that was lost, be it for want of room.
+    #[test]
+    fn after_a_packet_that_found_no_room_pie_lets_others_pass() {
+        let law = pie::Law {
+            target: Duration::from_millis(15),
+            update: Duration::from_millis(15),
+            max_burst: Duration::ZERO,
+            ecn: false,
+        };
+        let now = Instant::ZERO;
+        for seed in 0..20 {
+            let draws = CounterRandom::new(seed, 0);
+            let mut queue = ManagedQueue::single(Law::Pie(law), QueueLimit::Packets(4), draws);
+            let mut lost = Vec::new();
+            let mut push = |queue: &mut ManagedQueue<Full>| queue.push(now, Full, false, &mut |why, _| lost.push(why));
+            assert!((0..3).all(|_| push(&mut queue)));
+            // The next packet brings the sum of probabilities to 0.8, below the distance; another would bring it beyond.
+            queue.flows[0].state = State::Pie(pie::State::congested(0.8));
+            assert!(push(&mut queue) && !push(&mut queue));
+            assert!(queue.pop(now, &mut |_, _| {}).is_some());
+            assert!(push(&mut queue), "seed {seed}");
+            assert_eq!(lost, [Overflow::Full], "seed {seed}");
+        }
     }
 }

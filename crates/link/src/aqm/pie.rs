@@ -56,6 +56,19 @@ impl State {
         }
     }
 
+    /// Amid congestion, with this probability.
+    #[cfg(test)]
+    pub(super) fn congested(probability: f64) -> Self {
+        Self {
+            probability,
+            accumulated: 0.0,
+            delay: Duration::from_secs(1),
+            delay_before: Duration::from_secs(1),
+            burst_allowance: Duration::ZERO,
+            next_update: None,
+        }
+    }
+
     /// What becomes of a packet that arrives at `now`, by a draw from 0 to 1 (section 4.1).
     pub(super) fn admit<P>(&mut self, now: Instant, law: &Law, fifo: &Fifo<P>, draw: f64) -> Fate {
         self.catch_up(now, law);
@@ -73,6 +86,11 @@ impl State {
         }
         self.accumulated = 0.0;
         Fate::Signals(if law.ecn && self.probability < MARKS_BELOW { Signal::MarkOrDrop } else { Signal::Drop })
+    }
+
+    /// A packet found no room (appendix A, `enque`).
+    pub(super) fn on_refused(&mut self) {
+        self.accumulated = 0.0;
     }
 
     /// A packet leaves at `now` that has waited for `delay`.

@@ -80,8 +80,8 @@ pub(crate) struct Tcp {
     /// After an idle period, the window restarts from the initial window (RFC 5681). By default on, for ns2 off.
     pub(crate) restart_after_idle: Option<bool>,
     /// Most segments by which one acknowledgement opens the window in slow start (L of RFC 3465). By default 2, for
-    /// linux unlimited, for ns2 1; with hystart++, which cubic has outside linux, at least 8. Controls that set the window
-    /// themselves have no such limit, nor has ledbat-plus-plus, which grows by its gain.
+    /// linux unlimited, for ns2 1; with hystart++, which cubic has outside linux, at least 8, and with pacing unlimited.
+    /// Controls that set the window themselves have no such limit, nor has ledbat-plus-plus, which grows by its gain.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) slow_start_limit: Option<f64>,
     /// The window grows by acknowledgements rather than by bytes. By default off, for ns2 on.

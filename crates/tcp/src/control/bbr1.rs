@@ -1,10 +1,10 @@
 //! BBR version 1: sends at the measured bottleneck bandwidth, with twice the bandwidth-delay product in flight at most
 //! (Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; constants of Linux 6.x, `tcp_bbr.c`).
 
-use super::filter::WindowedMax;
 use super::pacing::{self, Pacing};
 use super::{Ack, Control, Loss, LossState, RateSample, Start, Window};
 use crate::config::Config;
+use crate::filter::WindowedMax;
 use units::{CounterRandom, Duration, Instant, Rate};
 
 /// `2 / ln 2`: the least gain that doubles the rate each round trip.

@@ -11,7 +11,7 @@ use units::{Bytes, Duration, Instant, Rate};
 #[derive(Debug)]
 pub(crate) struct CrossLayer {
     header_share: f64,
-    /// The capacity, and the smallest round-trip time so far.
+    /// The capacity, and the smallest round-trip time of late.
     capacity: Option<Capacity>,
     mss: u32,
 }

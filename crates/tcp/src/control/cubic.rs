@@ -68,6 +68,7 @@ pub(crate) struct Cubic {
     state: State,
     /// The state before the latest loss, for when that was none.
     before_loss: Option<State>,
+    /// The smallest round-trip time since the latest timeout, however long ago (`delay_min` of Linux); zero before the first.
     min_rtt: Duration,
     /// The latest acknowledgement.
     acked_at: Instant,
@@ -249,7 +250,8 @@ impl Control for Cubic {
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         let is_settled = self.state.epoch.is_none_or(|epoch| ack.now.since(epoch.start) >= Duration::from_secs(1));
         if is_settled {
-            self.min_rtt = ack.min_rtt;
+            let least = if self.min_rtt.is_zero() { Duration::MAX } else { self.min_rtt };
+            self.min_rtt = ack.rtt.map_or(self.min_rtt, |rtt| rtt.min(least));
             self.growth.on_ack(ack, window);
         }
         self.acked_at = ack.now;
@@ -281,6 +283,7 @@ impl Control for Cubic {
             window.ssthresh = Growth::after_timeout(timeout, reduced, window);
         }
         self.state = State { w_max: 0.0, epoch: None, ..self.state };
+        self.min_rtt = Duration::ZERO;
         window.cwnd = 1.0;
     }
 
@@ -475,5 +478,20 @@ mod tests {
         control.on_restart(now, true, &mut window);
         control.grow(&ack(1).at_millis(30_000.0), &mut window);
         assert_eq!(control.state.epoch.expect("goes on").start.since(start), Duration::from_secs(29));
+    }
+
+    /// `delay_min` of `tcp_cubic.c`, which no window of time ends.
+    #[test]
+    fn the_smallest_round_trip_time_lasts_until_a_timeout() {
+        let mut control = Cubic::new(&Config::new(Profile::Linux));
+        let mut window = Window { cwnd: 10.0, ssthresh: 5.0 };
+        let ms = Duration::from_millis;
+        let mut least = |control: &mut Cubic, millis| {
+            control.on_ack(&Ack { rtt: Some(ms(millis)), min_rtt: ms(millis), ..ack(1) }, &mut window);
+            control.min_rtt
+        };
+        assert_eq!([100, 300].map(|millis| least(&mut control, millis)), [ms(100); 2]);
+        control.on_timeout(&ack(1).loss(10), &mut Window { cwnd: 10.0, ssthresh: 5.0 });
+        assert_eq!(least(&mut control, 300), ms(300));
     }
 }

@@ -95,7 +95,12 @@ impl Control for Hybla {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
         let Some(rtt) = start.rtt else { return };
         self.update_rho(rtt);
-        window.cwnd = if self.reading == Reading::Linux { self.rho.floor() } else { self.rho.max(window.cwnd) };
+        if self.reading == Reading::Linux {
+            // `hybla_init` leaves `ssthresh` as a route or the metrics of earlier connections set it.
+            window.cwnd = self.rho.floor();
+            return;
+        }
+        window.cwnd = self.rho.max(window.cwnd);
         if window.ssthresh.is_finite() {
             window.ssthresh *= self.rho;
         } else if let Some(path) = self.path {
@@ -217,18 +222,25 @@ mod tests {
         assert!(path.window.cwnd >= path.window.ssthresh, "{:?}", path.window);
     }
 
+    fn start(millis: u64) -> Start {
+        let rtt = Some(Duration::from_millis(millis));
+        Start { now: Instant::ZERO, mss: MSS, rtt, receive_window: 1 << 20, has_sack: true }
+    }
+
+    #[test]
+    fn a_configured_ssthresh_is_that_of_the_reference_and_in_linux_stays() {
+        for (profile, expected) in [(Profile::Rfc, 220.0), (Profile::Linux, 10.0)] {
+            let mut window = Window { cwnd: 10.0, ssthresh: 10.0 };
+            Hybla::new(&Config { profile, ..config(10.0) }).on_connected(&start(550), &mut window);
+            assert_eq!((window.cwnd, window.ssthresh), (22.0, expected));
+        }
+    }
+
     #[test]
     fn linux_counts_an_acknowledgement_once_and_starts_at_rho_rounded_down() {
         let mut control = Hybla::new(&Config::new(Profile::Linux));
         let mut window = Window { cwnd: 10.0, ssthresh: 1.0 };
-        let start = Start {
-            now: Instant::ZERO,
-            mss: MSS,
-            rtt: Some(Duration::from_millis(60)),
-            receive_window: 1 << 20,
-            has_sack: true,
-        };
-        control.on_connected(&start, &mut window);
+        control.on_connected(&start(60), &mut window);
         assert_eq!((window.cwnd, control.rho), (2.0, 2.375));
         window.cwnd = 100.0;
         control.grow(&ack(2), &mut window);

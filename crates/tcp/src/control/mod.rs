@@ -15,7 +15,6 @@ mod careful_resume;
 mod cross_layer;
 mod cubic;
 mod dctcp;
-mod filter;
 mod hybla;
 mod ledbat;
 mod pacing;
@@ -203,7 +202,7 @@ pub struct Ack {
     pub rtt: Option<Duration>,
     /// The smoothed round-trip time (RFC 6298); zero before the first sample.
     pub srtt: Duration,
-    /// The smallest round-trip time so far; zero before the first sample.
+    /// The smallest round-trip time, over TCP of [`crate::RttRules::min_window`]; zero before the first sample.
     pub min_rtt: Duration,
     /// Delivery rate since the newest acknowledged segment was sent (draft-cheng-iccrg-delivery-rate-estimation).
     pub rate: Option<RateSample>,
@@ -315,7 +314,7 @@ pub struct Loss {
     pub nxt: u64,
     /// The smoothed round-trip time; zero before the first sample.
     pub srtt: Duration,
-    /// The smallest round-trip time so far; zero before the first sample.
+    /// The smallest round-trip time, over TCP of [`crate::RttRules::min_window`]; zero before the first sample.
     pub min_rtt: Duration,
     /// For a timeout: how often the timer has expired in a row, from 1. RFC 5681 keeps `ssthresh` from the second on.
     pub expiries: u32,

@@ -51,5 +51,5 @@ pub(crate) fn slow_start_limit(config: &Config) -> f64 {
         ControlId::Cubic => cubic::slow_start_exit(config),
         _ => SlowStartExit::None,
     };
-    Exit::new(config.tuning.slow_start_exit.unwrap_or(exit)).slow_start_limit(config)
+    Exit::new(config.tuning.slow_start_exit.unwrap_or(exit), config).slow_start_limit(config)
 }

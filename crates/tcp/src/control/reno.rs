@@ -16,6 +16,8 @@ pub(crate) struct Reno {
 pub(crate) struct Growth {
     /// Segments by which one acknowledgement may open the window in slow start (the L of RFC 3465).
     slow_start_limit: f64,
+    /// After a timeout it opens the window by one (RFC 3465, section 2.3), unless slow start has no limit by configuration or profile.
+    has_limit_after_timeout: bool,
     /// Whether congestion avoidance counts acknowledgements (ns-2) rather than bytes.
     counts_acks: bool,
     rules: &'static GrowthRules,
@@ -32,10 +34,11 @@ impl Growth {
 
     /// Growth whose slow start ends by `exit` unless the configuration says otherwise.
     pub(crate) fn with_exit(config: &Config, exit: SlowStartExit) -> Self {
-        let exit = Exit::new(config.tuning.slow_start_exit.unwrap_or(exit));
+        let exit = Exit::new(config.tuning.slow_start_exit.unwrap_or(exit), config);
         let rules = &config.rules().growth;
         Self {
             slow_start_limit: exit.slow_start_limit(config),
+            has_limit_after_timeout: config.slow_start_limit.unwrap_or(rules.slow_start_limit).is_finite(),
             counts_acks: config.growth_counts_acks,
             rules,
             credit: 0.0,
@@ -71,8 +74,7 @@ impl Growth {
         if !window.in_slow_start() {
             return acked;
         }
-        // After a timeout one segment for each acknowledgement (RFC 3465, section 2.3), where there is a limit.
-        let is_after_timeout = ack.state == LossState::Timeout && self.slow_start_limit.is_finite();
+        let is_after_timeout = ack.state == LossState::Timeout && self.has_limit_after_timeout;
         let limit = if is_after_timeout { 1.0 } else { self.slow_start_limit };
         let wanted = acked.min(limit) * self.exit.growth();
         if self.counts_acks {

@@ -2,6 +2,7 @@
 
 use super::{Ack, Window};
 use crate::config::{Config, SlowStartExit};
+use crate::kinds::ControlId;
 use units::{Duration, Instant};
 
 /// Samples that a round needs before its delay is judged; both algorithms take eight.
@@ -24,11 +25,15 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    pub(crate) fn new(kind: SlowStartExit) -> Self {
+    /// What ends slow start by `kind` for a connection with `config`.
+    pub(crate) fn new(kind: SlowStartExit, config: &Config) -> Self {
+        let is_paced = config.pacing || config.control.id == ControlId::Prague;
         match kind {
             SlowStartExit::None => Self::None,
-            SlowStartExit::LinuxHyStart => Self::HyStart(HyStart::default()),
-            SlowStartExit::HyStartPlusPlus => Self::HyStartPlusPlus(HyStartPlusPlus::default()),
+            SlowStartExit::LinuxHyStart => Self::HyStart(HyStart { is_paced, ..HyStart::default() }),
+            SlowStartExit::HyStartPlusPlus => {
+                Self::HyStartPlusPlus(HyStartPlusPlus { is_paced, ..HyStartPlusPlus::default() })
+            }
         }
     }
 
@@ -49,10 +54,15 @@ impl Exit {
         }
     }
 
-    /// Segments by which an acknowledgement may open the window in slow start.
+    /// Segments by which an acknowledgement may open the window in slow start. HyStart++ limits only what is not paced (RFC 9406, section
+    /// 4.2).
     pub(crate) fn slow_start_limit(&self, config: &Config) -> f64 {
         let of_profile = config.rules().growth.slow_start_limit;
-        let default = if let Self::HyStartPlusPlus(_) = self { of_profile.max(8.0) } else { of_profile };
+        let default = match self {
+            Self::HyStartPlusPlus(hystart) if hystart.is_paced => f64::INFINITY,
+            Self::HyStartPlusPlus(_) => of_profile.max(8.0),
+            _ => of_profile,
+        };
         config.slow_start_limit.unwrap_or(default)
     }
 
@@ -68,15 +78,17 @@ impl Exit {
     pub(crate) fn on_timeout(&mut self) {
         self.on_loss();
         if let Self::HyStart(hystart) = self {
-            *hystart = HyStart::default();
+            *hystart = HyStart { is_paced: hystart.is_paced, ..HyStart::default() };
         }
     }
 }
 
 /// HyStart as in Linux 6.14 and later, whose rounds are counted from the start of the connection (`tcp_cubic.c`; Ha and Rhee, Computer Networks 55(9), 2011): slow start ends when a train of
-/// closely spaced acknowledgements lasts half the smallest round-trip time, or when the delay rises.
+/// closely spaced acknowledgements lasts half the smallest round-trip time, or all of it where data are paced, or when the delay rises.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HyStart {
+    /// Data leave paced.
+    is_paced: bool,
     round_start: Instant,
     /// The round ends when this offset is acknowledged.
     round_end: u64,
@@ -130,7 +142,8 @@ impl HyStart {
         // A sender that batches (four times 64 KiB at the pacing rate of slow start) delays acknowledgements by up to 1 ms.
         let rate = 2.0 * window.cwnd * f64::from(ack.mss) / ack.srtt.as_secs_f64().max(1e-9);
         let batch = Duration::from_secs_f64(262_144.0 / rate).min(Duration::from_millis(1));
-        let threshold = (delay_min + batch) / 2;
+        // Pacing spreads the window of slow start over half a round trip, whatever the link's rate.
+        let threshold = if self.is_paced { delay_min + batch } else { (delay_min + batch) / 2 };
         ack.now.since(self.round_start) > threshold
     }
 
@@ -149,6 +162,8 @@ impl HyStart {
 /// falls again it was noise, and slow start resumes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HyStartPlusPlus {
+    /// Data leave paced.
+    is_paced: bool,
     /// The round ends when this offset is acknowledged.
     round_end: Option<u64>,
     last_min: Option<Duration>,
@@ -221,7 +236,7 @@ mod tests {
 
     /// The detector after rounds of 20 acknowledgements, each round with the round-trip time given, in milliseconds.
     fn after_rounds(rtts: &[f64]) -> (Exit, Window) {
-        let mut exit = Exit::new(SlowStartExit::HyStartPlusPlus);
+        let mut exit = Exit::new(SlowStartExit::HyStartPlusPlus, &Config::new(Profile::Rfc));
         let mut window = Window { cwnd: 20.0, ssthresh: f64::INFINITY };
         for (round, rtt) in rtts.iter().enumerate() {
             for k in 1..=20 {
@@ -249,6 +264,28 @@ mod tests {
         assert_eq!(window.ssthresh, f64::INFINITY);
         let (exit, window) = after_rounds(&[550.0, 567.0, 568.0, 568.0, 568.0, 568.0]);
         assert_eq!((exit.growth(), window.ssthresh), (1.0, 20.0));
+    }
+
+    /// How long a train of acknowledgements, one each millisecond over 100 ms, lasts until slow start ends, in milliseconds.
+    fn longest_train(pacing: bool) -> u64 {
+        let mut exit = Exit::new(SlowStartExit::LinuxHyStart, &Config { pacing, ..Config::new(Profile::Linux) });
+        let mut window = Window { cwnd: 100.0, ssthresh: f64::INFINITY };
+        let rtt = Duration::from_millis(100);
+        for millis in 0..200 {
+            let now = Instant::ZERO + rtt + Duration::from_millis(millis);
+            let ack = super::Ack { now, una: 1 + millis, nxt: 1000, rtt: Some(rtt), srtt: rtt, ..ack(1) };
+            exit.on_ack(&ack, &mut window);
+            if !window.in_slow_start() {
+                return millis;
+            }
+        }
+        200
+    }
+
+    #[test]
+    fn a_train_of_paced_data_may_last_twice_as_long() {
+        // 100 segments of 1,000 bytes at twice the window in a round trip: a batch of 256 KiB takes more than the millisecond that counts.
+        assert_eq!((longest_train(false), longest_train(true)), (51, 102));
     }
 
     fn slow_start_end(exit: SlowStartExit) -> f64 {

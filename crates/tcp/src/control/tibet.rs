@@ -2,7 +2,7 @@
 //! to the mean time between segments (Capone, Fratta and Martignon, IEEE TMC 3(2), 2004).
 
 use super::reno::Growth;
-use super::westwood::bandwidth_window;
+use super::westwood::{LifetimeMin, bandwidth_window};
 use super::{Ack, Control, Loss, Sent, Window};
 use crate::config::Config;
 use units::{Duration, Instant};
@@ -13,6 +13,7 @@ pub(crate) struct Tibet {
     growth: Growth,
     bandwidth: UsedBandwidth,
     srtt: Duration,
+    min_rtt: LifetimeMin,
 }
 
 /// The estimator. Length and interval are averaged apart: the mean of their ratios would be biased, and infinite for
@@ -57,7 +58,12 @@ impl UsedBandwidth {
 
 impl Tibet {
     pub(crate) fn new(config: &Config) -> Self {
-        Self { growth: Growth::new(config), bandwidth: UsedBandwidth::new(config.tuning.tibet), srtt: Duration::ZERO }
+        Self {
+            growth: Growth::new(config),
+            bandwidth: UsedBandwidth::new(config.tuning.tibet),
+            srtt: Duration::ZERO,
+            min_rtt: LifetimeMin::default(),
+        }
     }
 }
 
@@ -75,6 +81,7 @@ impl Control for Tibet {
 
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         self.srtt = ack.srtt;
+        self.min_rtt.update(ack.min_rtt);
         self.growth.on_ack(ack, window);
     }
 
@@ -86,13 +93,13 @@ impl Control for Tibet {
     /// A window that is smaller than the estimate stays as it is.
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.growth.on_loss();
-        window.ssthresh = bandwidth_window(self.bandwidth.estimate, loss).min(window.cwnd).max(2.0);
+        window.ssthresh = bandwidth_window(self.bandwidth.estimate, &self.min_rtt.of(loss)).min(window.cwnd).max(2.0);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
         if timeout.expiries == 1 {
-            window.ssthresh = bandwidth_window(self.bandwidth.estimate, timeout);
+            window.ssthresh = bandwidth_window(self.bandwidth.estimate, &self.min_rtt.of(timeout));
         }
         window.cwnd = 1.0;
     }

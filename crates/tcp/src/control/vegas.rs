@@ -1,9 +1,9 @@
 //! Vegas: a window that keeps a few segments queued at the bottleneck (Brakmo and Peterson, IEEE JSAC 13(8), 1995).
 
-use super::filter::WindowedMax;
 use super::reno::Growth;
 use super::{Ack, Control, Loss, LossState, Window};
 use crate::config::Config;
+use crate::filter::WindowedMax;
 use crate::profile::Reading;
 use units::{Duration, Instant};
 

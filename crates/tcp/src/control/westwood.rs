@@ -12,6 +12,26 @@ pub(crate) struct Westwood {
     growth: Growth,
     filter: Bilinear,
     counter: AckCounter,
+    min_rtt: LifetimeMin,
+}
+
+/// The smallest round-trip time of a whole connection: that of Westwood and TIBET.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct LifetimeMin(Option<Duration>);
+
+impl LifetimeMin {
+    /// Takes a round-trip time; zero is none.
+    pub(crate) fn update(&mut self, rtt: Duration) {
+        if !rtt.is_zero() {
+            self.0 = Some(self.0.map_or(rtt, |min| min.min(rtt)));
+        }
+    }
+
+    /// `loss`, with this as its smallest round-trip time.
+    pub(crate) fn of(&mut self, loss: &Loss) -> Loss {
+        self.update(loss.min_rtt);
+        Loss { min_rtt: self.0.unwrap_or(Duration::ZERO), ..*loss }
+    }
 }
 
 /// Bytes that an acknowledgement accounts for: a duplicate stands for one segment, and the cumulative acknowledgement
@@ -113,6 +133,7 @@ impl Westwood {
             growth: Growth::new(config),
             filter: Bilinear::new(config.tuning.westwood_tau),
             counter: AckCounter::default(),
+            min_rtt: LifetimeMin::default(),
         }
     }
 }
@@ -120,6 +141,7 @@ impl Westwood {
 impl Control for Westwood {
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         self.growth.on_ack(ack, window);
+        self.min_rtt.update(ack.min_rtt);
         let bytes = self.counter.count(ack);
         if bytes > 0 {
             self.filter.on_bytes(ack.now, bytes);
@@ -134,14 +156,14 @@ impl Control for Westwood {
     /// A window that is smaller than the estimate stays as it is.
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.growth.on_loss();
-        window.ssthresh = bandwidth_window(self.filter.estimate, loss).min(window.cwnd).max(2.0);
+        window.ssthresh = bandwidth_window(self.filter.estimate, &self.min_rtt.of(loss)).min(window.cwnd).max(2.0);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
         self.filter.rest_after_virtual_samples(timeout.now);
         if timeout.expiries == 1 {
-            window.ssthresh = bandwidth_window(self.filter.estimate, timeout);
+            window.ssthresh = bandwidth_window(self.filter.estimate, &self.min_rtt.of(timeout));
         }
         window.cwnd = 1.0;
     }
@@ -224,5 +246,26 @@ mod tests {
         let loss = Loss { min_rtt: Duration::from_millis(505), now: path.now, ..ack(1).loss(path.flight() / 1000) };
         path.control.on_loss(&loss, &mut path.window);
         assert!((path.window.ssthresh / 101.0 - 1.0).abs() < 0.1, "{:?}", path.window);
+    }
+
+    /// "The smallest round-trip time observed over the duration of the connection" (Mascolo et al.), though the one of late is larger.
+    #[test]
+    fn the_smallest_round_trip_time_is_that_of_the_whole_connection() {
+        let min_rtt = |millis| Duration::from_millis(millis);
+        for timeout in [false, true] {
+            let mut control = westwood();
+            let mut window = Window { cwnd: 100.0, ssthresh: 2.0 };
+            control.filter.estimate = 100.0 * f64::from(MSS);
+            [100, 300].into_iter().for_each(|millis| {
+                control.on_ack(&Ack { acked: 0, min_rtt: min_rtt(millis), ..ack(1) }, &mut window);
+            });
+            let loss = Loss { expiries: 1, min_rtt: min_rtt(300), ..ack(1).loss(100) };
+            if timeout {
+                control.on_timeout(&loss, &mut window)
+            } else {
+                control.on_loss(&loss, &mut window)
+            }
+            assert!((window.ssthresh - 10.0).abs() < 1e-9, "{timeout} {window:?}");
+        }
     }
 }

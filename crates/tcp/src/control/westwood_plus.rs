@@ -111,15 +111,18 @@ impl Control for WestwoodPlus {
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
-        window.ssthresh = self.window(timeout);
+        if self.growth.lowers_at(timeout) {
+            window.ssthresh = self.window(timeout);
+            self.forgets_min_rtt = true;
+        }
         window.cwnd = 1.0;
-        self.forgets_min_rtt = true;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::LossState;
     use crate::control::testing::{MSS, Path, ack};
     use crate::profile::Profile;
 
@@ -184,8 +187,23 @@ mod tests {
         control.on_ack(&with_rtt(100), &mut window);
         control.on_ack(&with_rtt(300), &mut window);
         assert_eq!(control.min_rtt, Duration::from_millis(100));
-        control.on_timeout(&ack(1).loss(10), &mut window);
+        control.on_timeout(&Loss { expiries: 1, ..ack(1).loss(10) }, &mut window);
         control.on_ack(&with_rtt(300), &mut window);
         assert_eq!(control.min_rtt, Duration::from_millis(300));
+    }
+
+    /// `tcp_enter_loss` raises `CA_EVENT_LOSS` where it lowers `ssthresh`: not during a recovery of the same data, nor again.
+    #[test]
+    fn a_timeout_that_lowers_nothing_changes_nothing_but_the_window() {
+        for (expiries, state) in [(1, LossState::Recovery), (2, LossState::Timeout)] {
+            let mut control = WestwoodPlus::new(&Config::new(Profile::Linux));
+            let mut window = Window { cwnd: 10.0, ssthresh: 5.0 };
+            let with_rtt = |millis| Ack { rtt: Some(Duration::from_millis(millis)), ..ack(1) };
+            control.on_ack(&with_rtt(100), &mut window);
+            control.on_timeout(&Loss { expiries, state, ..ack(1).loss(10) }, &mut window);
+            control.on_ack(&with_rtt(300), &mut window);
+            assert_eq!(window, Window { cwnd: 1.0, ssthresh: 5.0 }, "{state:?}");
+            assert_eq!(control.min_rtt, Duration::from_millis(100), "{state:?}");
+        }
     }
 }

@@ -120,7 +120,7 @@ impl Rack {
 
     /// Step 4: how late a segment may be.
     fn reordering_window(&self, out: &Outstanding) -> Duration {
-        let is_certain = self.state != LossState::Open || out.board.sacked() >= u64::from(DUPLICATES) * out.mss();
+        let is_certain = self.state != LossState::Open || out.board.sacked_segments() >= DUPLICATES.into();
         if !self.reordering.was_seen && is_certain {
             return Duration::ZERO;
         }
@@ -300,7 +300,7 @@ impl Rack {
             && out.board.sacked() == 0;
         self.probe.at = may.then(|| {
             let srtt = out.rtt.srtt();
-            let is_single = out.board.flight() <= out.mss();
+            let is_single = out.board.segments() == 1;
             let delay = if is_single { Duration::from_millis(200) } else { self.rules.probe_delay };
             let wait = if srtt.is_zero() { Duration::from_secs(1) } else { srtt * 2 + delay };
             now + wait.min(out.rto())

@@ -52,14 +52,21 @@ fn a_delay_that_rises_ends_slow_start_where_hystart_is_configured() {
     }
 }
 
-/// RFC 9406, section 4.2: HyStart++ has a limit of its own, unless the configuration has one.
+/// RFC 9406, section 4.2: HyStart++ has a limit of its own where data are not paced, unless the configuration has one.
 #[test]
 fn slow_start_with_hystart_opens_the_window_by_what_is_configured() {
-    for (limit, gain) in [(None, 8.0), (Some(1.0), 1.0), (Some(2.0), 2.0), (Some(16.0), 10.0)] {
+    for (limit, pacing, gain) in [
+        (None, false, 8.0),
+        (None, true, 10.0),
+        (Some(1.0), false, 1.0),
+        (Some(2.0), false, 2.0),
+        (Some(2.0), true, 2.0),
+        (Some(16.0), false, 10.0),
+    ] {
         let control = tcp::ControlKind::by_name("cubic").expect("known");
-        let mut end = out(10, Config { slow_start_limit: limit, control, ..config("sack") });
+        let mut end = out(10, Config { slow_start_limit: limit, pacing, control, ..config("sack") });
         end.ack(seg(10));
-        assert_eq!(end.end.window().cwnd, 10.0 + gain, "{limit:?}");
+        assert_eq!(end.end.window().cwnd, 10.0 + gain, "{limit:?} {pacing}");
     }
 }
 

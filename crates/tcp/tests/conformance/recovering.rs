@@ -327,6 +327,40 @@ fn two_new_blocks_in_one_acknowledgement_are_no_reordering() {
     assert_eq!(retransmitted(&end.data(), 10), [0, 3].map(seg)[..1].to_vec(), "three have arrived after segment 0");
 }
 
+/// RFC 8985, section 6.2, step 4: three segments that have arrived tell a loss at once, be the last one short.
+#[test]
+fn three_segments_beyond_a_hole_tell_a_loss_however_short_they_are() {
+    for last in [1_000, 700, 1] {
+        let mut end = Lone::connected(config("rack"));
+        end.write(3_000 + last);
+        end.at(200);
+        end.take();
+        end.sack(seg(0), &[(seg(1), seg(3) + last)]);
+        assert_eq!(end.data(), [seg(0)], "{last}");
+    }
+}
+
+/// RFC 8985, section 7.2: what is a single segment is not a matter of bytes. A FIN makes a full one no two, and two may be short.
+#[test]
+fn the_delay_of_a_probe_depends_on_segments_not_on_bytes() {
+    let single = |end: &mut Lone| {
+        assert_eq!(end.end.write(1_000), 1_000);
+        end.finish();
+    };
+    let two = |end: &mut Lone| {
+        end.write(100);
+        end.write(100);
+    };
+    for (writes, probe_at) in [(single as fn(&mut Lone), 500), (two, 300)] {
+        let mut end = Lone::connected(config("rack"));
+        writes(&mut end);
+        end.take();
+        end.at(800);
+        let probe = end.take_timed().into_iter().find(|(_, segment)| segment.len > 0).map(|(at, _)| at);
+        assert_eq!(probe, Some(probe_at));
+    }
+}
+
 /// RFC 8985, section 7: the tail is probed after two round trips (with one segment out, 200 ms more for a delayed
 /// acknowledgement), not after the timeout.
 #[test]

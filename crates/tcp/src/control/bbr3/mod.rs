@@ -10,10 +10,10 @@ mod startup;
 #[cfg(test)]
 mod tests;
 
-use super::filter::WindowedMax;
 use super::pacing::Pacing;
 use super::{Ack, Control, Loss, LossState, LostSegment, RateSample, Start, Window};
 use crate::config::Config;
+use crate::filter::WindowedMax;
 use loss::{Bounds, LossRound, Undo};
 use model::{Aggregation, Rounds};
 use probe_bw::{AckPhase, Probe};

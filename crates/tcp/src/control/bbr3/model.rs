@@ -2,8 +2,8 @@
 //! (draft-ietf-ccwg-bbr, section 5.5).
 
 use super::{Bbr3, State};
-use crate::control::filter::WindowedMax;
 use crate::control::{Ack, RateSample, Window};
+use crate::filter::WindowedMax;
 use units::Instant;
 
 const EXTRA_ACKED_ROUNDS: u64 = 10;
