@@ -113,7 +113,11 @@ fn measured(rules: &str) -> Option<(Option<i32>, Vec<Value>)> {
         End::Hub,
         &format!("add table inet path; add chain inet path pre {{ type filter hook prerouting priority 0; }}; {rules}"),
     );
-    Some(pair.doctor_with(End::Terminal, &["--measure-rate"], None))
+    let state = pair.state_directory(End::Terminal);
+    std::fs::create_dir(&state).unwrap();
+    let found = pair.doctor_with(End::Terminal, &["--measure-rate"], None);
+    assert_eq!(std::fs::read_dir(state).unwrap().count(), 0, "what the gateway remembers is not doctor's to write");
+    Some(found)
 }
 
 fn carried(check: &Value) -> f64 {

@@ -167,6 +167,11 @@ impl Satpep {
         })
     }
 
+    /// Leaves the file of the remembered capacity as it is: another process, or the next run of the gateway, answers for it.
+    pub(crate) fn leave_remembered(&mut self) {
+        self.remembered.leave();
+    }
+
     /// Logs and remembers what the capacity is believed to be, where that is news.
     fn look_at_capacity(&mut self, now: Instant) {
         let estimate = self.streams.endpoint.capacity_estimate(now);
@@ -582,7 +587,7 @@ impl Succession for Satpep {
     }
 
     fn hand_over(&mut self, _: Instant) -> Vec<u8> {
-        self.remembered.leave();
+        self.leave_remembered();
         self.streams.leave_announcements();
         Vec::new()
     }
