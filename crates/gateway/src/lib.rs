@@ -25,6 +25,7 @@ mod host_sockets;
 mod http_limits;
 mod late_listener;
 pub mod link_state;
+mod log_file;
 mod measured;
 mod metrics;
 mod missing_interfaces;
