@@ -391,6 +391,13 @@ fn read(document: &mut Document<'_>, key: OwnKey<'_>) -> Option<Settings> {
     let connection_log = connection_log::read(document);
     let control: Option<format::Control> = document.section("control");
     let debug = debug::read(document, choice);
+    let control_path = control.as_ref().map(|control| match &control.socket {
+        Some(socket) => PathBuf::from(&socket.0),
+        None => control_socket(&name),
+    });
+    if let (Some(updates), Some(control)) = (&updates, &control_path) {
+        updates::check(document, updates, control);
+    }
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
     let interfaces = host::named(document, &link, &intercept, dlep.as_ref());
@@ -430,7 +437,7 @@ fn read(document: &mut Document<'_>, key: OwnKey<'_>) -> Option<Settings> {
         web: web?,
         connection_log: connection_log?,
         state_directory: gateway.state_directory.map_or_else(|| PathBuf::from(STATE), |path| PathBuf::from(path.0)),
-        control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
+        control: control_path?,
         control_group: control.group.map(|group| group.0),
         debug: debug?,
         name,
