@@ -41,6 +41,7 @@ mod takeover;
 mod tcp_socket;
 mod transport;
 mod trouble;
+mod turns;
 mod udp;
 mod unix;
 mod watch;
