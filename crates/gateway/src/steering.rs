@@ -22,6 +22,10 @@ const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// should no news of that arrive.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
+/// Lines of each kind that the log has in a minute of what is intercepted: peers come up, and announce what they let through, one after the
+/// other.
+const LINES: u32 = 8;
+
 /// The least time between two looks, however many others change at the host.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
@@ -98,7 +102,7 @@ impl Steering {
     ) -> Result<Self, Error> {
         let (wished, on_news) = (Wish::default(), Box::new(on_news));
         let interfaces = Interfaces::new()?;
-        let mut lines = LineLimit::default();
+        let mut lines = LineLimit::of(LINES);
         lines.note(Interception::of(&wanted), !wanted.is_empty());
         let warned = Warned::default();
         let mut follower =

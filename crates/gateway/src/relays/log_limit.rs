@@ -65,12 +65,15 @@ impl<N> ShortageLimit<N> {
     }
 }
 
-/// Lets a line of each kind, which is a variant of `L`, through once a minute, and counts the others. A line that says that all is well again
+/// Lets a line of each kind, which is a variant of `L`, through once a minute, or some of them, and counts the others. A line that says that all is well again
 /// follows at once the line that says what was not. The last one that was left out is let through when it is time, unless the log says
 /// the same already.
 #[derive(Debug)]
 pub(crate) struct LineLimit<L> {
-    next: HashMap<Discriminant<L>, Instant>,
+    /// Lines of each kind that may be logged in a minute.
+    most: u32,
+    /// When the minute of each kind ends, and how many lines it has had.
+    minutes: HashMap<Discriminant<L>, (Instant, u32)>,
     /// The latest line of the log, and whether it says that all is well.
     latest: Option<(L, bool)>,
     withheld: Option<(L, bool)>,
@@ -79,7 +82,14 @@ pub(crate) struct LineLimit<L> {
 
 impl<L> Default for LineLimit<L> {
     fn default() -> Self {
-        Self { next: HashMap::new(), latest: None, withheld: None, not_logged: 0 }
+        Self::of(1)
+    }
+}
+
+impl<L> LineLimit<L> {
+    /// Lets `most` lines of each kind through in a minute.
+    pub(crate) fn of(most: u32) -> Self {
+        Self { most, minutes: HashMap::new(), latest: None, withheld: None, not_logged: 0 }
     }
 }
 
@@ -115,7 +125,8 @@ impl<L: Clone + PartialEq> LineLimit<L> {
             return None;
         }
         let (line, is_well) = self.withheld.take()?;
-        self.next.insert(std::mem::discriminant(&line), now + LogLimit::PERIOD);
+        let minute = self.minutes.entry(std::mem::discriminant(&line)).or_insert((now, 0));
+        *minute = if now < minute.0 { (minute.0, minute.1 + 1) } else { (now + LogLimit::PERIOD, 1) };
         self.latest = Some((line.clone(), is_well));
         let before = std::mem::take(&mut self.not_logged).saturating_sub(1);
         Some((line, (before > 0).then_some(before)))
@@ -125,7 +136,8 @@ impl<L: Clone + PartialEq> LineLimit<L> {
     pub(crate) fn due(&self) -> Option<Option<Instant>> {
         let (line, is_well) = self.withheld.as_ref()?;
         let follows_trouble = *is_well && self.latest.as_ref().is_some_and(|(_, was_well)| !was_well);
-        Some(self.next.get(&std::mem::discriminant(line)).copied().filter(|_| !follows_trouble))
+        let minute = self.minutes.get(&std::mem::discriminant(line));
+        Some(minute.filter(|(_, lines)| *lines >= self.most && !follows_trouble).map(|(end, _)| *end))
     }
 }
 
@@ -185,6 +197,17 @@ mod tests {
         assert_eq!(logged(&over), expected[..3], "the log says so");
         let again = [&over[..], &[(100, Line::Down(1))]].concat();
         assert_eq!(logged(&again)[3..], [(100, Line::Down(1), Some(2))]);
+    }
+
+    #[test]
+    fn some_lines_of_a_kind_go_at_once_where_they_may() {
+        let mut limit = LineLimit::of(3);
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut admit = |second| limit.admit(at(second), Line::Down(second as u8), false).map(|(_, n)| n);
+        assert_eq!([0, 1, 2, 3, 4].map(&mut admit), [Some(None), Some(None), Some(None), None, None]);
+        assert_eq!(admit(60), Some(Some(2)));
+        assert_eq!([61, 62, 63].map(&mut admit), [Some(None), Some(None), None]);
+        assert_eq!((limit.overdue(at(119)), limit.overdue(at(120))), (None, Some((Line::Down(63), None))));
     }
 
     #[test]
