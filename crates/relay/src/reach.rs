@@ -487,7 +487,7 @@ mod tests {
         let mut announced = Announced::default();
         assert_eq!(counted(&mut announced, |second| second < 100, 130), [0, 1, 3, 7, 15, 31, 63, 123]);
         assert_eq!(counted(&mut announced, |second| matches!(second, 243 | 244), 250), [243, 244]);
-        let seldom = |second: u64| second % 200 == 0;
+        let seldom = |second: u64| second.is_multiple_of(200);
         assert_eq!(counted(&mut Announced::default(), seldom, 1000), [0, 200, 400, 600, 800]);
     }
 
