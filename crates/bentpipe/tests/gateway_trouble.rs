@@ -113,7 +113,11 @@ fn measured(rules: &str) -> Option<(Option<i32>, Vec<Value>)> {
         End::Hub,
         &format!("add table inet path; add chain inet path pre {{ type filter hook prerouting priority 0; }}; {rules}"),
     );
-    Some(pair.doctor_with(End::Terminal, &["--measure-rate"], None))
+    let state = pair.state_directory(End::Terminal);
+    std::fs::create_dir(&state).unwrap();
+    let found = pair.doctor_with(End::Terminal, &["--measure-rate"], None);
+    assert_eq!(std::fs::read_dir(state).unwrap().count(), 0, "what the gateway remembers is not doctor's to write");
+    Some(found)
 }
 
 fn carried(check: &Value) -> f64 {
@@ -212,4 +216,55 @@ fn a_machine_without_the_programs_lacks_something() {
     let nft = check(&checks, "program nft");
     assert!(nft["ok"] == false && nft["remedy"].as_str().unwrap().contains("nftables"), "{nft}");
     assert_eq!(code, Some(3));
+}
+
+/// How many lines of the log of the gateway at `end` begin so.
+fn logged(pair: &Pair, end: End, line: &str) -> usize {
+    let log = std::fs::read_to_string(pair.log(end)).unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|one| one["fields"]["message"].as_str().is_some_and(|message| message.starts_with(line))).count()
+}
+
+#[test]
+fn a_peer_whose_sessions_begin_again_and_again_does_not_fill_the_log() {
+    let of_satpep = ["peer is up", "peer has restarted"];
+    let of_tcp = ["the peer has begun a session", "the peer's session has ended"];
+    for (settings, [begun, ended]) in [("", of_satpep), (CLEAR, of_tcp)] {
+        let Some(mut pair) = (if settings.is_empty() { Pair::new() } else { Pair::with_tcp_transport(settings) })
+        else {
+            return;
+        };
+        pair.runner.logged = Some("gateway=info");
+        let mut pair = pair.start_both("");
+        for _ in 0..4 {
+            pair.kill(End::Terminal);
+            pair.start(End::Terminal, "");
+            [End::Terminal, End::Hub].into_iter().for_each(|end| pair.wait_until(end, true));
+        }
+        assert_eq!(logged(&pair, End::Hub, ended), 1, "the first one at once");
+        // An outage, as on a busy machine, and its end are logged each time.
+        let most = 2 + logged(&pair, End::Hub, "peer does not answer");
+        for line in [begun, "new connections are accelerated", "new connections go end to end"] {
+            let count = logged(&pair, End::Hub, line);
+            assert!(count <= most, "{line}: {count}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_reports_and_withdraws_the_link_does_not_fill_the_log() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_link = "[updates]\nhttp = \"127.0.0.1:8099\"";
+    pair.runner.logged = Some("gateway=info");
+    pair.start(End::Terminal, "");
+    pair.wait_for(|pair| pair.control(End::Terminal, "status").is_ok());
+    for _ in 0..30 {
+        for update in [r#"{"rtt": "90ms"}"#, "null"] {
+            assert!(pair.http(End::Terminal, 8099, "PUT /link", update).starts_with("HTTP/1.1 200"));
+            // A change waits for this long, so that several are one.
+            std::thread::sleep(std::time::Duration::from_millis(25));
+        }
+    }
+    assert_eq!(logged(&pair, End::Terminal, "no link update is valid"), 1);
+    assert_eq!(logged(&pair, End::Terminal, "link state from another source"), 2);
 }

@@ -181,10 +181,12 @@ impl Places {
         waiting.retain(|other| !Arc::ptr_eq(other, close));
     }
 
-    /// A session's place instead of the one that `close` stands for; `None` if there are too many.
+    /// A session's place instead of the one that `close` stands for; `None` if there are too many. A connection without one keeps its
+    /// place among those that wait: its router may leave it open.
     fn enter(&self, close: &Arc<Notify>) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.sessions).try_acquire_owned().ok()?;
         self.leave(close);
-        Arc::clone(&self.sessions).try_acquire_owned().ok()
+        Some(place)
     }
 }
 

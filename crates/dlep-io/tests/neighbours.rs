@@ -64,8 +64,12 @@ fn report(link: Option<Metrics>) -> LinkReport {
 
 /// A modem whose link is what the sender says.
 fn modem(host: &Namespace) -> (watch::Sender<LinkReport>, JoinHandle<Option<()>>) {
-    let settings =
-        ModemSettings { interface: "eth0".into(), port: 854, destination: MAC, session: session("test modem") };
+    modem_in(host, session("test modem"))
+}
+
+/// The same with these settings of its sessions.
+fn modem_in(host: &Namespace, session: Settings) -> (watch::Sender<LinkReport>, JoinHandle<Option<()>>) {
+    let settings = ModemSettings { interface: "eth0".into(), port: 854, destination: MAC, session };
     let (link, reports) = watch::channel(report(Some(metrics(6_000_000))));
     let modem = host.run(|| Modem::open(settings)).unwrap().unwrap();
     let thread = host.spawn("modem", move || block_on(modem.run(reports)).unwrap());
@@ -226,6 +230,35 @@ fn a_router_beyond_those_that_may_have_sessions_hears_why() {
     let first = next(&news);
     let why = "request denied: 4 routers have sessions, as many as may";
     assert!(matches!(&first, News::Down { why: said, .. } if said.contains(why)), "{first:?}");
+}
+
+/// A connection whose session was declined and that stays nevertheless is one of those that wait.
+#[test]
+fn declined_connections_that_stay_open_are_closed_for_newer_ones() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    // A declined session would time out after two minutes.
+    let heartbeat = units::Duration::from_secs(60);
+    let (_link, _modem) = modem_in(&modem_host, Settings { heartbeat, ..session("test modem") });
+    let routers: Vec<_> = (0..4).map(|_| router(&router_host, Some(MODEM.parse().unwrap()))).collect();
+    routers.iter().for_each(|(news, ..)| assert_eq!(up(news), MODEM.parse().unwrap()));
+    let introduction = vec![Item::HeartbeatInterval(60_000), Item::PeerType(false, "stays".into())];
+    let introduction = Message::new(MessageKind::SessionInitialization, introduction).encode();
+    let declined = || {
+        let mut stream = TcpStream::connect_timeout(&MODEM.parse().unwrap(), Duration::from_secs(5)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.set_ttl(255).unwrap();
+        stream.write_all(&introduction).unwrap();
+        assert!(stream.read(&mut [0; 400]).unwrap() > 0, "it hears why");
+        stream
+    };
+    let mut streams: Vec<_> = router_host.run(|| (0..20).map(|_| declined()).collect()).unwrap();
+    for oldest in &mut streams[..4] {
+        assert!(matches!(oldest.read(&mut [0; 400]), Ok(0)), "closed, as sixteen newer ones wait");
+    }
+    for newer in &mut streams[4..] {
+        newer.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        assert_eq!(newer.read(&mut [0; 400]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
 }
 
 #[test]

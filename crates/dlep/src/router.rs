@@ -36,7 +36,7 @@ participant!(Router);
 impl Requests for Router {}
 
 impl Router {
-    /// Destinations beyond this number are declined.
+    /// Destinations beyond this number are declined, other than the one of interest.
     pub const MAX_DESTINATIONS: usize = 256;
 
     /// A session over a connection to a modem that was made at `now`. Destinations other than `interest` are declined.
@@ -140,17 +140,24 @@ impl Router {
     }
 
     fn bring_up(&mut self, mac: Mac, metrics: Metrics) -> Status {
-        if self.destinations.len() >= Self::MAX_DESTINATIONS && !self.destinations.contains_key(&mac) {
-            self.has_overflowed = true;
-            return Status::REQUEST_DENIED;
-        }
         let is_wanted = self.interest.is_none_or(|wanted| wanted == mac);
-        self.destinations.insert(mac, is_wanted.then(|| metrics.or(self.of_modem)));
-        if !is_wanted {
-            return Status::NOT_INTERESTED;
+        // The one of interest has a place however many others were declined.
+        let has_place = self.interest == Some(mac)
+            || self.destinations.len() < Self::MAX_DESTINATIONS
+            || self.destinations.contains_key(&mac);
+        if has_place {
+            self.destinations.insert(mac, is_wanted.then(|| metrics.or(self.of_modem)));
+        } else {
+            self.has_overflowed = true;
         }
-        self.changed.insert(mac);
-        Status::SUCCESS
+        match (is_wanted, has_place) {
+            (false, _) => Status::NOT_INTERESTED,
+            (true, false) => Status::REQUEST_DENIED,
+            (true, true) => {
+                self.changed.insert(mac);
+                Status::SUCCESS
+            }
+        }
     }
 
     fn respond(&mut self, kind: MessageKind, mac: Option<Mac>, status: Status) {

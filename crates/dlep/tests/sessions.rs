@@ -450,3 +450,21 @@ fn a_peer_that_asks_without_reading_and_one_with_countless_destinations_stay_bou
     assert!(std::iter::from_fn(|| router.poll_event()).any(|event| matches!(event, RouterEvent::Ended(_))));
     assert!(router.is_over());
 }
+
+#[test]
+fn the_destination_of_interest_has_a_place_however_many_others_were_declined() {
+    let (_, mut router) = in_session(Some(MAC));
+    let numbered = |n: u32| Mac::from_bytes(&[[2, 0].as_slice(), &n.to_be_bytes()].concat()).unwrap();
+    for n in 0..1_000 {
+        hear(&mut router, at(1), MessageKind::DestinationUp, vec![Item::MacAddress(numbered(n))]);
+        assert_eq!(said(&mut router).status(), Some(Status::NOT_INTERESTED), "{n}");
+    }
+    hear(&mut router, at(2), MessageKind::DestinationUp, vec![Item::MacAddress(MAC)]);
+    assert_eq!(said(&mut router).status(), Some(Status::SUCCESS));
+    assert_eq!(router.poll_event(), Some(RouterEvent::Changed(MAC)));
+    assert!(router.destination(&MAC).is_some());
+    for n in 0..1_000 {
+        hear(&mut router, at(3), MessageKind::DestinationDown, vec![Item::MacAddress(numbered(n))]);
+    }
+    assert!(router.is_in_session(), "those without a place were announced, too");
+}

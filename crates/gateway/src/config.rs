@@ -258,13 +258,14 @@ pub fn check_for_another_machine(path: &Path) -> Result<Vec<String>, ConfigError
 }
 
 /// Reads the configuration in `path` again for a running gateway, which may no longer be let at its private key: `key` is
-/// taken where the key's file cannot be read for that reason.
+/// taken where `key_file`, which has held it, cannot be read for that reason.
 ///
 /// # Errors
 /// Those of [`load`], and if a file is not a regular one: a running gateway must not wait for what a pipe may bring.
-pub fn load_again(path: &Path, key: &PrivateKey) -> Result<Settings, ConfigError> {
+pub fn load_again(path: &Path, key: &PrivateKey, key_file: Option<&Path>) -> Result<Settings, ConfigError> {
     let text = read_regular(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    parse_with(&text, &path.display().to_string(), OwnKey::Known(key)).map(|settings| from_file(settings, path))
+    parse_with(&text, &path.display().to_string(), OwnKey::Known(key, key_file))
+        .map(|settings| from_file(settings, path))
 }
 
 /// The text of the regular file `path`; of no other, which could keep the caller waiting.
@@ -299,8 +300,8 @@ pub fn parse(text: &str, file: &str) -> Result<Settings, ConfigError> {
 enum OwnKey<'k> {
     /// In its file.
     Read,
-    /// There, and this one if the process may not read it.
-    Known(&'k PrivateKey),
+    /// There, and this one if the process may not read the file in which it was.
+    Known(&'k PrivateKey, Option<&'k Path>),
     /// On another machine.
     Elsewhere,
 }
@@ -391,6 +392,13 @@ fn read(document: &mut Document<'_>, key: OwnKey<'_>) -> Option<Settings> {
     let connection_log = connection_log::read(document);
     let control: Option<format::Control> = document.section("control");
     let debug = debug::read(document, choice);
+    let control_path = control.as_ref().map(|control| match &control.socket {
+        Some(socket) => PathBuf::from(&socket.0),
+        None => control_socket(&name),
+    });
+    if let (Some(updates), Some(control)) = (&updates, &control_path) {
+        updates::check(document, updates, control);
+    }
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
     let interfaces = host::named(document, &link, &intercept, dlep.as_ref());
@@ -430,7 +438,7 @@ fn read(document: &mut Document<'_>, key: OwnKey<'_>) -> Option<Settings> {
         web: web?,
         connection_log: connection_log?,
         state_directory: gateway.state_directory.map_or_else(|| PathBuf::from(STATE), |path| PathBuf::from(path.0)),
-        control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
+        control: control_path?,
         control_group: control.group.map(|group| group.0),
         debug: debug?,
         name,
@@ -498,11 +506,14 @@ fn private_key(
 fn read_key(path: &Path, source: OwnKey<'_>) -> Result<Option<PrivateKey>, String> {
     let text = match source {
         OwnKey::Read => text_file::read(path, WRITTEN),
-        OwnKey::Known(_) => read_regular(path),
+        OwnKey::Known(..) => read_regular(path),
         OwnKey::Elsewhere => return Ok(None),
     };
     match (text, source) {
-        (Err(error), OwnKey::Known(key)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+        (Err(error), OwnKey::Known(key, Some(file)))
+            if error.kind() == std::io::ErrorKind::PermissionDenied
+                && std::path::absolute(path).is_ok_and(|path| path == file) =>
+        {
             Ok(Some(key.clone()))
         }
         (Err(error), _) => Err(error.to_string()),

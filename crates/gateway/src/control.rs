@@ -8,6 +8,7 @@ use crate::handle::Handle;
 use crate::privileges::Plan;
 use crate::reload::ReloadError;
 use crate::takeover;
+use crate::turns::Turn;
 use crate::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, Type};
@@ -17,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long an answer may take: a client that has not read it by then is given up, and so is a gateway that has not answered.
@@ -28,8 +29,6 @@ const SILENCE: Duration = Duration::from_millis(200);
 const QUESTION: Duration = Duration::from_secs(1);
 /// How often a question that came too late is asked. A gateway that does not know it says its state each time.
 pub(crate) const ATTEMPTS: u32 = 5;
-/// How long a client waits for the change that another one makes; it is answered within its own [`PATIENCE`].
-const TURN: Duration = Duration::from_secs(4);
 /// Clients that are served at a time; others wait to be accepted.
 const CLIENTS: usize = 16;
 /// How long to leave a listener alone that cannot accept, for want of descriptors.
@@ -122,7 +121,7 @@ pub(crate) fn serve(socket: Socket, handle: Handle) -> Result<Control, StartErro
     let doing = while_doing(format!("control socket {}", file.path().display()));
     let control = Control { file, stopped: Arc::new(AtomicBool::new(false)) };
     let stopped = Arc::clone(&control.stopped);
-    let gateway = Arc::new(Asked::new(handle));
+    let gateway = Arc::new(Asked { handle });
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
@@ -170,17 +169,9 @@ fn serve_client(stream: UnixStream, gateway: Arc<Asked>, place: Place) -> std::i
 /// The gateway that is asked.
 struct Asked {
     handle: Handle,
-    /// Whether a client reloads or takes over: of two files, the one that was read last is to count.
-    changes: Mutex<bool>,
-    /// It does no longer.
-    has_changed: Condvar,
 }
 
 impl Asked {
-    fn new(handle: Handle) -> Self {
-        Self { handle, changes: Mutex::new(false), has_changed: Condvar::new() }
-    }
-
     fn answer(&self, mut stream: UnixStream) -> std::io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
         let question = match question(&mut stream)? {
@@ -201,10 +192,7 @@ impl Asked {
                 }
                 Err(reason) => serde_json::to_vec(&takeover::Reply::Refused(reason)),
             },
-            (Some("reload"), None, None) => serde_json::to_vec(&match self.turn() {
-                Ok(_turn) => Answer::from(handle.reload()),
-                Err(reason) => Answer::refused(reason),
-            }),
+            (Some("reload"), None, None) => serde_json::to_vec(&Answer::from(handle.reload())),
             (Some("survey"), Some(peer), None) => {
                 let outcome = handle.survey(peer.to_owned());
                 serde_json::to_vec(&outcome.map_or_else(Answer::refused, |()| Answer::done(Vec::new())))
@@ -215,30 +203,9 @@ impl Asked {
         say(&mut stream, document)
     }
 
-    /// Waits to do what must not be done by two at a time. Or why it is not to be done.
-    fn turn(&self) -> Result<Turn<'_>, String> {
-        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.has_changed.wait_timeout_while(changes, TURN, |changes| *changes);
-        let (mut changes, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut *changes, true) {
-            return Err("another client reloads the gateway or takes over from it: try again in a minute".into());
-        }
-        Ok(Turn(self))
-    }
-
-    /// The same for the client behind `stream`, who may not be the one to take over.
+    /// A turn for the client behind `stream`, who may not be the one to take over.
     fn turn_to_take_over(&self, stream: &UnixStream) -> std::io::Result<Result<Turn<'_>, String>> {
-        Ok(takeover::permit(stream)?.and_then(|()| self.turn()))
-    }
-}
-
-/// What one client has at a time; given back when this is dropped.
-struct Turn<'a>(&'a Asked);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *self.0.changes.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.0.has_changed.notify_one();
+        Ok(takeover::permit(stream)?.and_then(|()| self.handle.source.turns.take().map_err(str::to_owned)))
     }
 }
 
@@ -403,7 +370,7 @@ mod tests {
 
     /// Answers the client behind `stream` for `handle`'s gateway.
     fn answer(stream: UnixStream, handle: Handle) -> std::io::Result<()> {
-        Asked::new(handle).answer(stream)
+        Asked { handle }.answer(stream)
     }
 
     /// What a gateway answers to `said`, and what its loop is asked meanwhile. The loop answers nothing else.
@@ -477,18 +444,6 @@ mod tests {
             "{reason}"
         );
         assert!(sockets.is_empty());
-    }
-
-    #[test]
-    fn clients_do_not_wait_for_ever_for_a_change_of_another() {
-        let (handle, _asked) = Handle::of_no_gateway();
-        let gateway = Asked::new(handle);
-        let turn = gateway.turn().unwrap();
-        let began = Instant::now();
-        assert!(gateway.turn().err().unwrap().contains("another client"));
-        assert!((TURN..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
-        drop(turn);
-        assert!(gateway.turn().is_ok());
     }
 
     #[test]

@@ -234,7 +234,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let poll = Poll::new().map_err(while_doing("creating a poll"))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(while_doing("creating a waker"))?);
         let (requester, requests) = mpsc::channel();
-        let source = Arc::new(Source { file: settings.file.clone(), private_key: settings.private_key.clone() });
+        let source = Arc::new(Source::of(&settings));
         let handle = Handle { requests: requester.clone(), waker: Arc::clone(&waker), source: Arc::clone(&source) };
         let timer = Timer::new().map_err(while_doing("creating a timer"))?;
         let public_key = settings.private_key.public_key().to_string();

@@ -5,12 +5,13 @@ use crate::measured::Measured;
 use crate::reload::ReloadError;
 use crate::steering::News;
 use crate::takeover::offer::Offer;
+use crate::turns::Turns;
 use mio::Waker;
 use satpep::PrivateKey;
 use status::Snapshot;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use units::Duration;
 
@@ -67,6 +68,22 @@ pub struct Handle {
 pub(crate) struct Source {
     pub(crate) file: Option<PathBuf>,
     pub(crate) private_key: PrivateKey,
+    /// The file that has held the key.
+    pub(crate) private_key_file: Option<PathBuf>,
+    /// Turns at reading `file` again and at taking over.
+    pub(crate) turns: Turns,
+}
+
+impl Source {
+    /// Where `settings` come from.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            file: settings.file.clone(),
+            private_key: settings.private_key.clone(),
+            private_key_file: settings.private_key_file.clone(),
+            turns: Turns::default(),
+        }
+    }
 }
 
 impl Handle {
@@ -76,7 +93,12 @@ impl Handle {
         let (requests, asked) = mpsc::channel();
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let source = Arc::new(Source { file: None, private_key: PrivateKey::from_random([1; 32]) });
+        let source = Arc::new(Source {
+            file: None,
+            private_key: PrivateKey::from_random([1; 32]),
+            private_key_file: None,
+            turns: Turns::default(),
+        });
         (Self { requests, waker, source }, asked)
     }
 
@@ -114,20 +136,14 @@ impl Handle {
     /// Has the gateway read its file again and take over what has changed. Returns a line for each change.
     ///
     /// # Errors
-    /// If the file has faults, or something in it has changed that needs a restart. Nothing is changed then.
+    /// If the file has faults, something in it has changed that needs a restart, or another reload or a take-over is under way. Nothing is
+    /// changed then.
     pub fn reload(&self) -> Result<Vec<String>, ReloadError> {
-        let Source { file, private_key } = &*self.source;
-        let file = file.as_ref().ok_or(ReloadError::Unavailable("the gateway was started without a file"))?;
-        let outcome = config::load_again(file, private_key)
-            .map_err(|error| match error {
-                ConfigError::Faults(faults) => ReloadError::Faults(faults.0),
-                unreadable @ ConfigError::Unreadable { .. } => ReloadError::Faults(vec![unreadable.to_string()]),
-            })
-            .and_then(|settings| {
-                let (answer, answered) = mpsc::sync_channel(1);
-                self.send(Request::Reload(Box::new(settings), answer));
-                answered.recv().unwrap_or(Err(ReloadError::Unavailable("the gateway has stopped")))
-            });
+        let Some(file) = &self.source.file else {
+            return Err(ReloadError::Unavailable("the gateway was started without a file"));
+        };
+        let turn = self.source.turns.take().map_err(ReloadError::Unavailable);
+        let outcome = turn.and_then(|_turn| self.read_again(file));
         match &outcome {
             Ok(changes) if changes.is_empty() => tracing::info!("reloaded: nothing has changed"),
             Ok(changes) => changes.iter().for_each(|change| tracing::info!("reloaded: {change}")),
@@ -136,6 +152,19 @@ impl Handle {
             }
         }
         outcome
+    }
+
+    /// Has the gateway take the settings in `file` over. Returns a line for each change.
+    fn read_again(&self, file: &Path) -> Result<Vec<String>, ReloadError> {
+        let Source { private_key, private_key_file, .. } = &*self.source;
+        let settings =
+            config::load_again(file, private_key, private_key_file.as_deref()).map_err(|error| match error {
+                ConfigError::Faults(faults) => ReloadError::Faults(faults.0),
+                unreadable @ ConfigError::Unreadable { .. } => ReloadError::Faults(vec![unreadable.to_string()]),
+            })?;
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Reload(Box::new(settings), answer));
+        answered.recv().unwrap_or(Err(ReloadError::Unavailable("the gateway has stopped")))
     }
 
     /// Has the gateway take no more connections and end with the last, or `within` a time.
@@ -178,5 +207,26 @@ impl Handle {
         if self.requests.send(request).is_ok() {
             let _ = self.waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reload_waits_for_its_turn_whoever_asks_for_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("gateway.toml");
+        std::fs::write(&file, "").unwrap();
+        let (mut handle, asked) = Handle::of_no_gateway();
+        Arc::get_mut(&mut handle.source).unwrap().file = Some(file);
+        let turn = handle.source.turns.take().unwrap();
+        let refusal = handle.reload().unwrap_err();
+        assert!(matches!(refusal, ReloadError::Unavailable(reason) if reason.contains("another client")), "{refusal}");
+        drop(turn);
+        assert!(matches!(handle.reload(), Err(ReloadError::Faults(_))), "the file is read, which is empty");
+        drop(handle);
+        assert_eq!(asked.into_iter().count(), 0);
     }
 }

@@ -137,11 +137,16 @@ impl Comparison {
         if let (Some(old_tcp), Some(tcp)) = (&old.tcp, &new.tcp) {
             // Buffers follow from the link's rates and round-trip time unless they are set; those of a running gateway stay as they are.
             let rates_differ = old.link.rate != new.link.rate || old.link.receive_rate != new.link.receive_rate;
-            let buffers_follow = rates_differ || old.link.rtt != new.link.rtt;
+            let have_followed = rates_differ || old.link.rtt != new.link.rtt;
+            let [sends, receives] = [0, 1].map(|one| old_tcp.buffers_are_set[one] || tcp.buffers_are_set[one]);
             let mut tcp = tcp.clone();
-            if buffers_follow {
-                (tcp.send_buffer, tcp.receive_buffer) = (old_tcp.send_buffer, old_tcp.receive_buffer);
+            if have_followed && !sends {
+                tcp.send_buffer = old_tcp.send_buffer;
             }
+            if have_followed && !receives {
+                tcp.receive_buffer = old_tcp.receive_buffer;
+            }
+            tcp.buffers_are_set = old_tcp.buffers_are_set;
             self.fixed("[tcp]", *old_tcp == tcp);
         }
     }
@@ -358,6 +363,22 @@ mod tests {
         let another_key = text().replace(&PrivateKey::from_random([7; 32]).to_base64(), &own.to_base64());
         assert_eq!(refused(&another_key).len(), 1);
         assert!(refused(&another_key)[0].starts_with("[gateway] private_key"));
+    }
+
+    #[test]
+    fn buffers_that_are_set_are_compared_whatever_else_changes() {
+        let tcp = |rate: &str, buffers: &str| {
+            let text = text().replace("[link]", "transport = \"tcp\"\n[link]").replace("6Mbit/s", rate);
+            parse(&format!("{text}[tcp]\n{buffers}"), "x").unwrap()
+        };
+        let refusal = || Err(ReloadError::Refused(vec![reason("[tcp]")]));
+        let [one, other] = ["send_buffer = \"1MiB\"\n", "send_buffer = \"8MiB\"\n"];
+        assert_eq!(compare(&tcp("6Mbit/s", one), &tcp("9Mbit/s", other)), refusal());
+        assert_eq!(compare(&tcp("6Mbit/s", ""), &tcp("9Mbit/s", one)), refusal());
+        assert_eq!(compare(&tcp("6Mbit/s", one), &tcp("9Mbit/s", "")), refusal(), "it is set no more");
+        let receive = "receive_buffer = \"8MiB\"\n";
+        assert_eq!(compare(&tcp("6Mbit/s", one), &tcp("9Mbit/s", &format!("{one}{receive}"))), refusal());
+        assert!(compare(&tcp("6Mbit/s", one), &tcp("9Mbit/s", one)).is_ok());
     }
 
     #[test]

@@ -4,11 +4,12 @@
 use crate::conntrack::{Conntrack, FullTable};
 use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
+use crate::relays::log_limit::LineLimit;
 use crate::reverse_path::DroppingInterfaces;
 use crate::rules::{Bypass, Installed, Preceding, Rules};
 use ipnet::IpNet;
 use kernel::interfaces::Interfaces;
-use kernel::{Error, routes};
+use kernel::{Error, clock, routes};
 use relay::engine::Intercepted;
 use status::MissingInterface;
 use std::sync::mpsc;
@@ -20,6 +21,10 @@ const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// How often it is looked whether others have removed rules or put theirs before them, and at the host's interfaces and addresses,
 /// should no news of that arrive.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
+
+/// Lines of each kind that the log has in a minute of what is intercepted: peers come up, and announce what they let through, one after the
+/// other.
+const LINES: u32 = 8;
 
 /// The least time between two looks, however many others change at the host.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
@@ -97,10 +102,11 @@ impl Steering {
     ) -> Result<Self, Error> {
         let (wished, on_news) = (Wish::default(), Box::new(on_news));
         let interfaces = Interfaces::new()?;
-        let logged = shown(&wanted);
+        let mut lines = LineLimit::of(LINES);
+        lines.note(Interception::of(&wanted), !wanted.is_empty());
         let warned = Warned::default();
         let mut follower =
-            Follower { installed, wished, wanted, logged, seen, interfaces, is_broken: false, warned, on_news };
+            Follower { installed, wished, wanted, lines, seen, interfaces, is_broken: false, warned, on_news };
         follower.repair();
         follower.look_at_interfaces();
         let (wishes, received) = mpsc::channel();
@@ -188,8 +194,8 @@ struct Follower {
     wished: Wish,
     /// What is to be intercepted, where it can be.
     wanted: Vec<Intercepted>,
-    /// The destinations that are accelerated by the latest line of the log.
-    logged: String,
+    /// How often the log has what is intercepted, which follows the announcements of peers.
+    lines: LineLimit<Interception>,
     seen: Seen,
     interfaces: Interfaces,
     /// The rules could not be set up again, which has been said.
@@ -242,6 +248,7 @@ impl Follower {
             self.repair();
             self.exempt();
             self.intercept();
+            self.log_overdue();
             self.count();
             for done in dones {
                 // Nobody need be waiting any more.
@@ -275,19 +282,34 @@ impl Follower {
     fn intercept(&mut self) {
         let Some(wanted) = &self.wished.accelerated else { return };
         let accelerated = if self.seen.bridges.are_there() { Vec::new() } else { wanted.clone() };
-        let text = shown(&accelerated);
+        let interception = Interception::of(&accelerated);
         match self.installed.intercept(accelerated) {
-            // A gateway whose clients are all at the peers has nothing to intercept, whichever peers are up.
-            Ok(()) if text == self.logged || !self.installed.is_owned() => {}
-            Ok(()) if text.is_empty() => tracing::info!("new connections go end to end"),
-            Ok(()) => tracing::info!(destinations = text, "new connections are accelerated"),
+            Ok(()) => self.log_interception(interception),
             Err(error) => {
                 tracing::error!(%error, "the destinations to intercept could not be changed; trying again");
                 return;
             }
         }
-        self.logged = text;
         self.wanted = self.wished.accelerated.take().unwrap_or_default();
+    }
+
+    /// Logs what is intercepted now, unless the log says so already or has had much of that.
+    fn log_interception(&mut self, interception: Interception) {
+        let is_well = matches!(interception, Interception::Accelerated(_));
+        if !self.installed.is_owned() {
+            self.lines.note(interception, is_well);
+        } else if !self.lines.says(&interception)
+            && let Some((interception, not_logged)) = self.lines.admit(clock::now(), interception, is_well)
+        {
+            interception.say(not_logged);
+        }
+    }
+
+    /// Logs what was left out and holds still, once it is time.
+    fn log_overdue(&mut self) {
+        if let Some((interception, not_logged)) = self.lines.overdue(clock::now()) {
+            interception.say(not_logged);
+        }
     }
 
     fn exempt(&mut self) {
@@ -332,6 +354,33 @@ impl Follower {
                 }
             }
             Err(error) => tracing::warn!(%error, "this host's interfaces could not be read; the last ones known count"),
+        }
+    }
+}
+
+/// What the log says of new connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Interception {
+    /// Those to these destinations are accelerated.
+    Accelerated(String),
+    /// They go end to end.
+    EndToEnd,
+}
+
+impl Interception {
+    /// What it is where `accelerated` is intercepted. A gateway whose clients are all at the peers has nothing to intercept, whichever peers are up.
+    fn of(accelerated: &[Intercepted]) -> Self {
+        let text = shown(accelerated);
+        if text.is_empty() { Self::EndToEnd } else { Self::Accelerated(text) }
+    }
+
+    /// Writes the line. Before it, `not_logged` lines were left out.
+    fn say(&self, not_logged: Option<u64>) {
+        match self {
+            Self::Accelerated(destinations) => {
+                tracing::info!(destinations, not_logged, "new connections are accelerated");
+            }
+            Self::EndToEnd => tracing::info!(not_logged, "new connections go end to end"),
         }
     }
 }

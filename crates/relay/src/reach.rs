@@ -31,8 +31,12 @@ pub const LONGEST: usize = MAX_ENTRIES * 18;
 /// The most disjoint prefixes that its sources, or its destinations, may come to: each is an entry of a packet filter. A hole of one IPv6
 /// address makes up to 128 of one prefix.
 pub const MAX_PREFIXES: usize = 32_768;
-/// How long an announcement counts at least: what follows from it is worked out for all peers.
+/// How long an announcement counts at least: what follows from it is worked out for all peers, and put into the packet filter.
 const CHANGE_PERIOD: Duration = Duration::from_secs(1);
+/// The same for a peer whose announcements follow one another.
+const LONGEST_CHANGE_PERIOD: Duration = Duration::from_secs(60);
+/// After so long without a change the next ones no longer follow it.
+const QUIET: Duration = Duration::from_secs(120);
 
 const IS_ALLOWED: u8 = 1;
 const IS_DESTINATION: u8 = 2;
@@ -190,13 +194,15 @@ impl Reach {
     }
 }
 
-/// What a peer has announced. Of announcements that follow one another within a second, the last counts when that is over.
+/// What a peer has announced. Of announcements that follow one another within a second, the last counts when that is over; while changes go
+/// on, the time doubles with each that counts, up to a minute. After two quiet minutes it is a second again.
 #[derive(Debug, Clone, Default)]
 pub struct Announced {
     reach: Option<Reach>,
     /// The one that is to count.
     waiting: Option<Reach>,
-    next_change: Option<Instant>,
+    /// When the latest change counted, and how long it counts at least.
+    latest: Option<(Instant, Duration)>,
 }
 
 impl Announced {
@@ -226,19 +232,33 @@ impl Announced {
     pub fn apply(&mut self, now: Instant) -> Result<bool, ReachError> {
         // That it takes nothing now costs nothing to work out, and must not wait.
         let is_nothing = self.waiting.as_ref().is_some_and(|reach| *reach == Reach::default());
-        if !is_nothing && self.next_change.is_some_and(|next| now < next) {
+        if !is_nothing && self.latest.is_some_and(|(at, period)| now < at + period) {
             return Ok(false);
         }
         let Some(reach) = self.waiting.take().filter(|reach| self.reach.as_ref() != Some(reach)) else {
             return Ok(false);
         };
-        self.next_change = Some(now + CHANGE_PERIOD);
+        self.latest = Some((now, self.next_period(now, is_nothing)));
         let most = reach.sources.prefixes().len().max(reach.destinations.prefixes().len());
         if most > MAX_PREFIXES {
             return Err(ReachError::Prefixes(most));
         }
         self.reach = Some(reach);
         Ok(true)
+    }
+
+    /// How long a change at `now` counts at least. One to nothing, as it costs little, is no further step.
+    fn next_period(&self, now: Instant, is_nothing: bool) -> Duration {
+        match self.latest {
+            Some((at, period)) if now < at + QUIET => {
+                if is_nothing {
+                    period
+                } else {
+                    (period * 2).min(LONGEST_CHANGE_PERIOD)
+                }
+            }
+            _ => CHANGE_PERIOD,
+        }
     }
 
     /// The peer is another process, which has announced nothing. What that announces counts no sooner: a peer can begin sessions often.
@@ -434,6 +454,41 @@ mod tests {
         announced.forget();
         assert_eq!((announced.hear(at(4), one), announced.reach()), (Ok(false), None));
         assert_eq!((announced.apply(at(1003)), announced.apply(at(1004))), (Ok(true), Ok(false)));
+    }
+
+    /// Each of `changes` announces something else than the one before it. When those count that do, in seconds; what waits is applied each
+    /// second until `end`.
+    fn counted(announced: &mut Announced, changes: impl Fn(u64) -> bool, end: u64) -> Vec<u64> {
+        let another = |second: u64| {
+            let host = IpNet::from(IpAddr::from(Ipv4Addr::from_bits(second as u32)));
+            Reach { sources: Ranges::default(), destinations: Ranges::new([(host, true)]) }
+        };
+        let count = |second: &u64| {
+            let now = Instant::ZERO + Duration::from_secs(*second);
+            if changes(*second) { announced.hear(now, another(*second)) } else { announced.apply(now) }.unwrap()
+        };
+        (0..end).filter(count).collect()
+    }
+
+    #[test]
+    fn changes_that_follow_one_another_count_less_and_less_often() {
+        let mut announced = Announced::default();
+        assert_eq!(counted(&mut announced, |_| true, 250), [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
+        // Nor does another session, in which it announces once in a while.
+        let mut announced = Announced::default();
+        assert_eq!(counted(&mut announced, |_| true, 100).len(), 7);
+        announced.forget();
+        let of_session = |second| second >= 100 && second % 30 == 0;
+        assert_eq!(counted(&mut announced, of_session, 400), [123, 183, 243, 303, 363]);
+    }
+
+    #[test]
+    fn a_change_after_a_quiet_time_counts_at_once_and_so_does_one_after_a_second() {
+        let mut announced = Announced::default();
+        assert_eq!(counted(&mut announced, |second| second < 100, 130), [0, 1, 3, 7, 15, 31, 63, 123]);
+        assert_eq!(counted(&mut announced, |second| matches!(second, 243 | 244), 250), [243, 244]);
+        let seldom = |second: u64| second.is_multiple_of(200);
+        assert_eq!(counted(&mut Announced::default(), seldom, 1000), [0, 200, 400, 600, 800]);
     }
 
     proptest! {

@@ -301,18 +301,22 @@ fn a_running_gateway_keeps_its_key_only_where_it_may_not_read_the_file() {
     let unreadable = forbidden(directory.path());
     let file = of_key_file(directory.path(), &unreadable);
     assert!(refused(load(&file))[0].contains("Permission denied"), "at the start the key has to be had");
-    let settings = load_again(&file, &own).unwrap();
+    let settings = load_again(&file, &own, Some(&unreadable)).unwrap();
     assert_eq!(settings.private_key.public_key(), own.public_key());
     assert_eq!(settings.private_key_file.as_deref(), Some(&*unreadable));
+    for other in [Some(directory.path().join("private.key")), None] {
+        let refused = refused(load_again(&file, &own, other.as_deref()));
+        assert!(refused[0].contains("Permission denied"), "another file may hold another key: {refused:?}");
+    }
 
     let key = directory.path().join("private.key");
     let file = of_key_file(directory.path(), &key);
-    assert!(refused(load_again(&file, &own))[0].contains("No such file"), "a file that is gone is a fault");
+    assert!(refused(load_again(&file, &own, Some(&key)))[0].contains("No such file"), "a file that is gone is a fault");
     std::fs::write(&key, format!("  {}\n\n", other.to_base64())).unwrap();
-    let settings = load_again(&file, &own).unwrap();
+    let settings = load_again(&file, &own, Some(&key)).unwrap();
     assert_eq!(settings.private_key.public_key(), other.public_key(), "what can be read counts");
     std::fs::write(&key, "nothing").unwrap();
-    assert!(refused(load_again(&file, &own))[0].contains("does not hold a private key"));
+    assert!(refused(load_again(&file, &own, Some(&key)))[0].contains("does not hold a private key"));
 }
 
 /// Checked at the other gateway of the pair, whose key is the peer's, or where there is no key at all.
@@ -378,7 +382,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let absent = directory.path().join("absent.toml");
     let expected = format!("{}: No such file", absent.display());
     assert!(refused(load(&absent))[0].starts_with(&expected));
-    assert!(refused(load_again(&absent, &PrivateKey::from_random([7; 32])))[0].starts_with(&expected));
+    assert!(refused(load_again(&absent, &PrivateKey::from_random([7; 32]), None))[0].starts_with(&expected));
     assert!(refused(load(directory.path()))[0].contains("directory"));
     assert!(refused(load(Path::new("/dev/zero")))[0].ends_with("the limit for such a file"));
     let binary = directory.path().join("binary.toml");
@@ -398,7 +402,7 @@ fn a_reload_does_not_wait_for_a_file_that_somebody_may_never_write() {
     ] {
         let (done, is_done) = std::sync::mpsc::channel();
         let key = key.clone();
-        std::thread::spawn(move || done.send(refused(load_again(&file, &key))));
+        std::thread::spawn(move || done.send(refused(load_again(&file, &key, None))));
         let faults = is_done.recv_timeout(std::time::Duration::from_secs(5)).expect("it must not wait");
         assert!(faults[0].contains(&expected), "{faults:?}");
     }

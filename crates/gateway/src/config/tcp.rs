@@ -20,6 +20,8 @@ pub struct TcpSettings {
     pub send_buffer: Bytes,
     /// A connection's receive buffer.
     pub receive_buffer: Bytes,
+    /// Whether each of the two is set, rather than what follows from the link.
+    pub buffers_are_set: [bool; 2],
 }
 
 /// The congestion control that follows the link capacity.
@@ -61,6 +63,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Li
         fast_open: written.fast_open.unwrap_or(true),
         warm_connections: written.warm_connections.unwrap_or(8).into(),
         target_queue: written.target_queue.map_or(TARGET_QUEUE, |queue| queue.0),
+        buffers_are_set: [&written.send_buffer, &written.receive_buffer].map(Option::is_some),
         send_buffer: written.send_buffer.map_or_else(|| three_bdp(link.nominal_rate(), link.rtt), |size| size.0),
         receive_buffer: written.receive_buffer.map_or_else(|| three_bdp(link.receive_rate, link.rtt), |size| size.0),
     })

@@ -1,9 +1,9 @@
 //! `[updates]`: where programs report link updates.
 
-use super::format;
+use super::{control_socket, format};
 use document::Document;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use units::Duration;
 
 /// `[updates]`: where programs report link updates.
@@ -27,11 +27,24 @@ impl UpdateSettings {
 /// Reads `[updates]`.
 pub(super) fn read(document: &mut Document<'_>) -> Option<UpdateSettings> {
     let written: format::Updates = document.section("updates")?;
+    let socket = written.socket.map(|socket| PathBuf::from(socket.0));
     Some(UpdateSettings {
-        socket: written.socket.map(|socket| PathBuf::from(socket.0)),
+        socket,
         http: written.http.map(|http| http.0),
         max_validity: written.max_validity.map_or(Duration::from_secs(60), |validity| validity.0),
     })
+}
+
+/// Reports a socket that `bentpipe gateway` would take for the control socket of another gateway: it looks for those in the directory of the usual ones,
+/// and beside one that is named.
+pub(super) fn check(document: &mut Document<'_>, updates: &UpdateSettings, control: &Path) {
+    let Some(socket) = &updates.socket else { return };
+    let usual = control_socket("");
+    let is_beside = [control, &usual].iter().any(|one| one.parent() == socket.parent());
+    if is_beside && socket.extension().is_some_and(|extension| extension == "sock") {
+        let problem = " ends in .sock, as the control sockets in its directory do, and would be taken for that of another gateway: end it in .updates";
+        document.fault(&["updates", "socket"], problem);
+    }
 }
 
 #[cfg(test)]
@@ -61,6 +74,20 @@ mod tests {
             (settings.link.plausible.min, settings.updates.max_validity),
             (Rate::from_bps(1_000_000), Duration::from_secs(5))
         );
+    }
+
+    #[test]
+    fn a_socket_that_would_be_taken_for_a_gateways_is_a_fault() {
+        let control = "[control]\nsocket = \"/run/x/a.sock\"\n";
+        for (socket, control) in
+            [("/run/bentpipe/updates.sock", ""), ("/run/x/b.sock", control), ("/run/bentpipe/b.sock", control)]
+        {
+            let faults = faults(&with(&format!("socket = \"{socket}\"\n{control}")));
+            assert!(faults[0].contains("updates.socket") && faults[0].contains("ends in .sock"), "{faults:?}");
+        }
+        for socket in ["/run/bentpipe/hub.updates", "/run/x/b.sock", "/run/updates"] {
+            assert!(parse(&with(&format!("socket = \"{socket}\"\n")), "x").is_ok(), "{socket}");
+        }
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! A file that lines are appended to. When it is full it is renamed, and a new one begins.
 
+use crate::log_file;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use units::Bytes;
-
-/// The lines name clients and servers: for the gateway's user and group.
-const MODE: u32 = 0o640;
 
 /// The largest [`Rotation::max_files`].
 const MOST_FILES: u16 = 1000;
@@ -34,7 +32,7 @@ pub(super) struct RotatingFile {
     path: PathBuf,
     rotation: Rotation,
     file: File,
-    /// The last write may have left a line without its end.
+    /// The last line of the file has no end.
     is_torn: bool,
 }
 
@@ -51,12 +49,14 @@ impl RotatingFile {
     /// If not all of it could be written.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Incomplete> {
         self.make_room(lines.len() as u64)?;
-        if std::mem::replace(&mut self.is_torn, true) {
+        if self.is_torn {
             self.file.write_all(b"\n")?;
+            self.is_torn = false;
         }
-        write_all(&mut self.file, lines)?;
-        self.is_torn = false;
-        Ok(())
+        let outcome = write_all(&mut self.file, lines);
+        let bytes = outcome.as_ref().map_or_else(|incomplete| incomplete.bytes, |()| lines.len());
+        self.is_torn = lines[..bytes].last().is_some_and(|last| *last != b'\n');
+        outcome
     }
 
     fn make_room(&mut self, wanted: u64) -> io::Result<()> {
@@ -153,13 +153,17 @@ pub(super) fn check(path: &Path) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)
+    log_file::open(OpenOptions::new().read(true).append(true), path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_file::MODE;
     use std::collections::BTreeMap;
+    use std::fs::Permissions;
+    use std::os::fd::{AsRawFd as _, OwnedFd};
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 
     fn rotation(max_size: u64, max_files: u16) -> Rotation {
         Rotation { max_size: Bytes::new(max_size), max_files }
@@ -249,22 +253,76 @@ mod tests {
         expect(directory.path(), &[("log", "five\n"), ("log.1", "one\ntwo\n")]);
     }
 
-    /// `/dev/full` (full(4)) fails each write as a full disk does.
+    /// What a pipe holds that nobody reads.
+    const FULL: usize = 64 << 10;
+
+    /// A file that takes [`FULL`] bytes, as a disk that fills up, until they are read from the other end.
+    fn that_fills_up() -> (RotatingFile, File) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        // Another description of the same pipe, whose writes fail where they would wait.
+        let own = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let reader = OwnedFd::from(reader).into();
+        // Through the name, which is that of the descriptor, the pipe is found as long as it is open.
+        let path = format!("/proc/self/fd/{}", own.as_raw_fd()).into();
+        (RotatingFile { path, rotation: rotation(1 << 30, 2), file: own, is_torn: false }, reader)
+    }
+
+    fn read(mut reader: &File, count: usize) -> String {
+        let mut text = vec![0; count];
+        std::io::Read::read_exact(&mut reader, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     #[test]
     fn after_a_line_that_was_torn_the_next_one_begins_on_a_line_of_its_own() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("log");
-        let mut file = RotatingFile::open(&path, rotation(1 << 20, 2)).unwrap();
-        file.append(b"whole\n").unwrap();
-        let own = std::mem::replace(&mut file.file, File::create("/dev/full").unwrap());
-        file.path = "/dev/full".into();
-        file.append(b"lost\n").unwrap_err();
-        // What a disk that fills up takes of a line.
-        (&own).write_all(b"hal").unwrap();
-        (file.file, file.path) = (own, path.clone());
+        let (mut file, reader) = that_fills_up();
+        let line = "x".repeat(FULL) + "lost\n";
+        assert_eq!(file.append(line.as_bytes()).unwrap_err().bytes, FULL);
+        assert_eq!(file.append(b"lost, too\n").unwrap_err().bytes, 0);
+        assert_eq!(read(&reader, FULL), line[..FULL]);
         file.append(b"next\n").unwrap();
         file.append(b"last\n").unwrap();
-        expect(directory.path(), &[("log", "whole\nhal\nnext\nlast\n")]);
+        assert_eq!(read(&reader, 11), "\nnext\nlast\n");
+    }
+
+    #[test]
+    fn where_nothing_or_whole_lines_were_written_no_empty_line_follows() {
+        let (mut file, reader) = that_fills_up();
+        let line = "x".repeat(FULL - 1) + "\n";
+        file.append(line.as_bytes()).unwrap();
+        assert_eq!(file.append(b"lost\n").unwrap_err().bytes, 0);
+        assert_eq!(read(&reader, FULL), line);
+        let lines = line.clone() + "lost\n";
+        assert_eq!(file.append(lines.as_bytes()).unwrap_err().bytes, FULL);
+        assert_eq!(read(&reader, FULL), line);
+        file.append(b"next\n").unwrap();
+        assert_eq!(read(&reader, 5), "next\n");
+    }
+
+    #[test]
+    fn a_new_file_has_its_mode_whatever_the_umask_and_one_that_is_there_keeps_its_own() {
+        const FILE: &str = "BENTPIPE_TEST_FILE";
+        if let Some(path) = std::env::var_os(FILE) {
+            return drop(open(Path::new(&path)).unwrap());
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |umask: &str, name: &str| {
+            // The umask is of a process: this test again, in one of its own.
+            let (_, module) = module_path!().split_once("::").unwrap();
+            let test =
+                format!("{module}::a_new_file_has_its_mode_whatever_the_umask_and_one_that_is_there_keeps_its_own");
+            let command = format!("umask {umask}; exec \"$0\" --exact \"$1\"");
+            let path = directory.path().join(name);
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &command]).arg(std::env::current_exe().unwrap()).arg(test).env(FILE, &path);
+            assert!(shell.output().unwrap().status.success());
+            std::fs::metadata(path).unwrap().mode() & 0o777
+        };
+        assert_eq!((mode("077", "one"), mode("000", "other")), (MODE, MODE));
+        std::fs::write(directory.path().join("old"), "").unwrap();
+        std::fs::set_permissions(directory.path().join("old"), Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(mode("022", "old"), 0o600);
     }
 
     #[test]

@@ -176,12 +176,16 @@ fn permitted(name: &str, permits: &Value) -> Option<Check> {
     Some(Check::good(check, format!("the peer permits {public}, and of private ones {}", private.join(", "))))
 }
 
-/// Begins a session with each peer as the gateway would, and returns what its status would show of them. Nothing is written for debugging:
-/// files of the user who runs doctor would be in the gateway's way.
+/// Begins a session with each peer as the gateway would, and returns what its status would show of them. No file is written, neither
+/// for debugging nor of what was measured: those of the user who runs doctor would be in the gateway's way.
 fn shake_hands(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
     let settings = &Settings { debug: DebugSettings::default(), ..settings.clone() };
     match &settings.tcp {
-        None => outcome(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),
+        None => outcome(settings, measures_rate, |settings, now, watch| {
+            let mut satpep = Satpep::start(settings, now, watch, None)?;
+            satpep.leave_remembered();
+            Ok(satpep)
+        }),
         Some(tcp) => outcome(settings, measures_rate, |settings, now, watch| {
             TcpTransport::start(settings, tcp, now, watch, None)
         }),

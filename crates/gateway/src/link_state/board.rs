@@ -1,6 +1,7 @@
 //! The link state that updates change and all read.
 
 use super::{LinkState, LinkUpdate, RateLimits, Rejection, Source};
+use crate::relays::log_limit::LineLimit;
 use kernel::clock;
 use relay::link_state::SourceSelector;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +22,8 @@ struct Shared {
     /// Updates accepted and rejected, of the API and of DLEP.
     counts: [[AtomicU64; 2]; 2],
     logged_rejections: Mutex<LoggedRejections>,
+    /// How often the log has a change of the source: who may report the link can change it as often as it likes.
+    source_lines: Mutex<LineLimit<Source>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -57,6 +60,8 @@ impl LoggedRejections {
 
 impl Board {
     pub(super) fn new(selector: SourceSelector, configured: LinkState, on_change: Box<dyn Fn() + Send + Sync>) -> Self {
+        let mut source_lines = LineLimit::default();
+        source_lines.note(configured.source, false);
         Self(Arc::new(Shared {
             selector: Mutex::new(selector),
             state: watch::Sender::new(configured),
@@ -64,6 +69,7 @@ impl Board {
             wake: Notify::new(),
             counts: Default::default(),
             logged_rejections: Mutex::default(),
+            source_lines: Mutex::new(source_lines),
         }))
     }
 
@@ -141,7 +147,8 @@ impl Board {
     fn handle_timeout(&self, now: Instant) -> Option<Duration> {
         let mut selector = self.selector();
         self.publish(now, &mut selector);
-        selector.next_timeout(now).map(|at| at.since(now))
+        let overdue = self.log_source(now, None);
+        selector.next_timeout(now).into_iter().chain(overdue).min().map(|at| at.since(now))
     }
 
     fn selector(&self) -> MutexGuard<'_, SourceSelector> {
@@ -152,39 +159,41 @@ impl Board {
     fn publish(&self, now: Instant, selector: &mut SourceSelector) {
         if let Some(state) = selector.news(now) {
             let before = self.0.state.send_replace(state);
-            let (source, rate, receive_rate, rtt) = (state.source.name(), state.rate, state.receive_rate, state.rtt);
-            let former = before.source.name();
-            match Change::of(before.source, state.source) {
-                Change::Values => tracing::debug!(source, %rate, %receive_rate, %rtt, "link state changed"),
-                Change::Source => {
-                    tracing::info!(source, former, %rate, %receive_rate, %rtt, "link state from another source");
-                }
-                Change::Lost => {
-                    tracing::warn!(source, former, %rate, %receive_rate, %rtt, "no link update is valid, falling back to the configuration");
-                }
+            if before.source == state.source {
+                let (source, rate, receive_rate, rtt) =
+                    (state.source.name(), state.rate, state.receive_rate, state.rtt);
+                tracing::debug!(source, %rate, %receive_rate, %rtt, "link state changed");
+            } else {
+                self.log_source(now, Some(state.source));
             }
             (self.0.on_change)();
         }
     }
-}
 
-/// What a change of the link state means to readers of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
-    /// The same source reports other values.
-    Values,
-    /// Another source reports the link.
-    Source,
-    /// No source reports the link: the configuration counts.
-    Lost,
-}
+    /// Logs that the link state comes from `source` now, or without one what was left out of that and holds still, as far as it is time. Returns
+    /// when it will be.
+    fn log_source(&self, now: Instant, source: Option<Source>) -> Option<Instant> {
+        // A limit is never left half-changed.
+        let mut lines = self.0.source_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = lines.latest().copied().unwrap_or_default();
+        let admitted = match source {
+            Some(source) => lines.admit(now, source, source != Source::Configured),
+            None => lines.overdue(now),
+        };
+        if let Some((source, not_logged)) = admitted {
+            self.say(source, former, not_logged);
+        }
+        lines.due().map(|due| due.unwrap_or(now))
+    }
 
-impl Change {
-    fn of(before: Source, now: Source) -> Self {
-        match now {
-            _ if now == before => Self::Values,
-            Source::Configured => Self::Lost,
-            Source::Api | Source::Dlep => Self::Source,
+    /// Writes that the link state comes from `source` now, or that it falls back to the configuration. Before it, `not_logged` lines were left out.
+    fn say(&self, source: Source, former: Source, not_logged: Option<u64>) {
+        let LinkState { rate, receive_rate, rtt, .. } = *self.0.state.borrow();
+        let (is_lost, source, former) = (source == Source::Configured, source.name(), former.name());
+        if is_lost {
+            tracing::warn!(source, former, %rate, %receive_rate, %rtt, not_logged, "no link update is valid, falling back to the configuration");
+        } else {
+            tracing::info!(source, former, %rate, %receive_rate, %rtt, not_logged, "link state from another source");
         }
     }
 }
@@ -202,16 +211,5 @@ mod tests {
         assert!(!logged.is_due(at(60), Source::Dlep, 1001));
         assert!(logged.is_due(at(60), Source::Api, 1001), "another source");
         assert!(logged.is_due(at(61), Source::Dlep, 1002));
-    }
-
-    #[test]
-    fn the_link_falls_back_to_the_configuration_only_when_no_source_is_left() {
-        assert_eq!(Change::of(Source::Configured, Source::Api), Change::Source);
-        assert_eq!(Change::of(Source::Api, Source::Dlep), Change::Source);
-        assert_eq!(Change::of(Source::Dlep, Source::Api), Change::Source, "a program goes on where the modem stops");
-        assert_eq!(Change::of(Source::Dlep, Source::Dlep), Change::Values);
-        for source in [Source::Api, Source::Dlep] {
-            assert_eq!(Change::of(source, Source::Configured), Change::Lost);
-        }
     }
 }

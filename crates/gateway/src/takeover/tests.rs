@@ -209,7 +209,7 @@ fn a_word_that_comes_byte_by_byte_is_given_up() {
 fn handle(settings: &Settings) -> (Handle, mpsc::Receiver<Request>) {
     let (requests, asked) = mpsc::channel();
     let poll = Poll::new().unwrap();
-    let source = Source { file: None, private_key: settings.private_key.clone() };
+    let source = Source::of(settings);
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
     (Handle { requests, waker, source: Arc::new(source) }, asked)
 }

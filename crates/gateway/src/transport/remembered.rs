@@ -4,7 +4,7 @@ use satpep::{Estimate, EstimateSource, EstimatorState, Prior};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use units::{Duration, Instant, Rate};
 
@@ -148,7 +148,7 @@ impl Remembered {
         let content = Content { version: 1, peers: self.peers.clone() };
         let beside = self.file.with_extension("json.new");
         let text = serde_json::to_vec(&content).map_err(io::Error::other);
-        let written = text.and_then(|text| fs::write(&beside, text)).and_then(|()| fs::rename(&beside, &self.file));
+        let written = text.and_then(|text| write_new(&beside, &text)).and_then(|()| fs::rename(&beside, &self.file));
         match written {
             Ok(()) => self.has_failed = false,
             // Without the directory nothing is to be remembered.
@@ -159,6 +159,16 @@ impl Remembered {
             Err(_) => {}
         }
     }
+}
+
+/// Writes `text` to a file of its own at `path`. What is there is removed, and neither followed nor written to: who owns the directory may not be
+/// who starts the gateway, and a run that was killed leaves its file.
+fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).open(path)?.write_all(text)
 }
 
 impl Drop for Remembered {
@@ -293,6 +303,20 @@ mod tests {
         memory.note(Instant::ZERO, 1000, &guess, [("hub", RTT)].into_iter());
         drop(memory);
         assert!(!directory.path().join("gw.capacity.json").exists());
+    }
+
+    #[test]
+    fn neither_a_link_nor_a_file_of_an_earlier_run_is_written_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let [beside, elsewhere] = ["gw.capacity.json.new", "elsewhere"].map(|name| directory.path().join(name));
+        fs::write(&elsewhere, "another's").unwrap();
+        for link in [std::os::unix::fs::symlink::<&Path, &Path>, fs::hard_link] {
+            link(&elsewhere, &beside).unwrap();
+            remember(directory.path(), 1000);
+            assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "another's");
+            assert!(Remembered::read(directory.path(), "gw", None).prior(["hub"].into_iter(), 1000).is_some());
+            fs::remove_file(directory.path().join("gw.capacity.json")).unwrap();
+        }
     }
 
     #[test]

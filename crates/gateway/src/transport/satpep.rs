@@ -1,6 +1,7 @@
 //! The `satpep` transport: one session of the satellite transport for each peer, over UDP.
 
 mod datagrams;
+mod notices;
 mod qlog;
 
 use super::{
@@ -14,7 +15,7 @@ use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
 use crate::privileges::Plan;
-use crate::relays::log_limit::LogLimit;
+use crate::relays::log_limit::{LineLimit, LogLimit};
 use crate::takeover::Heir;
 use crate::takeover::beside::Beside;
 use crate::takeover::offer::TransportOffer;
@@ -98,6 +99,8 @@ struct PeerRecord {
     implausible: u64,
     /// How often the log says that an announcement of the peer is not understood.
     bad_announcements: LogLimit,
+    /// How often it has what happens to the peer's sessions.
+    sessions: LineLimit<Event>,
 }
 
 impl PeerRecord {
@@ -110,6 +113,7 @@ impl PeerRecord {
             batches: Batches::new(now),
             implausible: 0,
             bad_announcements: LogLimit::default(),
+            sessions: LineLimit::default(),
         }
     }
 }
@@ -165,6 +169,11 @@ impl Satpep {
             capacity: CapacityWatch::new(before.is_some()),
             remembered,
         })
+    }
+
+    /// Leaves the file of the remembered capacity as it is: another process, or the next run of the gateway, answers for it.
+    pub(crate) fn leave_remembered(&mut self) {
+        self.remembered.leave();
     }
 
     /// Logs and remembers what the capacity is believed to be, where that is news.
@@ -318,61 +327,6 @@ impl Satpep {
         }
     }
 
-    /// Logs what has happened to a session.
-    fn log(&self, event: &Event) {
-        match *event {
-            Event::PeerUp(peer) => tracing::info!(peer = self.name(peer), "peer is up"),
-            Event::PeerUnresponsive(peer) => tracing::warn!(peer = self.name(peer), "peer does not answer"),
-            Event::PeerLeft(peer) => tracing::info!(
-                peer = self.name(peer),
-                "peer has ended the session: its gateway stops, or no longer has this one in its settings"
-            ),
-            Event::PathTooSmall(peer) => tracing::warn!(
-                peer = self.name(peer),
-                "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280), there or back: connections \
-                 go end to end; look for a tunnel or an interface with a smaller MTU"
-            ),
-            Event::PeerRestarted(peer) => {
-                tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
-            }
-            Event::PeerDrains(peer) => {
-                tracing::info!(peer = self.name(peer), "peer drains: it takes no more connections");
-            }
-            Event::PeerBroke(peer, violation) => {
-                tracing::warn!(
-                    peer = self.name(peer),
-                    "peer broke the protocol with {violation}: its connections are reset"
-                );
-            }
-            Event::PeerClockSetBack(peer, skew, behind) => tracing::warn!(
-                peer = self.name(peer),
-                "peer's clock was {} s later in an earlier handshake; it is {skew} now: check its clock (NTP)",
-                behind.as_secs_f64().round()
-            ),
-            Event::OwnClockSetBack(peer, skew) => tracing::warn!(
-                peer = self.name(peer),
-                "peer knows this gateway by a later clock; its clock is {skew}: check the clocks (NTP)"
-            ),
-            Event::PeerKeyShared(peer) => tracing::warn!(
-                peer = self.name(peer),
-                "two gateways use the peer's private key: each ends the other's session; make another key for one of them \
-                 (`bentpipe keygen`)"
-            ),
-            Event::OwnKeyShared(peer) => tracing::warn!(
-                peer = self.name(peer),
-                "another gateway uses this one's private key: each ends the other's session; make another key for one of \
-                 them (`bentpipe keygen`)"
-            ),
-            // Streams are the engine's.
-            Event::Opened(_)
-            | Event::Readable(_)
-            | Event::Writable(_)
-            | Event::EndedBeforeReset(_)
-            | Event::Reset(..)
-            | Event::Closed(_) => {}
-        }
-    }
-
     fn handle_timeout(&mut self, now: Instant) {
         if self.streams.endpoint.next_timeout().is_some_and(|at| at <= now) {
             self.streams.endpoint.handle_timeout(now);
@@ -422,7 +376,7 @@ impl SatelliteTransport for Satpep {
             let reported = self.streams.poll_event(now)?;
             match &reported {
                 Reported::Stream(_) => {}
-                Reported::Session(event) => self.log(event),
+                Reported::Session(event) => self.log(now, event),
                 Reported::BadAnnouncement(at, error) => {
                     let peer = &mut self.peers[*at];
                     if let Some(not_logged) = peer.bad_announcements.admit(now) {
@@ -473,6 +427,7 @@ impl SatelliteTransport for Satpep {
             self.judge_batches(now);
             self.look_at_paths(now);
             self.look_at_reports(now);
+            self.log_overdue(now);
             self.look_at_capacity(now);
             self.datagrams.adjust_workers(now, &mut self.streams.endpoint);
         }
@@ -582,7 +537,7 @@ impl Succession for Satpep {
     }
 
     fn hand_over(&mut self, _: Instant) -> Vec<u8> {
-        self.remembered.leave();
+        self.leave_remembered();
         self.streams.leave_announcements();
         Vec::new()
     }

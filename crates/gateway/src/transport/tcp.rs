@@ -349,7 +349,7 @@ impl TcpTransport {
             // The client's first bytes came in time.
             Role::Stream(_) => {}
             Role::Unknown(_) => self.on_late(now, at),
-            Role::Responder(_) => self.end_responder(at),
+            Role::Responder(_) => self.end_responder(now, at),
             // It has been kept for so long that the path may have forgotten it; another one takes its place.
             Role::Warm(_) => self.remove(at).close(),
             Role::Trying { .. } | Role::Echoing { .. } => drop(self.remove(at)),
@@ -557,6 +557,7 @@ impl SatelliteTransport for TcpTransport {
         self.accepting |= std::mem::take(&mut self.callers_wait);
         self.admit_waiting(now);
         self.log_lasting_shortages(now);
+        self.peers.iter_mut().for_each(|peer| peer.log_overdue_session(now));
         self.sweep(now);
         self.talk(now);
         self.note_acknowledged_departure(now);

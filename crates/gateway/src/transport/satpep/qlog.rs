@@ -2,11 +2,11 @@
 
 use super::Satpep;
 use crate::config::QlogSettings;
+use crate::log_file;
 use satpep::{TraceEvent, TracedSession, qlog};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use units::Instant;
@@ -16,8 +16,6 @@ const QUEUE: usize = 256;
 const BATCH: usize = 1024;
 /// How long a gateway that stops waits for the last events to be written.
 const FAREWELL: std::time::Duration = std::time::Duration::from_secs(1);
-/// The traffic of others, as far as sizes and times tell of it: for the gateway's user and group.
-const MODE: u32 = 0o640;
 
 /// What is to be written.
 #[derive(Debug)]
@@ -206,7 +204,7 @@ impl Writer {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(path)
+    log_file::open(OpenOptions::new().write(true).truncate(true), path)
 }
 
 fn record(text: &mut Vec<u8>, record: &impl serde::Serialize) {

@@ -1,5 +1,6 @@
 //! Connections that peers make: what for, and whether they may.
 
+use super::peer::SessionLine;
 use super::place::Place;
 use super::rejection::Rejection;
 use super::session::{Accepted, Initiator, Responder};
@@ -328,7 +329,7 @@ impl TcpTransport {
             let said = match tunnel.read(&mut buffer[..room]) {
                 Ok(count @ 1..) => &buffer[..count],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Ok(_) | Err(_) => return self.end_responder(at),
+                Ok(_) | Err(_) => return self.end_responder(now, at),
             };
             let outcome = match &mut tunnel.role {
                 Role::Responder(responder) if is_proved => {
@@ -340,19 +341,19 @@ impl TcpTransport {
             };
             match outcome {
                 // The process that takes over, where tunnel requests arrive, would not know the session: the peer begins a session with that one instead.
-                Ok(Some(_)) if self.has_successor() => return self.end_responder(at),
+                Ok(Some(_)) if self.has_successor() => return self.end_responder(now, at),
                 Ok(accepted) => {
                     self.set_deadline(at, Some(now + self.probe_timers.initiator_silence));
                     if let Some(accepted) = accepted {
                         self.begin(now, at, peer, session, accepted);
                     }
                     if !self.hear_initiator(now, peer, at) {
-                        return self.end_responder(at);
+                        return self.end_responder(now, at);
                     }
                 }
                 Err(_) => {
                     self.count_rejected(Rejection::NotAuthentic);
-                    return self.end_responder(at);
+                    return self.end_responder(now, at);
                 }
             }
         }
@@ -384,7 +385,7 @@ impl TcpTransport {
             known.must_ask = true;
         }
         let before = known.responder.replace(at);
-        tracing::info!(peer = known.settings.name, from = %self.tunnels[at].from, "the peer has begun a session: its connections are accelerated");
+        known.log_session(now, SessionLine::Begun(self.tunnels[at].from));
         if known.rivals.on_begun(now, self.tunnels[at].from) {
             tracing::warn!(
                 peer = known.settings.name,
@@ -416,7 +417,7 @@ impl TcpTransport {
     }
 
     /// Ends the control connection `at`, which a peer has made. Its tunnel requests are taken for some sessions more.
-    pub(super) fn end_responder(&mut self, at: usize) {
+    pub(super) fn end_responder(&mut self, now: Instant, at: usize) {
         let tunnel = self.remove(at);
         if let Role::Responder(responder) = &tunnel.role {
             if !responder.is_proved() {
@@ -427,7 +428,7 @@ impl TcpTransport {
             peer.former_responders.retain(|former| former.tunnel != at);
             if peer.responder == Some(at) {
                 peer.responder = None;
-                tracing::warn!(peer = peer.settings.name, "the peer's session has ended");
+                peer.log_session(now, SessionLine::Ended);
                 self.events.push_back(StreamEvent::PeersChanged);
             }
         }

@@ -44,7 +44,7 @@ impl TcpTransport {
         let responder =
             self.peers[at].responder.filter(|responder| !self.peers[at].accepts_from(self.tunnels[*responder].from));
         if let Some(responder) = responder {
-            self.end_responder(responder);
+            self.end_responder(now, responder);
         }
     }
 
