@@ -317,7 +317,7 @@ impl TcpTransport {
     /// The control connection that a peer has made is ready for something.
     pub(super) fn on_responder(&mut self, now: Instant, at: usize) {
         if self.tunnels[at].flush().is_err() {
-            return self.end_responder(at);
+            return self.end_responder(now, at);
         }
         for _ in 0..READS {
             let Role::Responder(responder) = &self.tunnels[at].role else { return };
