@@ -348,11 +348,6 @@ impl Capacity {
         (packets > Self::START_PROBE && self.wants_start_probe()).then_some(packets)
     }
 
-    /// Whether packets are to leave evenly, as bursts may be what is lost.
-    pub(crate) fn sends_evenly(&self, now: Instant) -> bool {
-        self.estimator.probing.sends_evenly(now.as_secs_f64())
-    }
-
     /// Which peer a train is leaving to.
     pub(crate) fn train_leaves_to(&self) -> Option<PeerId> {
         self.estimator.trains.leaving_to().or_else(|| self.paths.train_leaves_to())

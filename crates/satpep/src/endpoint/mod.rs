@@ -381,8 +381,7 @@ impl<P: Payload> Endpoint<P> {
     fn set_pace(&mut self, now: Instant) {
         let pace = self.capacity.pace(now);
         // A train tells what the link carries by how far apart its packets arrive.
-        let is_train = self.capacity.train_leaves_to().is_some();
-        self.pacer.set_even(is_train || self.capacity.sends_evenly(now));
+        self.pacer.set_even(self.capacity.train_leaves_to().is_some());
         self.ack_pacer.set_rate(now, self.capacity.rate().mul_f64(ACK_SHARE));
         match self.capacity.take_ahead() {
             Bytes::ZERO => self.pacer.set_rate(now, pace),

@@ -89,8 +89,6 @@ pub(super) struct Probing {
     step: f64,
     experiment: Option<Experiment>,
     next_experiment: f64,
-    /// Packets leave evenly until then: the losses of late may be those of bursts that a short queue does not hold.
-    even_until: f64,
     /// The first of two experiments in a row has found fewer losses.
     found_once: bool,
     /// Rounds count that began later than this.
@@ -123,7 +121,6 @@ impl Default for Probing {
             step: Self::CREEP,
             experiment: None,
             next_experiment: f64::NEG_INFINITY,
-            even_until: f64::NEG_INFINITY,
             found_once: false,
             counts_from: f64::NEG_INFINITY,
             overshot_at: f64::NEG_INFINITY,
@@ -141,8 +138,6 @@ impl Probing {
     const FIRST: f64 = 1000.0;
     /// The usual loss is believed up to here.
     const MOST_USUAL: f64 = 0.2;
-    /// How long packets leave evenly after losses without a queue, in seconds.
-    const EVENLY: f64 = 60.0;
     /// Losses beyond the usual by this share are no noise.
     const EXCESS: f64 = 0.02;
     /// After a failed trial the next is this long in coming, in seconds and in round trips, and twice as long after each other one.
@@ -228,11 +223,6 @@ impl Probing {
             (None, Some(_)) => EstimatorState::Trial,
             (None, None) => EstimatorState::Track,
         }
-    }
-
-    /// Whether packets are to leave evenly.
-    pub(super) fn sends_evenly(&self, now: f64) -> bool {
-        now < self.even_until
     }
 
     pub(super) fn trial_rate(&self) -> Option<f64> {

@@ -283,7 +283,6 @@ impl Estimator {
         let rate = arrived * if has_many { Probing::FAR_BELOW } else { Probing::BELOW };
         let rate = rate.max(self.least_experiment());
         let (lost, late) = (lossiness.mean * packets * PACKET, self.counts.late);
-        self.probing.even_until = now + Probing::EVENLY;
         self.probing.experiment =
             Some(Experiment { rate, arrived, lossiness, lost, late, is_serial, again: 0, start: None });
         (self.probing.excesses, self.probing.round) = (0, None);
