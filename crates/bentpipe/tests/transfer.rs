@@ -392,18 +392,21 @@ fn a_link_is_followed_and_the_file_keeps_its_mode() {
     assert_eq!(std::fs::metadata(&files.target).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// Until it has verified, it is as secret as the file that it replaces.
+/// Until it has verified, it is as secret as the file that it replaces, but its owner may go on with it.
 #[test]
-fn a_partial_file_can_be_read_by_no_more_than_the_file() {
+fn a_partial_file_can_be_read_by_no_more_than_the_file_and_written_by_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
-    let files = Files::new(b"new data");
-    std::fs::write(&files.target, "old").unwrap();
-    std::fs::set_permissions(&files.target, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target]);
-    assert_eq!(std::fs::metadata(&files.partial).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(exit_code(&run(&["send", "--to", &receiver.address, &files.source])), 0);
-    assert_eq!(exit_code(&receiver.end()), 0);
-    assert_eq!(std::fs::metadata(&files.target).unwrap().permissions().mode() & 0o777, 0o600);
+    let mode = |path: &str| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for (before, partial) in [(0o600, 0o600), (0o440, 0o640)] {
+        let files = Files::new(b"new data");
+        std::fs::write(&files.target, "old").unwrap();
+        std::fs::set_permissions(&files.target, std::fs::Permissions::from_mode(before)).unwrap();
+        let receiver = Listening::start("127.0.0.1", &["receive", "--out", &files.target]);
+        assert_eq!(mode(&files.partial), partial);
+        assert_eq!(exit_code(&run(&["send", "--to", &receiver.address, &files.source])), 0);
+        assert_eq!(exit_code(&receiver.end()), 0);
+        assert_eq!(mode(&files.target), before);
+    }
 }
 
 #[test]

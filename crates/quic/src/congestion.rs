@@ -162,6 +162,7 @@ impl Congestion {
     /// Everything was lost for a long time: the window is the least (section 7.6.2). The loss has lowered `ssthresh` before.
     pub(crate) fn on_persistent_congestion(&mut self, facts: Facts) {
         let timeout = Loss { state: LossState::Timeout, ..self.loss(facts, 2) };
+        self.control.forget_min_rtt();
         self.control.on_timeout(&timeout, &mut self.window);
         self.window.cwnd = if self.control.governs_window() { self.window.cwnd.max(LEAST) } else { LEAST };
         self.reduced_at = 0;

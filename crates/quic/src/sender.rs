@@ -264,7 +264,7 @@ impl Sender {
     /// There is nothing to send that the window would let leave.
     pub(crate) fn on_nothing_to_send(&mut self) {
         let most = self.sent_packets.in_flight() + u64::from(self.config.max_datagram_size());
-        self.is_limited = most > self.congestion.bytes();
+        (self.is_limited, self.limited_at) = (most > self.congestion.bytes(), self.sent_packets.next_number());
         if !self.is_limited {
             self.sent_packets.on_app_limited();
         }

@@ -203,6 +203,8 @@ pub struct Announced {
     waiting: Option<Reach>,
     /// When the latest change counted, and how long it counts at least.
     latest: Option<(Instant, Duration)>,
+    /// What counted of the process before.
+    former: Option<Reach>,
 }
 
 impl Announced {
@@ -232,13 +234,18 @@ impl Announced {
     pub fn apply(&mut self, now: Instant) -> Result<bool, ReachError> {
         // That it takes nothing now costs nothing to work out, and must not wait.
         let is_nothing = self.waiting.as_ref().is_some_and(|reach| *reach == Reach::default());
-        if !is_nothing && self.latest.is_some_and(|(at, period)| now < at + period) {
+        // A peer that has restarted and announces what it did before changes nothing.
+        let is_former = self.waiting.is_some() && self.waiting == self.former;
+        let least = |period| if is_former { CHANGE_PERIOD } else { period };
+        if !is_nothing && self.latest.is_some_and(|(at, period)| now < at + least(period)) {
             return Ok(false);
         }
         let Some(reach) = self.waiting.take().filter(|reach| self.reach.as_ref() != Some(reach)) else {
             return Ok(false);
         };
-        self.latest = Some((now, self.next_period(now, is_nothing)));
+        if !is_nothing {
+            self.latest = Some((now, self.next_period(now, is_former)));
+        }
         let most = reach.sources.prefixes().len().max(reach.destinations.prefixes().len());
         if most > MAX_PREFIXES {
             return Err(ReachError::Prefixes(most));
@@ -247,11 +254,11 @@ impl Announced {
         Ok(true)
     }
 
-    /// How long a change at `now` counts at least. One to nothing, as it costs little, is no further step.
-    fn next_period(&self, now: Instant, is_nothing: bool) -> Duration {
+    /// How long a change at `now` counts at least. One back to what the process before announced is no further step.
+    fn next_period(&self, now: Instant, is_former: bool) -> Duration {
         match self.latest {
             Some((at, period)) if now < at + QUIET => {
-                if is_nothing {
+                if is_former {
                     period
                 } else {
                     (period * 2).min(LONGEST_CHANGE_PERIOD)
@@ -263,7 +270,10 @@ impl Announced {
 
     /// The peer is another process, which has announced nothing. What that announces counts no sooner: a peer can begin sessions often.
     pub fn forget(&mut self) {
-        (self.reach, self.waiting) = (None, None);
+        self.waiting = None;
+        if let Some(reach) = self.reach.take() {
+            self.former = Some(reach);
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Received {
 struct Older {
     /// The lowest number that came late and that nothing sent has named.
     late: Option<PacketNumber>,
+    /// Ranges that fit beside the latest acknowledgement that had to leave some out.
+    fit: Option<usize>,
     /// Without one that came late, what lies below this number is named next; `None` begins again with the newest of them.
     below: Option<PacketNumber>,
     /// Acknowledgements since ranges were named without one that came late.
@@ -137,9 +139,9 @@ impl Received {
     /// came late, and now and then all others in turn. None if it reaches all there are.
     pub(crate) fn older(&mut self) -> Option<impl Iterator<Item = Range<PacketNumber>> + '_> {
         let floor = self.floor;
-        let Older { late, below, acks } = &mut self.older;
+        let Older { late, fit, below, acks } = &mut self.older;
         let reached = self.numbers.iter().rev().nth(MAX_ACK_RANGES - 1).map_or(floor, |range| range.start);
-        *late = late.filter(|late| (floor..reached).contains(late));
+        *late = late.map(|late| late.max(floor)).filter(|late| *late < reached);
         if self.numbers.len() <= MAX_ACK_RANGES {
             return None;
         }
@@ -149,7 +151,7 @@ impl Received {
         }
         let before = |number: PacketNumber| self.numbers.iter().rev().take_while(|range| range.start > number).count();
         let first = match (*late, *below) {
-            (Some(late), _) => (before(late) + 1).saturating_sub(MAX_OLDER_RANGES),
+            (Some(late), _) => (before(late) + 1).saturating_sub(fit.unwrap_or(MAX_OLDER_RANGES)),
             (None, below) => {
                 *acks = 0;
                 below.map_or(0, |below| before(below.saturating_before(1)))
@@ -162,7 +164,13 @@ impl Received {
 
     /// The ranges of [`Received::older`] within `named` were sent.
     pub(crate) fn named_older(&mut self, named: Range<PacketNumber>) {
-        match self.older.late.filter(|late| *late >= named.start) {
+        if self.older.late.is_some_and(|late| late < named.start) {
+            let is_named = |range: &&Range<PacketNumber>| named.contains(&range.start);
+            self.older.fit = Some(self.numbers.iter().filter(is_named).count().max(1));
+            return;
+        }
+        self.older.fit = None;
+        match self.older.late {
             // Others may have come late between those and what the acknowledgement names.
             Some(_) => {
                 let next = self.numbers.iter().find(|range| range.start >= named.end);
@@ -250,6 +258,15 @@ mod tests {
         // What the acknowledgement itself names is not repeated.
         record(&mut received, 1995);
         assert!(!older(&mut received).contains(&(1994..1997)));
+        // Where few fit, it takes one more.
+        record(&mut received, 501);
+        let few = |received: &mut Received| {
+            let ranges: Vec<_> = received.older().into_iter().flatten().take(10).collect();
+            received.named_older(ranges[9].start..ranges[0].end);
+            ranges.last().cloned()
+        };
+        assert_ne!(few(&mut received), Some(PacketNumber::range(500..503)));
+        assert_eq!(few(&mut received), Some(PacketNumber::range(500..503)));
     }
 
     #[test]

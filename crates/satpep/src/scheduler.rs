@@ -5,8 +5,9 @@
 //! wait behind bulk (sparse flows, as in FQ-CoDel, RFC 8290, section 4.1, here in every round instead of the first). What it sends so is
 //! charged to it, so that no flow gets more than its share.
 //!
-//! A stream that was idle begins with more than a quantum ([`Scheduler::of_newcomers`]), as in Linux's fq (`initial_quantum`): a short
-//! answer leaves ahead of bulk as a whole, instead of packet by packet in turns with it.
+//! A new stream begins with more than a quantum ([`Scheduler::of_newcomers`]), as in Linux's fq (`initial_quantum`): a short answer leaves
+//! ahead of bulk as a whole, instead of packet by packet in turns with it. One that was idle has as much of that again as its share of what
+//! others sent meanwhile comes to.
 //!
 //! The same code shares a link between sessions, a session between classes, and a class between streams. Where flows consist of flows,
 //! one may go first beyond its quantum because of a sparse flow within, and pays in later rounds.
@@ -35,6 +36,8 @@ pub(crate) struct Place {
     backlogged: bool,
     /// Bytes left of its quantum.
     deficit: i64,
+    /// What all had sent when it sent last; `None` if it never has.
+    sent_last: Option<i64>,
 }
 
 /// Whether and why a flow may go first.
@@ -72,7 +75,7 @@ impl Sparse {
 pub(crate) struct Quanta {
     /// In each round.
     pub(crate) quantum: usize,
-    /// Of a stream that was idle, ahead of others before it has its turns in the round.
+    /// Of a new stream, ahead of others before it has its turns in the round.
     pub(crate) initial: usize,
 }
 
@@ -83,8 +86,10 @@ pub(crate) struct Scheduler<Key> {
     ahead: VecDeque<Key>,
     round: VecDeque<Key>,
     quantum: i64,
-    /// What a flow that was idle may send before it has its turns in the round.
+    /// What a new flow may send before it has its turns in the round.
     initial: i64,
+    /// What all flows have sent.
+    total: i64,
     /// The first of the round has been given its quantum.
     has_begun: bool,
     /// Where the last flow that `next` gave came from.
@@ -133,6 +138,7 @@ impl<Key: Copy> Scheduler<Key> {
             round: VecDeque::new(),
             quantum: quantum as i64,
             initial: quantum as i64,
+            total: 0,
             has_begun: false,
             origin: Origin::Round,
             sent: 0,
@@ -152,7 +158,7 @@ impl<Key: Copy> Scheduler<Key> {
         let (place, quantum) = (flow.place, self.weighted_quantum(flow.weight));
         if !place.in_round {
             if !place.in_sparse {
-                (place.deficit, place.backlogged) = (weighted(self.initial, flow.weight), false);
+                (place.deficit, place.backlogged) = (weighted(self.begins_with(place), flow.weight), false);
             }
             place.in_round = true;
             self.round.push_back(key);
@@ -168,7 +174,8 @@ impl<Key: Copy> Scheduler<Key> {
     /// Notes that a flow, the last that [`Scheduler::next`] gave or one beside the round, has sent `bytes`.
     pub(crate) fn charge(&mut self, flow: Flow<'_>, bytes: usize) {
         let (place, bytes) = (flow.place, bytes as i64);
-        place.backlogged = flow.busy;
+        self.total += bytes;
+        (place.backlogged, place.sent_last) = (flow.busy, Some(self.total));
         if place.in_round || place.in_sparse {
             place.deficit = (place.deficit - bytes).max(-MAX_DEBT * self.weighted_quantum(flow.weight));
         }
@@ -185,6 +192,13 @@ impl<Key: Copy> Scheduler<Key> {
             let first = queue.pop_front();
             queue.extend(first);
         }
+    }
+
+    /// What a flow begins with that had nothing to send: its share of what others have sent since it did, a quantum at least.
+    fn begins_with(&self, place: &Place) -> i64 {
+        let flows = self.round.len() as i64 + 1;
+        let share = |sent_last: i64| (self.total - sent_last) / flows;
+        place.sent_last.map_or(self.initial, |sent_last| share(sent_last).clamp(self.quantum, self.initial))
     }
 
     /// How many flows stand in the round.
@@ -435,8 +449,27 @@ mod tests {
             assert!(first.iter().all(|key| *key == 2), "{order:?}");
             assert_eq!(then.iter().filter(|key| **key == 2).count(), 3, "{order:?}");
             assert!((7..=9).contains(&then.len()), "{order:?}");
-            (0..10).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
+            // Its share of what the others send now is as much again.
+            (0..3 * INITIAL / QUANTUM).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
         }
+    }
+
+    #[test]
+    fn a_flow_that_is_often_idle_for_a_moment_gets_its_share_and_no_more() {
+        let mut models = Models::new(&[(1500, 1); 10]);
+        models.0[9].backlog = 0;
+        let mut scheduler = models.scheduler();
+        (0..100).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
+        let before: Vec<_> = models.0.iter().map(|model| model.sent).collect();
+        for _ in 0..300 {
+            models.offer(&mut scheduler, 9, INITIAL);
+            while models.0[9].backlog > 0 {
+                models.serve(&mut scheduler);
+            }
+            (0..18).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
+        }
+        let sent: Vec<_> = models.0.iter().zip(before).map(|(model, before)| (model.sent - before) as f64).collect();
+        assert!(sent[9] / sent[0] < 1.3, "{sent:?}");
     }
 
     #[test]

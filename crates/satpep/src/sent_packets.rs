@@ -15,7 +15,7 @@ use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::frame::{AckFrame, OlderRangesFrame, RecoveredFrame};
 use peering::dscp::Dscp;
 use smallvec::{SmallVec, smallvec};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use units::{Duration, Instant, RangeSet};
 
@@ -186,7 +186,7 @@ pub(crate) struct SentPackets {
     /// The newest packet of each marking that is known to have arrived.
     newest: SmallVec<[(Dscp, PacketNumber); 2]>,
     /// The latest losses, to find out which of them were only late, and whether one of the same marking had passed.
-    recent_losses: VecDeque<RecentLoss>,
+    recent_losses: BTreeMap<PacketNumber, RecentLoss>,
     /// IP bytes of packets that were taken for lost and have arrived after all.
     late_bytes: u64,
     /// Packets of trains that have arrived and are recorded no longer, in order: an acknowledgement that says so of a whole train has
@@ -212,7 +212,6 @@ pub(crate) struct SentPackets {
 /// A packet that was taken for lost.
 #[derive(Debug, Clone, Copy)]
 struct RecentLoss {
-    number: PacketNumber,
     at: Instant,
     /// One that is marked alike and was sent later had arrived.
     is_passed: bool,
@@ -220,7 +219,8 @@ struct RecentLoss {
 }
 
 impl SentPackets {
-    const RECENT_LOSSES: usize = 256;
+    /// Losses that are remembered, to see whether they were only late: a third of what 1 Gbit/s carries within the largest reordering window.
+    const RECENT_LOSSES: usize = 4096;
     /// Packets of trains that are remembered until they are stamped, if one acknowledgement has settled them all: as many as two of
     /// the longest trains have.
     const UNSTAMPED: usize = 1024;
@@ -256,7 +256,7 @@ impl SentPackets {
             is_mixed: false,
             latest: None,
             newest: SmallVec::new(),
-            recent_losses: VecDeque::new(),
+            recent_losses: BTreeMap::new(),
             late_bytes: 0,
             unstamped: VecDeque::new(),
             loss_deadline: None,
@@ -493,12 +493,12 @@ impl SentPackets {
             if deadline > now {
                 self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
             } else if !self.may_be_recovered(number) {
-                self.recent_losses.push_back(RecentLoss { number, at: now, is_passed, ip_size });
+                self.recent_losses.insert(number, RecentLoss { at: now, is_passed, ip_size });
                 self.conclude(number..number.next(), Outcome::Lost, outcomes);
             }
         }
         while self.recent_losses.len() > Self::RECENT_LOSSES {
-            self.recent_losses.pop_front();
+            self.recent_losses.pop_first();
         }
         if looked_at > Self::LONG {
             self.rest(now, looked_at);
@@ -572,6 +572,8 @@ impl SentPackets {
             return Err(NeverSent);
         }
         if now < self.rests_until {
+            // Without it, its acknowledgement would take what was recovered for lost.
+            self.deaf_until = self.deaf_until.max(self.rests_until);
             return Ok(());
         }
         for range in recovered.ranges() {
@@ -623,18 +625,17 @@ impl SentPackets {
 
     /// Packets that were missing, or taken for lost, and arrived after all were only late.
     fn note_late(&mut self, now: Instant, acknowledged: &Range<PacketNumber>) {
-        if !self.recent_losses.is_empty() {
-            for (window, passed) in [(&mut self.reordering, true), (&mut self.overtaking, false)] {
-                let late = self.recent_losses.iter().filter(|loss| acknowledged.contains(&loss.number));
-                if let Some(worst) = late.filter(|loss| loss.is_passed == passed).map(|loss| now.since(loss.at)).max() {
-                    window.on_taken_for_lost(worst);
-                }
+        let late: SmallVec<[(PacketNumber, RecentLoss); 8]> =
+            self.recent_losses.range(acknowledged.clone()).map(|(number, loss)| (*number, *loss)).collect();
+        for (window, passed) in [(&mut self.reordering, true), (&mut self.overtaking, false)] {
+            let late = late.iter().filter(|(_, loss)| loss.is_passed == passed);
+            if let Some(worst) = late.map(|(_, loss)| now.since(loss.at)).max() {
+                window.on_taken_for_lost(worst);
             }
-            self.recent_losses.retain(|loss| {
-                let is_late = acknowledged.contains(&loss.number);
-                self.late_bytes += if is_late { u64::from(loss.ip_size) } else { 0 };
-                !is_late
-            });
+        }
+        for (number, loss) in late {
+            self.late_bytes += u64::from(loss.ip_size);
+            self.recent_losses.remove(&number);
         }
         if self.reordering.window() > Duration::ZERO || self.overtaking.window() > Duration::ZERO {
             for number in self.in_flight(acknowledged.clone()).into_iter().flat_map(PacketNumber::each) {

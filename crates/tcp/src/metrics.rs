@@ -15,7 +15,7 @@ pub struct Metrics {
     pub flight: u64,
     /// The smoothed round-trip time; zero before the first sample.
     pub srtt: Duration,
-    /// The smallest round-trip time of the last five minutes; zero before the first sample.
+    /// The smallest round-trip time of the last five minutes (of ns-2's agents, of the connection); zero before the first sample.
     pub min_rtt: Duration,
     /// The retransmission timeout.
     pub rto: Duration,

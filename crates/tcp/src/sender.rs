@@ -422,7 +422,8 @@ impl Sender {
         // The acknowledgement of less than a segment, with nothing else out, may have been delayed by the receiver: such a sample never
         // takes the place of a smaller one that is old (`tcp_update_rtt_min`).
         let may_have_waited = (1..self.out.mss()).contains(&change.acked) && self.out.board.is_empty();
-        if !may_have_waited || sample <= self.out.rtt.min_rtt() {
+        let is_first = self.out.rtt.min_rtt().is_zero();
+        if !may_have_waited || is_first || sample <= self.out.rtt.min_rtt() {
             self.out.rtt.sample_min(&self.out.config.rtt, now, sample);
         }
         let newest = change.newest.filter(|newest| !newest.is_retransmitted && !change.acked_retransmission);

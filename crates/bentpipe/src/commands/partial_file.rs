@@ -29,8 +29,9 @@ impl PartialFile {
         path.push(".part");
         let path = PathBuf::from(path);
         let failed = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
-        // Its readers are those of the file that it replaces. A link would lead the data to a file of another name.
-        let mode = fs::metadata(target).map_or(0o666, |replaced| replaced.mode() & 0o777);
+        // Its readers are those of the file that it replaces; its owner may go on with it. A link would lead the data to a file of
+        // another name.
+        let mode = fs::metadata(target).map_or(0o666, |replaced| replaced.mode() & 0o777 | 0o600);
         let mut options = File::options();
         options.read(true).append(true).create(true).mode(mode).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = options.open(&path).map_err(failed)?;
@@ -54,11 +55,12 @@ impl PartialFile {
 
     /// Gives the file its name, and the mode of the file that had it.
     fn rename(&mut self) -> io::Result<()> {
-        let keep_mode = match fs::metadata(&self.target) {
-            Ok(replaced) => self.file.set_permissions(replaced.permissions()),
-            Err(_) => Ok(()),
-        };
+        let replaced = fs::metadata(&self.target).ok();
+        let own = self.file.metadata()?.permissions();
+        let keep_mode = replaced.map_or(Ok(()), |replaced| self.file.set_permissions(replaced.permissions()));
         keep_mode.and_then(|()| fs::rename(&self.path, &self.target)).map_err(|error| {
+            // A transfer that resumes is to find it writable.
+            let _ = self.file.set_permissions(own);
             io::Error::new(error.kind(), format!("cannot become {}: {error}", self.target.display()))
         })?;
         self.is_finished = true;

@@ -101,6 +101,8 @@ struct PeerRecord {
     bad_announcements: LogLimit,
     /// How often it has what happens to the peer's sessions.
     sessions: LineLimit<Event>,
+    /// The same of when the peer does not answer, each of which counts to an operator.
+    outages: LineLimit<Event>,
 }
 
 impl PeerRecord {
@@ -114,6 +116,7 @@ impl PeerRecord {
             implausible: 0,
             bad_announcements: LogLimit::default(),
             sessions: LineLimit::default(),
+            outages: LineLimit::of(notices::OUTAGES),
         }
     }
 }

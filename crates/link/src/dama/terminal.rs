@@ -142,7 +142,9 @@ impl<P: Packet> Granted<P> {
                 let (_, packet) = self.queue.pop(begins, &mut |overflow, packet| discard(begins, overflow, packet))?;
                 let unsent = (packet.size() + self.overhead).as_u64();
                 if unsent == 0 {
-                    return Some((begins, packet));
+                    // Behind a packet in the same slot it does not overtake.
+                    let sent_at = if self.left > 0 { self.left_end } else { begins };
+                    return Some((sent_at, packet));
                 }
                 (packet, unsent)
             }

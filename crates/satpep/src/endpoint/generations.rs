@@ -151,6 +151,8 @@ impl<P: Payload> Endpoint<P> {
             Event::PeerKeyShared(id) => Event::PeerKeyShared(id.own()),
             Event::OwnKeyShared(id) => Event::OwnKeyShared(id.own()),
             Event::PeerBroke(id, violation) => Event::PeerBroke(id.own(), violation),
+            Event::PathTooSmall(id) => Event::PathTooSmall(id.own()),
+            Event::OwnClockSetBack(id, skew) => Event::OwnClockSetBack(id.own(), skew),
             other => other,
         })
     }

@@ -93,6 +93,29 @@ fn a_gap_is_loss_at_once_and_only_once() {
 }
 
 #[test]
+fn what_older_ranges_name_has_arrived_and_was_late_if_it_was_taken_for_lost() {
+    let mut sent_packets = sent_packets(40);
+    let ranges: Vec<_> = (10..20).rev().map(|number| 2 * number..2 * number + 1).collect();
+    // Those that the acknowledgement covers are lost; it does not reach what lies below them.
+    let (_, lost) = acknowledge_from(&mut sent_packets, at(500), &ranges, 20).unwrap();
+    assert_eq!((lost.len(), sent_packets.late_bytes()), (9, 0));
+    let mut older = |now, ranges: &[Range<u64>]| {
+        let mut buffer = [0; 300];
+        let mut writer = Writer::new(&mut buffer);
+        assert!(writer.older_ranges(ranges.iter().cloned().map(PacketNumber::range)).is_some());
+        let length = writer.len();
+        let Ok(Some(Frame::OlderRanges(older))) = Reader::new(&buffer[..length]).next() else { panic!("no ranges") };
+        let mut outcomes = Vec::new();
+        sent_packets.on_older_ranges(now, &older, &mut outcomes).unwrap();
+        (offsets(&outcomes, true), offsets(&outcomes, false), sent_packets.late_bytes())
+    };
+    assert_eq!(older(at(501), &[5..7, 2..3]), (vec![5, 6, 2], vec![], 0), "what is between may be under way");
+    assert_eq!(older(at(510), &[21..24]), (vec![], vec![], 2 * 1500), "two were lost");
+    assert_eq!(older(at(511), &[21..24]), (vec![], vec![], 2 * 1500), "once");
+    assert_eq!(sent_packets.reordering.window(), Duration::from_millis(20));
+}
+
+#[test]
 fn what_was_never_sent_cannot_be_acknowledged() {
     assert_eq!(acknowledge(&mut sent_packets(3), at(500), &[0..4]), Err(NeverSent));
 }

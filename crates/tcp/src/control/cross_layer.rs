@@ -11,12 +11,15 @@ use units::{Bytes, Duration, Instant, Rate};
 #[derive(Debug)]
 pub(crate) struct CrossLayer {
     header_share: f64,
-    /// The capacity, and the smallest round-trip time of late.
+    /// The capacity, and the round-trip time without what waits at the link.
     capacity: Option<Capacity>,
     mss: u32,
 }
 
 impl CrossLayer {
+    /// A path that is longer by less is the same one: what waits beside the queue in host and link.
+    const ROUNDING: Duration = Duration::from_millis(5);
+
     pub(crate) fn new(config: &Config) -> Self {
         Self { header_share: config.tuning.header_share, capacity: config.capacity, mss: config.mss }
     }
@@ -28,16 +31,26 @@ impl CrossLayer {
         })
     }
 
+    /// The smallest round-trip time of late is `rtt`. On a link that this control has kept full for so long, the queue is in it: to take
+    /// that for the path would add another one.
     fn measured(&mut self, rtt: Duration) {
-        if let Some(capacity) = self.capacity.as_mut().filter(|_| !rtt.is_zero()) {
-            capacity.rtt = rtt;
+        let Some(Capacity { rtt: path, target_queue, .. }) = self.capacity.as_mut().filter(|_| !rtt.is_zero()) else {
+            return;
+        };
+        let queue = *target_queue;
+        if rtt < *path || queue.is_zero() || path.is_zero() {
+            *path = rtt;
+        } else if rtt > *path + queue + Self::ROUNDING {
+            *path = rtt.saturating_sub(queue);
         }
     }
 }
 
 impl Control for CrossLayer {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
-        self.measured(start.rtt.unwrap_or(Duration::ZERO));
+        if let (Some(rtt), Some(capacity)) = (start.rtt.filter(|rtt| !rtt.is_zero()), &mut self.capacity) {
+            capacity.rtt = rtt;
+        }
         window.cwnd = self.segments();
     }
 

@@ -88,6 +88,9 @@ pub trait Control: Debug + Send {
     /// The retransmission timer expired: sets `ssthresh` and `cwnd`. Everything in flight counts as lost.
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window);
 
+    /// The path may be another one: forgets the smallest round-trip time, if the control keeps one of its own (RFC 9002, section 5.2).
+    fn forget_min_rtt(&mut self) {}
+
     /// Whether the control wants to know of each lost segment ([`Control::on_segment_lost`]).
     fn follows_losses(&self) -> bool {
         false

@@ -96,6 +96,10 @@ impl Control for Tibet {
         window.ssthresh = bandwidth_window(self.bandwidth.estimate, &self.min_rtt.of(loss)).min(window.cwnd).max(2.0);
     }
 
+    fn forget_min_rtt(&mut self) {
+        self.min_rtt.forget();
+    }
+
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
         if timeout.expiries == 1 {

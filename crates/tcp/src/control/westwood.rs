@@ -27,6 +27,10 @@ impl LifetimeMin {
         }
     }
 
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
+    }
+
     /// `loss`, with this as its smallest round-trip time.
     pub(crate) fn of(&mut self, loss: &Loss) -> Loss {
         self.update(loss.min_rtt);
@@ -157,6 +161,10 @@ impl Control for Westwood {
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.growth.on_loss();
         window.ssthresh = bandwidth_window(self.filter.estimate, &self.min_rtt.of(loss)).min(window.cwnd).max(2.0);
+    }
+
+    fn forget_min_rtt(&mut self) {
+        self.min_rtt.forget();
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {

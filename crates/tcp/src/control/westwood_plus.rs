@@ -109,6 +109,10 @@ impl Control for WestwoodPlus {
         window.cwnd = window.ssthresh;
     }
 
+    fn forget_min_rtt(&mut self) {
+        self.forgets_min_rtt = true;
+    }
+
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
         if self.growth.lowers_at(timeout) {

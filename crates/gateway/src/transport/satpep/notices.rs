@@ -1,8 +1,12 @@
-//! What the log says of sessions. A peer can begin and end them as often as it likes: of what it causes, each kind of line is written once a minute.
+//! What the log says of sessions. A peer can begin and end them as often as it likes: of what it causes, each kind of line is written once a
+//! minute, and of its silence some.
 
 use super::Satpep;
 use satpep::Event;
 use units::Instant;
+
+/// Lines in a minute about a peer that does not answer.
+pub(super) const OUTAGES: u32 = 8;
 
 impl Satpep {
     /// Logs what has happened to a session by `now`.
@@ -10,10 +14,11 @@ impl Satpep {
         let Some(at) = peer_of(event).and_then(|peer| self.streams.place(peer)) else { return };
         let peer = &mut self.peers[at];
         match event {
-            // What takes seconds to show cannot be frequent.
             Event::PeerUnresponsive(_) | Event::PathTooSmall(_) => {
-                peer.sessions.note(*event, false);
-                say(&peer.name, event, None);
+                if let Some((event, not_logged)) = peer.outages.admit(now, *event, false) {
+                    peer.sessions.note(event, false);
+                    say(&peer.name, &event, not_logged);
+                }
             }
             _ => {
                 if let Some((event, not_logged)) = peer.sessions.admit(now, *event, matches!(event, Event::PeerUp(_))) {

@@ -155,7 +155,8 @@ impl Estimator {
         self.begin_round(now, end);
         if self.counts.late - experiment.late > Probing::MOSTLY * experiment.lost {
             // What led to it was late, not lost: there is nothing to be found.
-            (self.probing.experiment, self.probing.counts_from) = (None, now);
+            (self.probing.experiment, self.probing.counts_from, self.probing.found_once) = (None, now, false);
+            self.probing.next_experiment = now + (6.0 * self.rtt.smoothed).max(4.0);
             return;
         }
         self.note_excess(lossiness);

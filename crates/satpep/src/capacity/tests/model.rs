@@ -524,6 +524,7 @@ impl Model {
             settled: largest,
             acknowledged: arrived.len() as u32,
             lost: lost.collect(),
+            late_bytes: 0,
         }
     }
 
