@@ -3,9 +3,9 @@
 use crate::output::Failure;
 use lab::transfer::{Beginning, Sink};
 use rustix::fs::{FlockOperation, OFlags, flock};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
@@ -41,6 +41,10 @@ impl PartialFile {
         }
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_at(&metadata, &path) {
             return Err(Failure::usage(format!("{}: another bentpipe receive writes it", path.display())));
+        }
+        let kept = metadata.mode() & 0o777;
+        if kept & !mode != 0 {
+            file.set_permissions(Permissions::from_mode(kept & mode | 0o600)).map_err(failed)?;
         }
         let size = Bytes::new(metadata.len());
         if !resumes && size > Bytes::ZERO {
