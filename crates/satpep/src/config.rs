@@ -233,7 +233,7 @@ impl EndpointConfig {
         self.capacity.bytes_in(Duration::from_micros(250)).as_usize().clamp(usize::from(self.mtu), 64 * 1024)
     }
 
-    /// The quanta of streams. A new one begins with ten packets, an initial window (RFC 6928), or a quantum if that is more.
+    /// The quanta of streams. One that was idle for long begins with ten packets, an initial window (RFC 6928), or a quantum if that is more.
     pub(crate) fn stream_quanta(&self) -> Quanta {
         let quantum = self.quantum();
         Quanta { quantum, initial: quantum.max(10 * usize::from(self.mtu)) }
