@@ -270,6 +270,7 @@ mod tests {
         sender.shutdown(std::net::Shutdown::Write).unwrap();
         let (none, sink) = (Beginning::none(), &mut Slow(WORKING_INTERVAL * 3 / 2));
         receive(&mut stream, Instant::now(), Checksum::LengthOnly, none, sink, &mut |_, _| {}).unwrap();
+        drop(stream);
         let messages: Vec<_> = std::iter::from_fn(|| Message::read(&mut sender).ok()?.ok()).collect();
         let (last, before) = messages.split_last().expect("a report");
         assert!(!before.is_empty() && before.iter().all(|message| matches!(message, Message::Working)));
