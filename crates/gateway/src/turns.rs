@@ -6,7 +6,7 @@ use std::time::Duration;
 /// How long one waits for the change that another one makes. A client is answered within this and some more.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Turns at a reload or a take-over, whoever asks for it: of two files, the one that was read last is to count.
+/// Turns at a reload or a take-over, by clients, signals and other processes: of two files, the one that was read last is to count.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     is_taken: Mutex<bool>,
