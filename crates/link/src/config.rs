@@ -201,7 +201,7 @@ impl LinkConfig {
     }
 
     /// The rate that stands for the link where one figure is needed before the run: the middle of the rates of its handovers, else `rate`.
-    pub(crate) fn nominal_rate(&self) -> Option<Rate> {
+    pub fn nominal_rate(&self) -> Option<Rate> {
         match self.handover {
             Some(Handover { rate: Some([low, high]), .. }) => {
                 Some(Rate::from_bps(low.as_bps().midpoint(high.as_bps())))

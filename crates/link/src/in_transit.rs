@@ -28,6 +28,13 @@ impl<P> InTransit<P> {
         }
     }
 
+    /// The packet that comes out as the `n`-th after the next one, unless one out of order comes before.
+    #[inline]
+    pub(crate) fn upcoming(&self, n: usize) -> Option<&P> {
+        let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = self.in_order.get(n)?;
+        Some(packet)
+    }
+
     /// When [`InTransit::pop`] has something next; [`Instant::FAR_FUTURE`] if nothing is there.
     #[inline]
     pub(crate) fn next(&self) -> Instant {
@@ -75,7 +82,8 @@ impl<P> InTransit<P> {
         let [discarded, in_order, out_of_order] = self.fronts();
         let first = if discarded <= in_order && discarded <= out_of_order {
             self.discarded.pop_front()
-        } else if out_of_order < in_order {
+        // At equal times, too: a packet and its copy leave one after the other, whatever has come in order meanwhile.
+        } else if out_of_order <= in_order && out_of_order < Instant::FAR_FUTURE {
             self.out_of_order.pop().map(|Reverse(numbered)| numbered.outcome)
         } else {
             self.in_order.pop_front()

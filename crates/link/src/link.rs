@@ -149,6 +149,8 @@ impl<P: Packet> Link<P> {
             Queue::Dual(queue) => queue.drain(*now, |packet| count(DropReason::Down, packet)),
             Queue::DropTail(_) | Queue::Granted(_) => {}
         }
+        self.transmitter.abort(self.now);
+        self.propagation.forget();
     }
 
     /// A packet of `size` comes while the link is down, and is lost.
@@ -227,6 +229,13 @@ impl<P: Packet> Link<P> {
             Outcome::Drop { packet, reason, .. } => *self.counters.dropped_mut(*reason) += packet.size(),
         }
         Some(outcome)
+    }
+
+    /// Of the packets that have left the queue the one that probably comes out as the `n`-th after the next, for a caller that prepares
+    /// for it.
+    #[inline]
+    pub fn upcoming(&self, n: usize) -> Option<&P> {
+        self.in_transit.upcoming(n)
     }
 
     /// When [`Link::poll`] has something next (or, if the queue is a managed one, must be called to find out); `None`

@@ -77,6 +77,11 @@ impl Propagation {
         }
     }
 
+    /// What is on the way is lost: nothing waits for it to arrive.
+    pub(crate) fn forget(&mut self) {
+        self.latest = Instant::ZERO;
+    }
+
     /// Whether a packet is lost whose last bit is sent `elapsed` after the start.
     #[inline]
     pub(crate) fn is_out(&self, elapsed: Duration) -> bool {

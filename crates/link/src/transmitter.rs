@@ -133,6 +133,13 @@ impl Transmitter {
         self.free_at
     }
 
+    /// The packet that is being sent at `now` is lost: it takes no more time.
+    pub(crate) fn abort(&mut self, now: Instant) {
+        if self.free_at > now {
+            (self.free_at, self.remainder) = (now, 0);
+        }
+    }
+
     /// Sends a packet that has been there since `ready`, as soon as the transmitter is free; returns when its last bit
     /// is sent.
     #[inline]

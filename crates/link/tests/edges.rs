@@ -294,3 +294,53 @@ fn a_fade_is_the_same_for_dense_and_for_sparse_traffic() {
     let share = dense.len() as f64 / 300_000.0;
     assert!((share - 0.1).abs() < 0.035, "{share}");
 }
+
+/// A link that may go down, of this delay at first and another from 5 s on.
+fn fallible(delay: Duration, later: Duration) -> Link<Numbered> {
+    let steps = Steps { steps: vec![(Duration::from_secs(5), later)], file: None, repeat: None };
+    let config = LinkConfig { delay, delay_steps: Some(steps), ..plain() };
+    link(config).into_fallible(QueueLimit::Unlimited)
+}
+
+#[test]
+fn nothing_waits_for_what_was_lost_when_the_link_went_down() {
+    let mut link = fallible(ms(2_000), ms(20));
+    link.enqueue(at_ms(4_900), Numbered::full(0));
+    let mut lost = 0;
+    link.lose_all(at_ms(5_100), |_| lost += 1);
+    assert_eq!(lost, 1);
+    link.enqueue(at_ms(5_200), Numbered::full(1));
+    assert_eq!(delivered(&drain(&mut link)), [(1, at_ms(5_221))]);
+}
+
+#[test]
+fn the_transmitter_of_a_link_that_went_down_is_free() {
+    let mut link = fallible(ms(20), ms(20));
+    // The first of these takes 100 ms.
+    (0..2).for_each(|number| link.enqueue(at_ms(1_000), sized(number, 150_000)));
+    let mut lost = 0;
+    link.lose_all(at_ms(1_010), |_| lost += 1);
+    assert_eq!(lost, 2);
+    link.enqueue(at_ms(1_015), Numbered::full(2));
+    assert_eq!(delivered(&drain(&mut link)), [(2, at_ms(1_036))]);
+}
+
+/// Without a rate and a delay, a packet may come and arrive between another and its copy.
+#[test]
+fn a_copy_comes_right_behind_its_original_though_both_are_late() {
+    let mut held_back = 0;
+    for seed in 0..64 {
+        let reorder = Some(Reorder { probability: probability(0.5), extra_delay: ms(5) });
+        let config =
+            LinkConfig { rate: None, delay: Duration::ZERO, reorder, duplicate: probability(1.0), seed, ..plain() };
+        let mut link = link(config);
+        link.enqueue(Instant::ZERO, Numbered::full(0));
+        let Some(first) = link.poll(at_ms(5)).filter(|_| link.next_timeout() == Some(at_ms(5))) else { continue };
+        held_back += 1;
+        link.enqueue(at_ms(5), Numbered::full(1));
+        let rest = drain(&mut link);
+        let order: Vec<u64> = delivered(&[vec![first], rest].concat()).into_iter().map(|(number, _)| number).collect();
+        assert_eq!(order, [0, 0, 1, 1], "seed {seed}");
+    }
+    assert!(held_back > 10, "{held_back}");
+}

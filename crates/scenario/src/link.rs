@@ -66,8 +66,6 @@ pub(crate) fn resolve(
             "a link with a rate needs `queue`, which says what may wait: such as \"1BDP\" or \"100packets\"".to_owned();
         return Err(Problem { key: Some(key), text });
     }
-    let queue = given.map_or(Ok(QueueLimit::Unlimited), |given| queue_limit(given, rate, round_trip));
-    let queue = queue.map_err(|text| Problem { key: Some("queue"), text })?;
     match settings.remove("loss") {
         Some(Json::Number(zero)) if zero.as_f64() == Some(0.0) => None,
         Some(Json::Number(probability)) => settings.insert("loss".into(), json!({ "bernoulli": probability })),
@@ -77,7 +75,10 @@ pub(crate) fn resolve(
     settings.entry("delay").or_insert_with(|| json!("0s"));
     let config: LinkConfig =
         serde_json::from_value(settings.into()).map_err(|error| Problem { key: None, text: error.to_string() })?;
-    let mut config = LinkConfig { rate, queue, ..config };
+    let mut config = LinkConfig { rate, ..config };
+    let nominal = config.nominal_rate();
+    let queue = given.map_or(Ok(QueueLimit::Unlimited), |given| queue_limit(given, nominal, round_trip));
+    config.queue = queue.map_err(|text| Problem { key: Some("queue"), text })?;
     let checked = config.read_files(read).and_then(|()| config.validate());
     checked.map_err(|error| Problem::of(&error))?;
     Ok(config)

@@ -405,7 +405,7 @@ impl<'a> Resolver<'a> {
             return ping.resolve();
         }
         let application = match (&flow.bulk, &flow.on_off, &flow.request_response) {
-            (Some(bulk), _, _) => bulk.resolve(),
+            (Some(bulk), _, _) => bulk.resolve()?,
             (_, Some(on_off), _) => on_off.resolve()?,
             (_, _, Some(exchange)) => exchange.resolve()?,
             _ => return Err(format!("expected one of {}", APPLICATIONS.join(", "))),

@@ -40,13 +40,20 @@ fn drawn<T: Held>(written: &Distribution<T>) -> Result<Distribution<T::Quantity>
     drawn.validate().map(|()| drawn)
 }
 
+/// The request of a download.
+const DEFAULT_REQUEST: Bytes = Bytes::new(100);
+
 impl Bulk {
-    pub(crate) fn resolve(&self) -> Application {
+    pub(crate) fn resolve(&self) -> Result<Application, String> {
+        let request = self.request.map_or(DEFAULT_REQUEST, |size| size.0);
         let transfer = match self.direction.unwrap_or(Way::Up) {
+            Way::Up if request != DEFAULT_REQUEST => {
+                return Err("`request` is of downloads: add direction = \"down\", or leave it out".to_owned());
+            }
             Way::Up => Transfer::Upload,
-            Way::Down => Transfer::Download { request: self.request.map_or(Bytes::new(100), |size| size.0) },
+            Way::Down => Transfer::Download { request },
         };
-        Application::Bulk { size: self.size.map(|size| size.0), transfer }
+        Ok(Application::Bulk { size: self.size.map(|size| size.0), transfer })
     }
 }
 

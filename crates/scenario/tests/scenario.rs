@@ -520,6 +520,16 @@ fn sack_is_not_asked_for_beside_a_recovery_that_does_not_read_it() {
     }
 }
 
+/// What an upload would not send is no part of it.
+#[test]
+fn a_request_is_of_downloads() {
+    let of = |bulk: &str| SMALL.replacen("bulk = { size = \"1MB\", direction = \"down\" }", bulk, 1);
+    accepted(&of("bulk = { direction = \"down\", request = \"200B\" }"), &[]);
+    accepted(&of("bulk = { request = \"100B\" }"), &[]);
+    let found = faults(&of("bulk = { request = \"200B\" }"), &[]);
+    assert!(found[0].contains("`request` is of downloads: add direction = \"down\""), "{found:?}");
+}
+
 /// Handovers alone make nothing wait; with a rate they do, and RED knows its middle.
 #[test]
 fn a_link_with_handovers_needs_a_queue_if_they_draw_a_rate() {
@@ -532,6 +542,11 @@ fn a_link_with_handovers_needs_a_queue_if_they_draw_a_rate() {
     };
     assert_eq!(accepted(&of("", ""), &[]).network.directions()[0].config.queue, QueueLimit::Unlimited);
     let rates = ", rate = [\"1Mbit/s\", \"3Mbit/s\"]";
+    // 2 Mbit/s for 60 ms, whatever `rate` says beside.
+    for beside in ["", "rate = \"10Mbit/s\"\n"] {
+        let sized = accepted(&of(rates, &format!("{beside}queue = \"1BDP\"")), &[]);
+        assert_eq!(sized.network.directions()[0].config.queue, QueueLimit::Bytes(Bytes::new(15_000)), "{beside}");
+    }
     let found = faults(&of(rates, ""), &[]);
     assert!(found[0].contains("test.toml:7:12: link.ab: a link with a rate needs `queue`"), "{found:?}");
     let red = "queue = \"100packets\"\ndiscipline = { red = { min = \"10kB\", max = \"30kB\" } }";

@@ -69,8 +69,8 @@ pub(crate) struct Direction {
     keep_order: Option<bool>,
     /// A policer before the queue: what exceeds its rate is dropped instead of queued.
     policer: Option<Policer>,
-    /// Queue limit of the transmitter; required with `rate`, `opportunities`, `handover.rate` and `dama`. 1BDP is the rate times the link's own
-    /// round-trip time (see `delay`), at least 1500 B.
+    /// Queue limit of the transmitter; required with `rate`, `opportunities`, `handover.rate` and `dama`. 1BDP is the rate, of
+    /// handovers that draw one its middle, times the link's own round-trip time (see `delay`), at least 1500 B.
     queue: Option<QueueForm>,
     /// Queue discipline: drop-tail, CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), FQ-PIE, RED or DualPI2 (RFC 9332).
     #[schemars(extend("default" = "drop_tail"))]
