@@ -1,4 +1,4 @@
-//! What needs Linux, behind safe functions: the one crate of bentpipe that may use `unsafe`.
+//! What needs Linux, behind safe functions: the one crate of bentpipe whose system calls are `unsafe`.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: the clock, threads and sockets are its job")]
 #![allow(unsafe_code, reason = "system calls; each block states why it is sound")]
 
