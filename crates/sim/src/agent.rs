@@ -11,12 +11,11 @@ mod rtt;
 mod udp;
 
 pub(crate) use self::outcome::Progress;
-pub(crate) use self::place::{Place, TIMERS};
+pub(crate) use self::place::{APPLICATION, Place, TIMERS};
 
 use self::connection::{Connection, Setup};
 use self::outcome::Outcome;
 use self::ping::Ping;
-use self::place::APPLICATION;
 use self::udp::Udp;
 use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::Wire;
@@ -112,6 +111,26 @@ impl Agent {
                 udp.handle_packet(wire)
             }
             (Agent::Tcp(_) | Agent::Quic(_), _) => Progress::GoesOn,
+        }
+    }
+
+    /// Starts to load what an event at one of its ends needs.
+    #[inline]
+    pub(crate) fn prefetch(&self, port: u32) {
+        match self {
+            Agent::Tcp(tcp) => tcp.prefetch(port),
+            Agent::Quic(quic) => quic.prefetch(port),
+            Agent::Udp(_) | Agent::Ping(_) => {}
+        }
+    }
+
+    /// Starts to load what that end keeps elsewhere, once the end itself is loaded.
+    #[inline]
+    pub(crate) fn prefetch_parts(&self, port: u32) {
+        match self {
+            Agent::Tcp(tcp) => tcp.prefetch_parts(port),
+            Agent::Quic(quic) => quic.prefetch_parts(port),
+            Agent::Udp(_) | Agent::Ping(_) => {}
         }
     }
 

@@ -93,6 +93,27 @@ impl<const PLAYERS: usize> EventQueue<PLAYERS> {
         self.first
     }
 
+    /// The slot that comes after the first.
+    #[inline]
+    pub(crate) fn second(&self) -> u32 {
+        let mut slot = self.first.slot;
+        let (mut i, mut place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
+        let mut least = u64::MAX;
+        // It lost to the first in one of the matches of the first.
+        loop {
+            let mut round = self.matches[i];
+            round.keys[place] = u64::MAX;
+            let winner = round.winner();
+            if winner & !Self::PLACE < least {
+                (least, slot) = (winner & !Self::PLACE, round.slots[(winner & Self::PLACE) as usize]);
+            }
+            if i == 0 {
+                return slot;
+            }
+            (i, place) = ((i - 1) / PLAYERS, (i - 1) % PLAYERS);
+        }
+    }
+
     /// A slot's time.
     #[inline]
     pub(crate) fn at(&self, slot: u32) -> Instant {
@@ -168,6 +189,11 @@ mod tests {
                 let expected = (0..slots).min_by_key(|&slot| model[slot]).expect("at least one");
                 let expected = Entry { at: model[expected], slot: expected as u32 };
                 prop_assert_eq!([fours.first(), eights.first()], [expected; 2]);
+                let second = model.iter().enumerate().filter(|(slot, _)| *slot != expected.slot as usize).map(|(_, at)| *at).min();
+                if let Some(second) = second {
+                    prop_assert_eq!([model[fours.second() as usize], model[eights.second() as usize]], [second; 2]);
+                    prop_assert!(fours.second() != expected.slot && eights.second() != expected.slot);
+                }
                 prop_assert_eq!([fours.at(slot as u32), eights.at(slot as u32)], [at; 2]);
             }
         }

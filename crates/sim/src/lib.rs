@@ -12,6 +12,7 @@ mod fused_links;
 mod gateway;
 mod gateway_report;
 mod heads;
+mod lookahead;
 mod ns2_times;
 mod packet;
 mod quic_packets;

@@ -25,6 +25,20 @@ pub(crate) struct Packet {
 /// Bits of [`Packet::flow`] that are the flow's.
 pub(crate) const FLOW_BITS: u32 = 29;
 
+impl Packet {
+    /// The number of its flow, which is that of the flow's agent.
+    #[inline]
+    pub(crate) fn agent(&self) -> usize {
+        (self.flow & ((1 << FLOW_BITS) - 1)) as usize >> 1
+    }
+
+    /// The end of the flow to which it goes.
+    #[inline]
+    pub(crate) fn port(&self) -> u32 {
+        self.flow & 1
+    }
+}
+
 impl link::Packet for Packet {
     #[inline]
     fn size(&self) -> Bytes {
@@ -107,6 +121,12 @@ impl Parcels {
     #[inline]
     pub(crate) fn get(&self, id: ParcelId) -> &Parcel {
         &self.places[id.0 as usize]
+    }
+
+    /// Starts to load a parcel.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: ParcelId) {
+        prefetch::prefetch(self.get(id));
     }
 
     /// A packet that a queue has marked is where it was sent.

@@ -3,6 +3,7 @@
 use crate::agent::{Agent, Place, Progress, TIMERS};
 use crate::event_queue::NEVER;
 use crate::gateway::{Gateway, Site};
+use crate::lookahead::Lookahead;
 use crate::packet::ParcelId;
 use crate::split::SplitFlows;
 use crate::wire::{Event, PathTable, Wire};
@@ -43,6 +44,7 @@ pub struct Simulation {
     closed: usize,
     /// How many samples were made since memory was last estimated.
     unchecked_samples: usize,
+    lookahead: Lookahead,
 }
 
 /// Why a simulation cannot be.
@@ -175,6 +177,7 @@ impl Simulation {
             taken: 0,
             closed: 0,
             unchecked_samples: 0,
+            lookahead: Lookahead::new(agents.len()),
             network,
             flows,
             settings,
@@ -348,6 +351,7 @@ impl Simulation {
 
     #[inline]
     fn handle_event(&mut self) -> Progress {
+        self.lookahead.look(&self.wire, &self.agents);
         match self.wire.advance() {
             Event::Passage => Progress::GoesOn,
             Event::Delivery(id) => {

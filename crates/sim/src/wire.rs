@@ -123,6 +123,19 @@ pub(crate) enum Event {
     Timer(u32),
 }
 
+/// What probably follows the next event.
+pub(crate) struct Upcoming<'a> {
+    /// The timer that goes off next.
+    pub(crate) timer: u32,
+    /// Packets that come to where they were sent, soon and later, if a link has them.
+    pub(crate) soon: Option<&'a Packet>,
+    pub(crate) later: Option<&'a Packet>,
+}
+
+/// How many packets of a link come before those: enough for memory to answer, and no more than a short link has.
+const SOON: usize = 2;
+const LATER: usize = 5;
+
 impl Wire {
     /// An idle network with `timers` timers for others.
     ///
@@ -456,6 +469,19 @@ impl Wire {
     #[inline]
     pub(crate) fn next(&self) -> Instant {
         self.arrivals.first().at.min(self.timers.first().at)
+    }
+
+    /// What probably follows the next event.
+    #[inline]
+    pub(crate) fn upcoming(&self) -> Upcoming<'_> {
+        let (arrival, timer) = (self.arrivals.first(), self.timers.first());
+        if arrival.at > timer.at {
+            return Upcoming { timer: self.timers.second(), soon: None, later: None };
+        }
+        let link = &self.links[arrival.slot as usize];
+        let arrives = |packet: &&Packet| self.paths[packet.hop as usize] == END;
+        let [soon, later] = [SOON, LATER].map(|n| link.upcoming(n).filter(arrives));
+        Upcoming { timer: timer.slot, soon, later }
     }
 
     /// Moves to the next event. Of those at one instant arrivals come before timers, and lower numbers before higher ones.

@@ -384,6 +384,13 @@ impl Connection {
         }
     }
 
+    /// Starts to load into the processor's cache what the connection keeps outside this value, which is loaded itself: for a caller
+    /// that has so many connections that each is out of the cache when its time comes.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.sender.prefetch();
+    }
+
     /// [`Connection::next_timeout`], with [`Instant::FAR_FUTURE`] for `None`.
     #[inline]
     pub fn next_at(&self) -> Instant {

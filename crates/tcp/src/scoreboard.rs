@@ -231,6 +231,12 @@ impl Scoreboard {
         }
     }
 
+    /// Starts to load the oldest and the newest segment.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.records.front().into_iter().chain(self.records.back()).for_each(prefetch::prefetch);
+    }
+
     /// The first byte not acknowledged cumulatively.
     pub fn una(&self) -> u64 {
         self.una

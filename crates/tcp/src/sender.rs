@@ -134,6 +134,14 @@ impl Sender {
         }
     }
 
+    /// Starts to load what is kept outside `self`: the control, the recovery, and the oldest and the newest segment in flight.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch::prefetch(&*self.out.control);
+        prefetch::prefetch(&*self.recovery);
+        self.out.board.prefetch();
+    }
+
     fn config(&self) -> &Config {
         &self.out.config
     }

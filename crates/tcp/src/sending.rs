@@ -77,6 +77,14 @@ impl Sending {
         }
     }
 
+    /// Starts to load what is kept outside `self`.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Sending::Usual(sender) = self {
+            sender.prefetch();
+        }
+    }
+
     /// The payload of a full segment.
     pub(crate) fn mss(&self) -> u32 {
         match self {

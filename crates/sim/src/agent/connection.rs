@@ -119,6 +119,21 @@ impl<E: Endpoint> Connection<E> {
         self.ends[port as usize].handle_packet(now, packet);
     }
 
+    /// Starts to load what an event at an end needs.
+    #[inline]
+    pub(crate) fn prefetch(&self, port: u32) {
+        prefetch::prefetch(&self.ends[port as usize]);
+        prefetch::prefetch(&self.place);
+        prefetch::prefetch(&self.app);
+        prefetch::prefetch(&self.armed);
+    }
+
+    /// Starts to load what the end keeps elsewhere. Where the end is not loaded itself, this waits for it.
+    #[inline]
+    pub(crate) fn prefetch_parts(&self, port: u32) {
+        self.ends[port as usize].prefetch();
+    }
+
     pub(crate) fn has_ns2_order(&self) -> bool {
         self.ns2_clocks.is_some()
     }

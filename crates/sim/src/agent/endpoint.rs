@@ -37,6 +37,8 @@ pub(crate) trait Endpoint {
     fn is_closed(&self) -> bool;
     /// Where it stands.
     fn standing(&self) -> Standing;
+    /// Starts to load what it keeps outside this value, which is loaded itself.
+    fn prefetch(&self) {}
 }
 
 /// What an end tells its application.
@@ -143,6 +145,11 @@ impl Endpoint for tcp::Connection {
             retransmissions: metrics.counters.retransmissions,
             timeouts: metrics.counters.timeouts,
         }
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        tcp::Connection::prefetch(self);
     }
 }
 
