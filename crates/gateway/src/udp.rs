@@ -92,11 +92,23 @@ impl std::fmt::Debug for Udp {
 impl Udp {
     /// Whether another socket has the port of `address`, shared or not.
     pub(crate) fn is_taken(address: SocketAddr) -> io::Result<bool> {
+        Ok(Self::occupy(address)?.is_none())
+    }
+
+    /// A socket that has had the port of `address` to itself, and shares it now; `None` if another socket has the port.
+    fn occupy(address: SocketAddr) -> io::Result<Option<Socket>> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             socket.set_only_v6(!address.ip().is_unspecified())?;
         }
-        Ok(matches!(socket.bind(&address.into()), Err(error) if error.kind() == io::ErrorKind::AddrInUse))
+        match socket.bind(&address.into()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(None),
+            // What else is wrong, `bind` says.
+            _ => {}
+        }
+        // A program that another thread starts at this moment holds the socket a little longer.
+        reuseport::set_shared(&socket, true)?;
+        Ok(Some(socket))
     }
 
     /// A socket bound to `address`; an unspecified IPv6 address serves IPv4, too.
@@ -319,6 +331,18 @@ mod tests {
             }
         }
         datagrams
+    }
+
+    #[test]
+    fn a_port_that_was_found_free_can_be_bound_while_a_child_still_holds_the_socket_that_found_out() {
+        let free =
+            Udp::bind("[::1]:0".parse().unwrap(), false).unwrap().socket.local_addr().unwrap().as_socket().unwrap();
+        let held = Udp::occupy(free).unwrap().unwrap();
+        let bound = Udp::bind(free, false).unwrap();
+        drop(held);
+        assert!(Udp::is_taken(free).unwrap());
+        drop(bound);
+        assert!(!Udp::is_taken(free).unwrap());
     }
 
     #[test]
