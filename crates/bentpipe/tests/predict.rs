@@ -54,6 +54,20 @@ fn the_binding_limit_is_named() {
 }
 
 #[test]
+fn without_end_a_transfer_is_as_fast_as_one_of_a_terabyte() {
+    for args in [
+        &["--loss", "1e-2", "--window", "32KiB"][..],
+        &["--loss", "1e-3", "--window", "64KiB", "--congestion-control", "reno"],
+        &["--loss", "1e-4", "--queue", "0.1BDP"],
+    ] {
+        let document = json(&[args, &["--size", "1TB"]].concat());
+        let (steady, of_it) = (&document["steady"], document["throughput_bps"].as_f64().unwrap());
+        assert!((steady["throughput_bps"].as_f64().unwrap() / of_it - 1.0).abs() < 0.01, "{args:?}: {document}");
+        assert_eq!(steady["binding"], document["binding"], "{args:?}");
+    }
+}
+
+#[test]
 fn figures_of_the_models() {
     let document = json(&["--rtt", "550ms", "--loss", "1e-3", "--mss", "1460B", "--header", "40B", "--rto", "1s"]);
     let bps = |name: &str| {

@@ -27,6 +27,10 @@ fn of(link: &Link, transfer: &Transfer) -> Prediction {
     predict(link, transfer).unwrap()
 }
 
+fn endless(link: &Link, transfer: &Transfer) -> (Rate, Limit) {
+    without_end(link, transfer).unwrap()
+}
+
 #[test]
 fn the_limit_that_binds_is_named() {
     let window = |bytes| Transfer { window: Some(Bytes::new(bytes)), ..transfer(10_000_000) };
@@ -36,7 +40,7 @@ fn the_limit_that_binds_is_named() {
     assert_eq!(of(&link(), &window(65_535)).binding, Limit::Window);
     assert_eq!(of(&link(), &window(2_000_000)).binding, Limit::LineRate);
     assert_eq!(of(&lossy(1e-3), &transfer(10_000_000)).binding, Limit::Loss);
-    assert_eq!(of(&lossy(1e-3), &transfer(10_000_000)).steady.1, Limit::Loss);
+    assert_eq!(endless(&lossy(1e-3), &transfer(10_000_000)).1, Limit::Loss);
     let short = Link { queue: Some(Bytes::new(15_000)), ..link() };
     assert_eq!(of(&short, &transfer(100_000_000)).binding, Limit::Queue);
 }
@@ -142,10 +146,51 @@ fn windows_of_few_segments_have_the_steady_rate_of_kruse() {
         let transfer = Transfer { window: Some(window), ack_every: 2, ..transfer(50_000_000) };
         let kruse = channel(&slow, &transfer).steady(window).unwrap().throughput.value.as_bps() as f64;
         let found = of(&slow, &transfer);
-        assert!((found.steady.0.as_bps() as f64 / kruse - 1.0).abs() < 0.01, "{segments}: {}", found.steady.0);
+        let steady = endless(&slow, &transfer).0;
+        assert!((steady.as_bps() as f64 / kruse - 1.0).abs() < 0.01, "{segments}: {steady}");
         let of_the_transfer = found.throughput.as_bps() as f64 / kruse;
         assert!((of_the_transfer - 1.0).abs() < 0.01, "{segments}: {}", found.throughput);
     }
+}
+
+/// Losses, the window and a short queue add up.
+#[test]
+fn without_end_a_transfer_has_the_rate_of_a_very_long_one() {
+    const TERABYTE: u64 = 1_000_000_000_000;
+    let window = |kib: u64| Some(Bytes::new(kib << 10));
+    for (control, loss, window, queue) in [
+        (Control::Cubic, 1e-2, window(32), None),
+        (Control::Reno, 1e-3, window(64), None),
+        (Control::Hybla, 3e-3, window(256), None),
+        (Control::Bbr, 1e-2, window(64), None),
+        (Control::Bbr, 1e-2, None, None),
+        (Control::Cubic, 0.0, None, Some(41_250)),
+        (Control::Reno, 0.0, None, Some(41_250)),
+        (Control::Reno, 1e-5, None, Some(41_250)),
+        (Control::Cubic, 1e-4, None, Some(412_500)),
+        (Control::Cubic, 1e-3, None, None),
+        (Control::Reno, 0.0, window(64), Some(412_500)),
+        (Control::Reno, 0.0, None, None),
+    ] {
+        let link = Link { queue: queue.map(Bytes::new), ..lossy(loss) };
+        let found = of(&link, &Transfer { control, window, ..transfer(TERABYTE) });
+        let steady = endless(&link, &Transfer { control, window, ..transfer(1000) });
+        let ratio = steady.0.as_bps() as f64 / found.throughput.as_bps() as f64;
+        assert!((ratio - 1.0).abs() < 0.01, "{control:?} {loss} {window:?} {queue:?}: {ratio}, {found:?}");
+        assert_eq!(steady.1, found.binding, "{control:?} {loss} {window:?} {queue:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_bound_that_is_alone_is_the_rate_without_end_and_several_are_above_it() {
+    let bound = |link: &Link, transfer: &Transfer| least_bound(link, transfer).unwrap().as_bps() as f64;
+    let steady = |link: &Link, transfer: &Transfer| endless(link, transfer).0.as_bps() as f64;
+    let window = Transfer { window: Some(Bytes::new(65_535)), ..transfer(1_000_000) };
+    for (link, transfer) in [(link(), transfer(1_000_000)), (link(), window), (lossy(1e-2), transfer(1_000_000))] {
+        assert!((bound(&link, &transfer) / steady(&link, &transfer) - 1.0).abs() < 0.03, "{link:?} {transfer:?}");
+    }
+    assert!(bound(&lossy(1e-3), &window) > 1.1 * steady(&lossy(1e-3), &window));
+    assert_eq!(least_bound(&lossy(1.0), &window).unwrap_err().parameter, "loss");
 }
 
 #[test]
@@ -190,7 +235,7 @@ fn one_product_of_queue_is_not_short_however_it_is_rounded() {
         let rtt = Duration::from_millis(100);
         let link = Link { rate, rtt, queue: Some(rate.bytes_in(rtt)), ..lossy(1e-4) };
         let prediction = of(&link, &transfer(100_000_000));
-        assert_eq!(prediction.steady.1, Limit::LineRate, "{rate}");
+        assert_eq!(endless(&link, &transfer(100_000_000)).1, Limit::LineRate, "{rate}");
         assert!(prediction.time.is_valid(), "{rate}");
     }
 }
