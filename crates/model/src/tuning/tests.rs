@@ -188,6 +188,19 @@ fn settings_carry_values_that_linux_takes_and_a_reason_each() {
     assert!(all.iter().all(|setting| setting.why.len() > 20));
 }
 
+/// The gain counts on a first window that is advertised as it is recommended.
+#[test]
+fn a_limit_of_the_first_receive_window_is_raised_whatever_the_initial_window() {
+    let shared = Link { shared: true, ..geo() };
+    for (limit, expected) in [(None, None), (Some(2), Some("46")), (Some(10), Some("46")), (Some(100), Some("100"))] {
+        let now = Host { initial_receive_window: limit, ..Host::LINUX };
+        let found = recommend(&shared, &down("100kB"), &now, &choices()).expect("a recommendation");
+        let settings = settings(&shared, &down("100kB"), &found.host, purpose(false));
+        let set = settings.iter().find(|setting| setting.place == Place::Route("initrwnd"));
+        assert_eq!(set.map(|setting| setting.value.as_str()), expected, "{limit:?}");
+    }
+}
+
 #[test]
 fn what_a_setting_costs_is_what_the_rest_cannot_make_good() {
     let host = Host { grows: false, control: Control::Reno, ..Host::LINUX };
