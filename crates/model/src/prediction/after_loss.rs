@@ -160,12 +160,14 @@ impl Lossy {
         let mut now = window.start;
         while sent < until_loss.min(left) && now < self.room {
             let unsent = until_loss.min(left) - sent;
-            let mut step = (unsent / now / STEPS).max(1.0);
+            // The segments of a step are not lost in rounding.
+            let least = (until_loss.min(left) * 4.0 * f64::EPSILON / now).max(1.0);
+            let mut step = (unsent / now / STEPS).max(least);
             // No step goes more than a part of the way to the overflow.
             let is_far =
                 |step: f64| window.after(rounds + AHEAD * step, time_s + AHEAD * step * self.rtt_s) > self.room;
-            while step > 1.0 && is_far(step) {
-                step = (step / 2.0).max(1.0);
+            while step > least && is_far(step) {
+                step = (step / 2.0).max(least);
             }
             let middle = window.after(rounds + step / 2.0, time_s + step / 2.0 * self.rtt_s).min(self.most);
             let segments = (middle * step).min(unsent);

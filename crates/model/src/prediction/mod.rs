@@ -116,6 +116,9 @@ pub struct Prediction {
 /// Of Hybla: the connection that it imitates.
 pub(crate) const HYBLA_RTT: Duration = Duration::from_millis(25);
 
+/// A lower probability of loss is none.
+const LEAST_LOSS: f64 = 1e-18;
+
 impl Control {
     /// What a loss leaves of the window; none where it changes nothing.
     fn beta(self) -> Option<f64> {
@@ -199,7 +202,7 @@ impl Prediction {
 /// # Errors
 /// If a parameter means nothing; the error names the allowed range.
 pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> {
-    check(link, transfer)?;
+    let link = &checked(link, transfer)?;
     let bounds = Bounds::new(link, transfer)?;
     let mss = transfer.mss.as_u64() as f64;
     let data = transfer.size.as_u64() as f64 / mss;
@@ -235,7 +238,7 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
 /// # Errors
 /// As [`predict`].
 pub fn without_end(link: &Link, transfer: &Transfer) -> Result<(Rate, Limit), Invalid> {
-    check(link, transfer)?;
+    let link = &checked(link, transfer)?;
     let bounds = Bounds::new(link, transfer)?;
     let (rate, limit) = Course { link, transfer, bounds: &bounds, data: f64::INFINITY }.without_end();
     Ok((rate_of(rate * 8.0), limit))
@@ -247,6 +250,13 @@ fn add(parts: &mut Vec<(Limit, f64)>, limit: Limit, time_s: f64) {
         Some(part) => part.1 += time_s,
         None => parts.push((limit, time_s)),
     }
+}
+
+/// `link` without losses so rare that no transfer has one: a transfer has at most 2^64 segments.
+fn checked(link: &Link, transfer: &Transfer) -> Result<Link, Invalid> {
+    check(link, transfer)?;
+    let is_seen = link.loss.as_f64() >= LEAST_LOSS;
+    Ok(Link { loss: if is_seen { link.loss } else { Probability::ZERO }, ..*link })
 }
 
 fn check(link: &Link, transfer: &Transfer) -> Result<(), Invalid> {
@@ -296,7 +306,7 @@ fn channel(link: &Link, transfer: &Transfer) -> Channel {
 /// # Errors
 /// As [`predict`].
 pub fn least_bound(link: &Link, transfer: &Transfer) -> Result<Rate, Invalid> {
-    check(link, transfer)?;
+    let link = &checked(link, transfer)?;
     let bounds = Bounds::new(link, transfer)?;
     let loss = course::losses_alone(link, transfer).map_or(f64::INFINITY, |rate| rate * transfer.mss.as_u64() as f64);
     Ok(rate_of(bounds.line_or_window().0.min(bounds.queue).min(loss) * 8.0))
