@@ -166,6 +166,12 @@ fn impossible_parameters_are_named_with_what_they_may_be() {
         (Link { queue: Bytes::new(100), ..geo() }, work, choices(), "queue = 100B: allowed at least a packet"),
         (geo(), Workload { size: Bytes::ZERO, ..work }, choices(), "size = 0B: allowed above 0B"),
         (geo(), Workload { flows: 0, ..work }, choices(), "flows = 0: allowed from 1"),
+        (
+            Link { queue: Bytes::new(1500), ..link("1kbit/s", "550ms", 0.0) },
+            Workload { size: Bytes::new(1 << 63), ..work },
+            choices(),
+            "size = 9223372036.855GB: allowed what the link delivers within 584 years",
+        ),
         (geo(), work, Choices { initial_window: Some(0), ..choices() }, "initial window = 0: allowed from 1"),
         (geo(), work, Choices { controls: Some(vec![]), ..choices() }, "controls = none: allowed at least one"),
     ] {
