@@ -118,7 +118,7 @@ pub(crate) fn write(route: &Route, f: &mut Formatter<'_>) -> Result {
     Ok(())
 }
 
-/// The value of a setting as `ip` shows it: the kernel has times of the path in parts of milliseconds (tcp(7), `tcp_metrics.c`), and features
+/// The value of a setting as `ip` shows it: the kernel has times of the path in parts of milliseconds (`iproute.c` of iproute2), and features
 /// as bits.
 fn in_words(name: &str, value: String) -> String {
     let milliseconds = |parts: f64| value.parse::<f64>().map_or(value.clone(), |value| format!("{}ms", value / parts));
