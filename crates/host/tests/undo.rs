@@ -456,7 +456,7 @@ fn the_queue_discipline_of_an_interface_that_is_renamed_is_put_back() {
     let Some(host) = Host::new(ROUTES[0]) else { return };
     let root = |device: &str| host.namespace.run(|| kernel::qdisc::root(device)).unwrap().unwrap();
     let fifo = Setting { place: Place::RootQdisc, value: "pfifo".into(), default: None, why: String::new() };
-    let plan = || Plan::new(&[fifo.clone()], &Present::read(DEFAULT).unwrap(), false).unwrap().changes;
+    let plan = || Plan::new(std::slice::from_ref(&fifo), &Present::read(DEFAULT).unwrap(), false).unwrap().changes;
     let changes = host.namespace.run(plan).unwrap();
     host.namespace.run(|| Journal::apply(changes, &host.file())).unwrap().unwrap();
     assert_eq!(root("eth0").kind, "pfifo");
