@@ -1,10 +1,11 @@
 //! Files that the command line names, and the files that those name, which lie beside them.
 
 use crate::output::Failure;
+use kernel::directory::OpenDirectory;
 use kernel::text_file::{self, RECORDED, WRITTEN};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// The text of `file`.
@@ -29,9 +30,22 @@ pub fn beside(file: &Path) -> impl Fn(&str) -> Result<String, String> {
 /// # Errors
 /// If it cannot be made: wrong usage, or a failure of the disk, as with files ([`Failure::unwritable`]).
 pub fn make_directory(option: &str, path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path).map_err(|error| no_directory(option, path, &error))
+}
+
+/// Makes the directory `path` as [`make_directory`] does, and opens it: for commands that move to a mount namespace of their own,
+/// where the path may name another directory.
+///
+/// # Errors
+/// As [`make_directory`].
+pub fn open_directory(option: &str, path: &Path) -> Result<OpenDirectory, Failure> {
+    OpenDirectory::create(path).map_err(|error| no_directory(option, path, &error))
+}
+
+fn no_directory(option: &str, path: &Path, error: &io::Error) -> Failure {
     let name = format!("{option} {}", path.display());
-    std::fs::create_dir_all(path).map_err(|error| match error.kind() {
+    match error.kind() {
         ErrorKind::AlreadyExists => Failure::usage(format!("{name}: this is a file, and a directory is needed")),
-        _ => Failure::unwritable(name, &error),
-    })
+        _ => Failure::unwritable(name, error),
+    }
 }

@@ -1,5 +1,8 @@
 //! `bentpipe chaos` as programs see it.
 
+mod own_run;
+
+use own_run::with_own_run;
 use std::process::Command;
 
 #[test]
@@ -32,4 +35,14 @@ fn real_gateways_under_faults_lose_no_byte() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     assert!(document["completed"].as_u64() > Some(10), "{document}");
     assert!(document["faults"].as_object().is_some_and(|faults| !faults.is_empty()), "{document}");
+}
+
+/// Gateways of the lab find another directory there.
+#[test]
+fn a_directory_below_run_is_refused_at_once() {
+    let script = "$0 chaos --real --transfers 1 --minutes 0.1 --keep /run/user/kept";
+    let Some(output) = with_own_run(script) else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--keep /run/user/kept") && said.contains("elsewhere"), "{said}");
 }

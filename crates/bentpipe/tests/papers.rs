@@ -1,6 +1,9 @@
 //! `bentpipe papers` end to end.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs")]
 
+mod own_run;
+
+use own_run::with_own_run;
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -94,4 +97,12 @@ fn unknown_names_are_wrong_usage() {
         assert!(stderr.starts_with(problem), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
     }
+}
+
+#[test]
+fn the_lab_leaves_the_report_in_a_directory_below_run() {
+    let script = "$0 papers kruse --item setting --lab --out /run/user/report && cat /run/user/report/entries.csv";
+    let Some(output) = with_own_run(script) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("\nkruse,"), "{output:?}");
 }

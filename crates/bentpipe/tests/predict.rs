@@ -54,6 +54,20 @@ fn the_binding_limit_is_named() {
 }
 
 #[test]
+fn without_end_a_transfer_is_as_fast_as_one_of_a_terabyte() {
+    for args in [
+        &["--loss", "1e-2", "--window", "32KiB"][..],
+        &["--loss", "1e-3", "--window", "64KiB", "--congestion-control", "reno"],
+        &["--loss", "1e-4", "--queue", "0.1BDP"],
+    ] {
+        let document = json(&[args, &["--size", "1000GB"]].concat());
+        let (steady, of_it) = (&document["steady"], document["throughput_bps"].as_f64().unwrap());
+        assert!((steady["throughput_bps"].as_f64().unwrap() / of_it - 1.0).abs() < 0.01, "{args:?}: {document}");
+        assert_eq!(steady["binding"], document["binding"], "{args:?}");
+    }
+}
+
+#[test]
 fn figures_of_the_models() {
     let document = json(&["--rtt", "550ms", "--loss", "1e-3", "--mss", "1460B", "--header", "40B", "--rto", "1s"]);
     let bps = |name: &str| {
@@ -66,6 +80,30 @@ fn figures_of_the_models() {
         assert!((bps(name) / 1e3 - kbps).abs() < 0.06, "{name}: {}", bps(name));
     }
     assert_eq!(document["valid"], true);
+}
+
+/// The parameter's own value, or its default, counts for nothing.
+#[test]
+fn a_plot_is_refused_for_its_values_only() {
+    for args in [
+        &["--plot", "rtt=10ms..100ms", "--rto", "300ms"][..],
+        &["--plot", "mss=100B..1000B", "--window", "1kB"],
+        &["--plot", "rto=1s..2s", "--rto", "1ms"],
+    ] {
+        assert_eq!(json(args)["points"][0]["valid"].as_bool(), Some(true), "{args:?}");
+    }
+    let output = predict(&["--plot", "rtt=10ms..400ms", "--rto", "300ms"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--rto must not be below --rtt"));
+}
+
+/// Nobody loses one packet in 10^40; it is no reason not to end.
+#[test]
+fn the_least_losses_are_predicted() {
+    for (loss, control) in [("1e-320", "cubic"), ("1e-40", "reno"), ("1e-40", "hybla")] {
+        let document = json(&["--loss", loss, "--congestion-control", control]);
+        assert_eq!(document["time_s"], json(&["--congestion-control", control])["time_s"], "{loss} {control}");
+    }
 }
 
 #[test]

@@ -89,6 +89,9 @@ fn what_is_impossible_is_refused_with_its_range() {
         ([&GEO[..], &["--to", "10.0.0.0/99"]].concat(), "/32"),
         ([&GEO[..], &["--check", "--apply"]].concat(), "--apply"),
         ([&GEO[..], &["--check", "--profile", "linux2.2"]].concat(), "linux2.2"),
+        ([&GEO[..], &["--profile", "linux2.2", "--controls", "bbr"]].concat(), "--controls"),
+        ([&GEO[..], &["--profile", "linux2.2", "--latency"]].concat(), "--latency"),
+        (vec!["--rate", "1kbit/s", "--rtt", "550ms", "--size", "9000000000GB"], "584 years"),
     ] {
         let output = tune(&options);
         let text = String::from_utf8(output.stderr).unwrap();
@@ -233,7 +236,7 @@ fn what_is_applied_is_there_and_undo_puts_back_exactly_what_was() {
     // Twice would forget what was there at first.
     let again = host.tune(&[&APPLY[..], &["--initial-window", "20"]].concat());
     assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
-    assert!(stderr(&again).contains("--undo"));
+    assert!(stderr(&again).contains(&format!("--undo --state {}", host.state().display())), "{}", stderr(&again));
     let undone = json(&host.tune(&["--undo", "--json"]));
     assert_eq!(undone["left"].as_array().unwrap().len(), 0);
     assert_eq!(host.settings(), before);

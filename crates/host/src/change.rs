@@ -31,6 +31,8 @@ pub enum Change {
     RootQdisc {
         /// The interface.
         device: String,
+        /// Its number, which stays when it is renamed; `None` in records of earlier versions.
+        index: Option<u32>,
         /// The queue discipline's kind.
         after: String,
     },
@@ -105,7 +107,9 @@ impl Plan {
                 root.kind
             ));
         } else if root.is_default {
-            self.changes.push(Change::RootQdisc { device: device.to_owned(), after: kind.to_owned() });
+            let interface = Interfaces::new()?.get(device).map_err(asking(device))?;
+            let index = interface.map(|interface| interface.index);
+            self.changes.push(Change::RootQdisc { device: device.to_owned(), index, after: kind.to_owned() });
         } else {
             self.left_out.push(format!(
                 "qdisc {kind}: {device} has been given {}, which cannot be put back as it was; bbr keeps the time itself",
@@ -114,6 +118,12 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// For `map_err`: the kernel has not answered about the interface `device`.
+fn asking(device: &str) -> impl FnOnce(std::io::Error) -> kernel::Error {
+    let doing = format!("asking for the interface {device}");
+    move |source| kernel::Error::Failed { doing, source }
 }
 
 /// Whether a limit is as high as wanted.
@@ -142,7 +152,7 @@ impl Change {
         match self {
             Self::Sysctl { key, after, .. } => sysctl::write(key, after).map(|()| true),
             Self::Route { after, .. } => after.0.replace().map(|()| true),
-            Self::RootQdisc { device, after } => qdisc::set_root(device, after),
+            Self::RootQdisc { device, after, .. } => qdisc::set_root(device, after),
         }
     }
 
@@ -152,7 +162,7 @@ impl Change {
             Self::Sysctl { key, before, after } => format!("{key} is {before} again (was {after})"),
             Self::Route { before: Some(before), after } => format!("the route is {before} again (was {after})"),
             Self::Route { before: None, after } => format!("the route is gone again (was {after})"),
-            Self::RootQdisc { device, after } => {
+            Self::RootQdisc { device, after, .. } => {
                 format!("the qdisc of {device} is the kernel's own again (was {after})")
             }
         }
@@ -173,7 +183,7 @@ impl Change {
                 sysctl::write(key, before).map(|()| Outcome::Undone)
             }
             Self::Route { before, after } => undo_route(before.as_ref().map(|before| &before.0), &after.0, force),
-            Self::RootQdisc { device, after } => undo_qdisc(device, after, force),
+            Self::RootQdisc { device, index, after } => undo_qdisc((device, *index), after, force),
         }
     }
 }
@@ -227,11 +237,15 @@ fn without_ours(now: &Route, before: Option<&Route>, after: &Route) -> Result<Ro
     Ok(route)
 }
 
-fn undo_qdisc(device: &str, ours: &str, force: bool) -> Result<Outcome, kernel::Error> {
-    let is_there = Interfaces::new()?.get(device).map(|interface| interface.is_some());
-    if !is_there.unwrap_or(true) {
-        return Ok(Outcome::Undone);
-    }
+fn undo_qdisc((device, index): (&str, Option<u32>), ours: &str, force: bool) -> Result<Outcome, kernel::Error> {
+    let mut interfaces = Interfaces::new()?;
+    let now = match index {
+        Some(index) => interfaces.name(index),
+        None => interfaces.get(device).map(|interface| interface.map(|interface| interface.name)),
+    };
+    // With its interface it has ended.
+    let Some(device) = now.map_err(asking(device))? else { return Ok(Outcome::Undone) };
+    let device = device.as_str();
     let root = qdisc::root(device)?;
     if root.is_default {
         return Ok(Outcome::Undone);
@@ -248,7 +262,7 @@ impl std::fmt::Display for Change {
             Self::Sysctl { key, before, after } => write!(f, "{key} = {after} (was {before})"),
             Self::Route { before: Some(before), after, .. } => write!(f, "route {after} (was {before})"),
             Self::Route { before: None, after, .. } => write!(f, "route {after} (new)"),
-            Self::RootQdisc { device, after } => write!(f, "qdisc {after} on {device} (was the kernel's own)"),
+            Self::RootQdisc { device, after, .. } => write!(f, "qdisc {after} on {device} (was the kernel's own)"),
         }
     }
 }

@@ -192,7 +192,7 @@ impl Journal {
 
     /// Writes it so that it is whole or not there, and stays if the power fails.
     fn write(&self, file: &Path) -> Result<(), Error> {
-        let beside = file.with_extension("new");
+        let beside = beside(file, ".new");
         let write = || {
             let text = serde_json::to_string_pretty(self)?;
             fs::create_dir_all(folder(file))?;
@@ -279,6 +279,13 @@ fn folder(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// The file of the same name with `ending`.
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
 /// The longest wait for another process.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Between attempts to lock.
@@ -307,9 +314,7 @@ fn lock(file: &Path) -> Result<Lock, Error> {
 #[allow(clippy::disallowed_methods, reason = "it waits for another process")]
 fn lock_within(file: &Path, patience: std::time::Duration) -> Result<Lock, Error> {
     let failed = |source| Error::Lock { file: file.to_owned(), source };
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".lock");
-    let beside = PathBuf::from(beside);
+    let beside = beside(file, ".lock");
     let open = || match File::options().write(true).create(true).truncate(false).mode(0o600).open(&beside) {
         Ok(locked) => Ok(Lock { locked, file: None }),
         // A full disk has no room for it: settings are undone there all the same.
@@ -381,6 +386,17 @@ mod tests {
             assert!(message.contains(expected) && message.contains("journal.json"), "{message}");
             assert!(file.exists());
         }
+    }
+
+    #[test]
+    fn a_file_of_another_name_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let foreign = folder.path().join("journal.new");
+        fs::write(&foreign, "mine").unwrap();
+        let file = folder.path().join("journal.json");
+        Journal::apply(Vec::new(), &file).unwrap();
+        Journal::undo(&file, false).unwrap();
+        assert_eq!(fs::read_to_string(foreign).unwrap(), "mine");
     }
 
     #[test]

@@ -50,7 +50,9 @@ impl Present {
         let is_on = |key: &str| sysctls[key] != "0";
         let host = Host {
             initial_window: of_route("initcwnd").and_then(|value| value.parse().ok()).unwrap_or(10),
-            initial_receive_window: of_route("initrwnd").and_then(|value| value.parse().ok()),
+            initial_receive_window: of_route("initrwnd")
+                .and_then(|value| value.parse().ok())
+                .filter(|limit| *limit > 0),
             receive: buffer("net.ipv4.tcp_rmem", &sysctls)?,
             grows: is_on("net.ipv4.tcp_moderate_rcvbuf"),
             share: share(),

@@ -431,3 +431,51 @@ fn what_tune_records_is_read_by_a_person() {
     let error = host.undo(false).unwrap_err().to_string();
     assert!(error.contains("is not a message about a route"), "{error}");
 }
+
+#[test]
+fn of_default_routes_that_of_all_packets_is_tuned() {
+    let Some(host) = Host::new("route add default via 198.18.0.2 tos 0x10") else { return };
+    host.ip("route add default via 198.18.0.3");
+    host.apply(DEFAULT);
+    let routes = host.shown("-4 -oneline -N route show default");
+    let tuned: Vec<_> = routes.lines().filter(|route| route.contains("initcwnd 40")).collect();
+    assert!(matches!(tuned[..], [route] if route.contains("via 198.18.0.3")), "{routes}");
+}
+
+#[test]
+fn a_route_is_shown_in_the_words_of_ip() {
+    let route = "default via 198.18.0.2 dev eth0 metric 9 rtt 100ms rttvar 40ms features ecn";
+    let words = "route add default tos 0x10 via 198.18.0.2 metric 9 rtt 100ms rttvar 40ms features ecn";
+    let Some(host) = Host::new(words) else { return };
+    let found = host.namespace.run(|| Present::read(DEFAULT)).unwrap().unwrap().found.route;
+    assert_eq!(found.to_string(), route.replace("default", "default tos 0x10"));
+}
+
+#[test]
+fn the_queue_discipline_of_an_interface_that_is_renamed_is_put_back() {
+    let Some(host) = Host::new(ROUTES[0]) else { return };
+    let root = |device: &str| host.namespace.run(|| kernel::qdisc::root(device)).unwrap().unwrap();
+    let fifo = Setting { place: Place::RootQdisc, value: "pfifo".into(), default: None, why: String::new() };
+    let plan = || Plan::new(std::slice::from_ref(&fifo), &Present::read(DEFAULT).unwrap(), false).unwrap().changes;
+    let changes = host.namespace.run(plan).unwrap();
+    host.namespace.run(|| Journal::apply(changes, &host.file())).unwrap().unwrap();
+    assert_eq!(root("eth0").kind, "pfifo");
+    for rename in ["eth0 name sat0", "eth1 name eth0"] {
+        host.ip(&format!("link set {} down", rename.split(' ').next().unwrap()));
+        host.ip(&format!("link set {rename}"));
+    }
+    assert!(host.namespace.run(|| kernel::qdisc::set_root("eth0", "pfifo")).unwrap().unwrap());
+    assert_eq!(host.left_by_undo(false), [""; 0]);
+    assert!(root("sat0").is_default, "{:?}", root("sat0"));
+    assert_eq!(root("eth0").kind, "pfifo", "another's stays");
+}
+
+/// As the kernel has it: 0 is no limit.
+#[test]
+fn an_initial_receive_window_of_none_is_no_limit() {
+    for (route, expected) in [("initrwnd 0", None), ("initrwnd 12", Some(12))] {
+        let Some(host) = Host::new(&format!("route add default via 198.18.0.2 {route}")) else { return };
+        let present = host.namespace.run(|| Present::read(DEFAULT)).unwrap().unwrap();
+        assert_eq!(present.host.initial_receive_window, expected, "{route}");
+    }
+}

@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod datagram;
+pub mod directory;
 mod error;
 pub mod gtsm;
 pub mod interfaces;

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const HEADER: usize = 12;
 const FAMILY: usize = 0;
 const PREFIX_LENGTH: usize = 1;
-const TOS: usize = 3;
+pub(crate) const TOS: usize = 3;
 pub(crate) const PROTOCOL: usize = 5;
 const TYPE: usize = 7;
 const FLAGS: usize = 8;
@@ -123,14 +123,15 @@ impl Route {
         Ok(None)
     }
 
-    /// The route of the main table to exactly `destination` that is used: the one of least metric.
+    /// The route of the main table to exactly `destination` that is used: the one of least metric, of those for packets of any type of
+    /// service if there are such.
     ///
     /// # Errors
     /// If the kernel does not answer.
     pub fn exactly(destination: IpNet) -> Result<Option<Self>, Error> {
         let routes = Self::all(destination)?.into_iter();
         let of_main = routes.filter(|route| route.table() == u32::from(libc::RT_TABLE_MAIN));
-        Ok(of_main.min_by_key(|route| route.number(libc::RTA_PRIORITY).unwrap_or(0)))
+        Ok(of_main.min_by_key(|route| (route.header[TOS] != 0, route.number(libc::RTA_PRIORITY).unwrap_or(0))))
     }
 
     /// The route that the kernel has in the place of this one: to the same destination, in the same table, with the same metric and type

@@ -1,7 +1,7 @@
 //! Routes as `ip` prints them, for people, and the settings of TCP that a route has.
 
 use crate::netlink;
-use crate::route::{NEXT_HOP, NEXT_HOP_ID, PROTOCOL, Route, address, next_hops};
+use crate::route::{NEXT_HOP, NEXT_HOP_ID, PROTOCOL, Route, TOS, address, next_hops};
 use std::fmt::{Formatter, Result};
 
 /// Settings of TCP (`RTAX_*`): their numbers, and their names for `ip`.
@@ -76,6 +76,9 @@ pub(crate) fn write(route: &Route, f: &mut Formatter<'_>) -> Result {
         destination if destination.prefix_len() == destination.max_prefix_len() => write!(f, "{}", destination.addr())?,
         destination => write!(f, "{destination}")?,
     }
+    if route.header[TOS] != 0 {
+        write!(f, " tos {:#04x}", route.header[TOS])?;
+    }
     if let Some(number) = route.number(NEXT_HOP_ID) {
         write!(f, " nhid {number}")?;
     }
@@ -99,8 +102,7 @@ pub(crate) fn write(route: &Route, f: &mut Formatter<'_>) -> Result {
     }
     for Metric { name, value, is_locked } in route.metrics() {
         let lock = if is_locked { "lock " } else { "" };
-        let unit = if matches!(name, "rtt" | "rttvar" | "rto_min") { "ms" } else { "" };
-        write!(f, " {name} {lock}{value}{unit}")?;
+        write!(f, " {name} {lock}{}", in_words(name, value))?;
     }
     for hop in route.value(libc::RTA_MULTIPATH).into_iter().flat_map(next_hops) {
         f.write_str(" nexthop")?;
@@ -114,6 +116,19 @@ pub(crate) fn write(route: &Route, f: &mut Formatter<'_>) -> Result {
         write!(f, " weight {}", hop.weight)?;
     }
     Ok(())
+}
+
+/// The value of a setting as `ip` shows it: the kernel has times of the path in parts of milliseconds (`iproute.c` of iproute2), and features
+/// as bits.
+fn in_words(name: &str, value: String) -> String {
+    let milliseconds = |parts: f64| value.parse::<f64>().map_or(value.clone(), |value| format!("{}ms", value / parts));
+    match (name, value.as_str()) {
+        ("rtt", _) => milliseconds(8.0),
+        ("rttvar", _) => milliseconds(4.0),
+        ("rto_min", _) => milliseconds(1.0),
+        ("features", "1") => "ecn".to_owned(),
+        _ => value,
+    }
 }
 
 /// Who made a route (`rtm_protocol`); `boot` is not printed, as `ip` does not.

@@ -40,7 +40,7 @@ pub(crate) struct Epoch {
 impl Epoch {
     /// A loss is found in a window of `at_loss`.
     pub(crate) fn reduce(&mut self, at_loss: f64) {
-        let is_below = at_loss < self.at_loss;
+        let is_below = at_loss < self.highest;
         self.highest = if is_below { at_loss * (1.0 + BETA) / 2.0 } else { at_loss };
         self.at_loss = at_loss;
     }
@@ -91,6 +91,16 @@ mod tests {
         let back = 3.0 / FRIENDLY_GAIN;
         for (rounds, expected) in [(0.0, 7.0), (back / 2.0, 8.5), (back, 10.0), (back + 10.0, 20.0)] {
             assert!((epoch.window(rounds, 0.0) - expected).abs() < 1e-9, "{rounds}");
+        }
+    }
+
+    /// RFC 9438, section 4.7: a loss above what fast convergence lowered `W_max` to has its own window as `W_max`.
+    #[test]
+    fn fast_convergence_compares_with_the_window_that_it_lowered() {
+        let mut epoch = Epoch::default();
+        for (at_loss, highest) in [(100.0, 100.0), (80.0, 68.0), (75.0, 75.0), (70.0, 59.5)] {
+            epoch.reduce(at_loss);
+            assert!((epoch.highest - highest).abs() < 1e-9, "{at_loss}: {}", epoch.highest);
         }
     }
 

@@ -160,7 +160,8 @@ fn an_unknown_item_is_refused() {
 #[test]
 fn a_report_has_every_entry_and_figure() {
     let folder = tempfile::tempdir().expect("a folder");
-    let written = report::write(&[small()], &folder.path().join("out"), PictureFormat::Svg).expect("it is written");
+    let directory = report::prepare(&folder.path().join("out")).expect("it is made");
+    let written = report::write(&[small()], &directory, PictureFormat::Svg).expect("it is written");
     assert_eq!(written.len(), 5);
     let read =
         |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -185,7 +186,7 @@ fn a_report_has_every_entry_and_figure() {
     for name in ["marchese-figure-6.svg", "kim-figure-4-2.png", "marchese-figure-6-draft.svg", "notes.svg"] {
         std::fs::write(folder.join(name), "").expect("written");
     }
-    report::write(&[small()], &folder, PictureFormat::Svg).expect("it is written");
+    report::write(&[small()], &directory, PictureFormat::Svg).expect("it is written");
     let is_there = |name: &str| folder.join(name).exists();
     assert!(!is_there("marchese-figure-6.svg") && !is_there("kim-figure-4-2.png"));
     assert!(is_there("marchese-figure-6-draft.svg") && is_there("notes.svg"));

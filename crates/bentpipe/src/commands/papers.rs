@@ -78,10 +78,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         let list = List::new(&wanted)?;
         return output.result(&list, |columns| list.table().render(columns));
     }
-    if let Some(directory) = &args.out {
-        // Said now, not after half an hour.
-        report::prepare(directory)?;
-    }
+    // A refusal comes now, not after half an hour; and the lab's private file system would hide a directory below it.
+    let out = args.out.as_deref().map(report::prepare).transpose()?;
     // Threads come later: a process with several cannot move to a namespace of its own.
     let interrupt = Interrupt::on_signals()?;
     let lab = if args.lab { Some(Lab::enter(interrupt.clone())?) } else { None };
@@ -92,7 +90,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if items == 0 && wanted > 0 {
         return Err(Error::Interrupted.into());
     }
-    let written = args.out.as_ref().map(|directory| report::write(&reports, directory, args.pictures.into()));
+    let written = out.as_ref().map(|directory| report::write(&reports, directory, args.pictures.into()));
     if let Some(Ok(files)) = &written {
         output.wrote(files);
     }

@@ -3,6 +3,7 @@
 //! A model of long transfers speaks of a mean window. A transfer of some `1 / p` segments sees a few losses, each at a place of its
 //! own, and never that mean; so the window is followed here, by the equations of its control, over losses at random places.
 
+use super::course::PLACES;
 use crate::cubic;
 use units::CounterRandom;
 
@@ -10,9 +11,13 @@ use units::CounterRandom;
 const LOSSES: u64 = 64;
 /// A window that grows for long is followed in so many steps.
 const STEPS: f64 = 24.0;
+/// An overflow is at least so many steps away, until a step is a round trip.
+const AHEAD: f64 = 16.0;
 /// Of the places of losses.
 const SEED: u64 = 0x105e5;
-/// Transfers over which the mean of one without end is taken.
+/// Segments of a transfer without end: many more than there are from a reduction of the window to the next.
+const LONG: f64 = 1e15;
+/// Transfers over which the mean of one without end is taken where losses alone count.
 const RUNS: u64 = 16;
 
 /// How the window grows, and what a loss leaves of it.
@@ -63,6 +68,15 @@ impl Spent {
         }
     }
 
+    /// With `share` of `other`.
+    fn with(self, other: Self, share: f64) -> Self {
+        Self {
+            full_s: self.full_s + share * other.full_s,
+            after_loss_s: self.after_loss_s + share * other.after_loss_s,
+            after_overflow_s: self.after_overflow_s + share * other.after_overflow_s,
+        }
+    }
+
     /// With `share` of what has been spent since `before` once more.
     fn and_again(self, before: Self, share: f64) -> Self {
         let later = |now: f64, before: f64| now + share * (now - before);
@@ -84,12 +98,22 @@ pub(super) enum Cause {
 }
 
 impl Lossy {
-    /// Segments per second of a transfer without end.
+    /// Segments per second of a transfer without end that has nothing but losses.
     pub(super) fn rate(&self) -> f64 {
         let segments = 2.0 * LOSSES as f64 / self.loss;
         let at_loss = 1.3 / self.loss.sqrt();
         let time_s = |run| self.time_s(at_loss, Cause::Loss, segments, run).total_s();
         segments / (0..RUNS).map(time_s).sum::<f64>() * RUNS as f64
+    }
+
+    /// The mean time of a segment of a transfer without end. It is over the runs that transfers with an end have, so that long ones
+    /// come to the same.
+    pub(super) fn segment_without_end(&self) -> Spent {
+        let segments = if self.loss > 0.0 { LONG.max(2.0 * LOSSES as f64 / self.loss) } else { LONG };
+        let at_loss = self.room.min(1.3 / self.loss.sqrt());
+        let share = 1.0 / (segments * f64::from(PLACES));
+        let run = |number: u32| self.time_s(at_loss, Cause::Loss, segments, u64::from(number));
+        (0..PLACES).map(run).fold(Spent::default(), |mean, spent| mean.with(spent, share))
     }
 
     /// The time that `segments` segments take after a `cause` reduced a window of `at_loss`. Each `run` has losses at other places,
@@ -136,10 +160,14 @@ impl Lossy {
         let mut now = window.start;
         while sent < until_loss.min(left) && now < self.room {
             let unsent = until_loss.min(left) - sent;
-            let mut step = (unsent / now / STEPS).max(1.0);
-            // No step passes the overflow.
-            while step > 1.0 && window.after(rounds + step, time_s + step * self.rtt_s) > self.room {
-                step = (step / 2.0).max(1.0);
+            // The segments of a step are not lost in rounding.
+            let least = (until_loss.min(left) * 4.0 * f64::EPSILON / now).max(1.0);
+            let mut step = (unsent / now / STEPS).max(least);
+            // No step goes more than a part of the way to the overflow.
+            let is_far =
+                |step: f64| window.after(rounds + AHEAD * step, time_s + AHEAD * step * self.rtt_s) > self.room;
+            while step > least && is_far(step) {
+                step = (step / 2.0).max(least);
             }
             let middle = window.after(rounds + step / 2.0, time_s + step / 2.0 * self.rtt_s).min(self.most);
             let segments = (middle * step).min(unsent);

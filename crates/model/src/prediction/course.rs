@@ -7,7 +7,7 @@ use crate::kruse::{End, Reading, Start};
 use units::{Bytes, Probability};
 
 /// Places of the first loss over which a mean is taken.
-const PLACES: u32 = 48;
+pub(super) const PLACES: u32 = 48;
 
 /// The first timeout of a SYN (RFC 6298, section 2).
 const FIRST_TIMEOUT_S: f64 = 1.0;
@@ -27,8 +27,9 @@ pub(super) fn first_losses(link: &Link, transfer: &Transfer, data: f64) -> Vec<O
     (0..PLACES).map(|number| Some(place(number)).filter(|place| *place <= data)).collect()
 }
 
-/// Segments per second that losses leave of a transfer without end; `None` where they do not matter.
-pub(super) fn without_end(link: &Link, transfer: &Transfer) -> Option<f64> {
+/// Segments per second that losses leave of a transfer without end on a link that carries everything; `None` where they do not
+/// matter.
+pub(super) fn losses_alone(link: &Link, transfer: &Transfer) -> Option<f64> {
     endless(link, transfer).filter(|_| link.loss > Probability::ZERO).map(|lossy| lossy.rate())
 }
 
@@ -87,25 +88,53 @@ impl Course<'_> {
         let rtt = self.link.rtt.as_secs_f64();
         let mss = self.transfer.mss.as_u64() as f64;
         let rest = (self.data - slow.segments).max(0.0);
-        // What is lost is sent again. The bound of the line is what is left of its rate for that reason; a window bounds all that is sent.
-        let kept = 1.0 - self.link.loss.as_f64();
         let (bound, base) = self.bounds.line_or_window();
         let at_base = slow.segments * mss / bound;
-        let (sent, sending) = (rest / kept, if base == Limit::LineRate { bound / kept } else { bound });
+        let (sent, sending) = (rest / self.kept(), self.sending());
         let spent = match self.lossy(sending) {
             Some(lossy) => lossy.time_s(slow.window, slow.cause, sent, run),
             None => Spent { full_s: sent * mss / sending, ..Spent::default() },
         };
-        // Without losses, all of it goes at what the overflows leave of the line.
-        let is_short = self.link.loss == Probability::ZERO && self.bounds.least().1 == Limit::Queue;
         Ok(vec![
             (Limit::RoundTrips, (self.transfer.direction.rounds_before_data() + 0.5) * rtt),
             (Limit::SlowStart, (slow.time_s - at_base).max(0.0)),
             (base, at_base.min(slow.time_s)),
-            (if is_short { Limit::Queue } else { base }, spent.full_s),
+            (self.of_full_window(), spent.full_s),
             (Limit::Loss, slow.loss_s + spent.after_loss_s),
             (Limit::Queue, spent.after_overflow_s),
         ])
+    }
+
+    /// Payload bytes per second of a transfer without end, and what answers for most of its time.
+    pub(super) fn without_end(&self) -> (f64, Limit) {
+        let (sending, kept) = (self.sending(), self.kept());
+        let changes = self.link.loss > Probability::ZERO || room(self.link, self.transfer).is_some();
+        let Some(lossy) = self.lossy(sending).filter(|_| changes) else {
+            return (kept * sending, self.bounds.line_or_window().1);
+        };
+        let spent = lossy.segment_without_end();
+        let full = self.of_full_window();
+        let after_overflow_s = spent.after_overflow_s + if full == Limit::Queue { spent.full_s } else { 0.0 };
+        let parts = [(full, spent.full_s), (Limit::Loss, spent.after_loss_s), (Limit::Queue, after_overflow_s)];
+        let longest = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(full, |part| part.0);
+        (kept * self.transfer.mss.as_u64() as f64 / spent.total_s(), longest)
+    }
+
+    /// What is lost is sent again. The bound of the line is what is left of its rate for that reason; a window bounds all that is sent.
+    fn kept(&self) -> f64 {
+        1.0 - self.link.loss.as_f64()
+    }
+
+    /// Payload bytes per second that fill line or window, retransmissions included.
+    fn sending(&self) -> f64 {
+        let (bound, base) = self.bounds.line_or_window();
+        if base == Limit::LineRate { bound / self.kept() } else { bound }
+    }
+
+    /// What answers for the time of a full window: without losses, all of it goes at what the overflows leave of the line.
+    fn of_full_window(&self) -> Limit {
+        let is_short = self.link.loss == Probability::ZERO && self.bounds.is_queue_short();
+        if is_short { Limit::Queue } else { self.bounds.line_or_window().1 }
     }
 
     /// What losses cost at the ends: a SYN or its answer that is lost waits for its timer (Cardwell, Savage and Anderson 2000,

@@ -49,6 +49,12 @@ fn small_window(transfer: &Transfer, data: f64, time: Duration) -> Option<String
     let acknowledged = transfer.mss.as_u64().saturating_mul(u64::from(transfer.ack_every));
     let is_limited = |window: u64| window < transfer.size.as_u64() && window / transfer.mss.as_u64() < SMALL_WINDOW;
     let window = transfer.window.map(units::Bytes::as_u64);
+    if window.is_some_and(|window| window < transfer.size.as_u64() && window < acknowledged) {
+        return Some(
+            "the window has less than one acknowledgement covers: each window is acknowledged late, and that delay is not modelled"
+                .to_owned(),
+        );
+    }
     if window.is_some_and(|window| is_limited(window) && window % acknowledged != 0) {
         return Some(format!(
             "a window of fewer than {SMALL_WINDOW} segments that is no multiple of {}, what one acknowledgement covers, carries less: segments are \
@@ -57,7 +63,9 @@ fn small_window(transfer: &Transfer, data: f64, time: Duration) -> Option<String
         ));
     }
     let first = transfer.initial_window;
-    let waits = transfer.direction == Direction::Down && first < f64::from(transfer.ack_every) && data > first;
+    // In simulated uploads, one segment less does not wait.
+    let before = if transfer.direction == Direction::Up { 1.0 } else { 0.0 };
+    let waits = first + before < f64::from(transfer.ack_every) && data > first;
     (waits && time < DELAYED_ACK * 20).then(|| {
         "an initial window of fewer segments than one acknowledgement covers is acknowledged late, and that delay is not modelled".to_owned()
     })

@@ -18,7 +18,7 @@ pub use table::{Row, table};
 use course::{Course, first_losses};
 
 use crate::cubic;
-use crate::estimate::{Estimate, Invalid, require_rate};
+use crate::estimate::{Estimate, Invalid, rate_of, require_rate};
 use crate::kruse::{Channel, Counting};
 use crate::lossy_path::LossyPath;
 use crate::queue;
@@ -111,12 +111,13 @@ pub struct Prediction {
     pub binding: Limit,
     /// The time by what answers for it, in seconds; zero parts are left out.
     pub parts: Vec<(Limit, f64)>,
-    /// The rate of a transfer without end (0 if it is below 1 bit/s), and what limits that.
-    pub steady: (Rate, Limit),
 }
 
 /// Of Hybla: the connection that it imitates.
 pub(crate) const HYBLA_RTT: Duration = Duration::from_millis(25);
+
+/// A lower probability of loss is none.
+const LEAST_LOSS: f64 = 1e-18;
 
 impl Control {
     /// What a loss leaves of the window; none where it changes nothing.
@@ -201,11 +202,10 @@ impl Prediction {
 /// # Errors
 /// If a parameter means nothing; the error names the allowed range.
 pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> {
-    check(link, transfer)?;
+    let link = &checked(link, transfer)?;
     let bounds = Bounds::new(link, transfer)?;
     let mss = transfer.mss.as_u64() as f64;
     let data = transfer.size.as_u64() as f64 / mss;
-    let (steady, limit) = bounds.least();
     let course = Course { link, transfer, bounds: &bounds, data };
     let firsts = first_losses(link, transfer, data);
     let share = 1.0 / firsts.len() as f64;
@@ -229,8 +229,19 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
         time: Estimate { value: time, doubt: doubt::of(link, transfer, data, time) },
         binding: longest.map_or(Limit::RoundTrips, |part| part.0),
         parts,
-        steady: (crate::estimate::rate_of(steady * 8.0), limit),
     })
+}
+
+/// The rate of a transfer such as `transfer` without end (0 if it is below 1 bit/s), and what answers for most of its time: what
+/// [`predict`] comes to as the size grows.
+///
+/// # Errors
+/// As [`predict`].
+pub fn without_end(link: &Link, transfer: &Transfer) -> Result<(Rate, Limit), Invalid> {
+    let link = &checked(link, transfer)?;
+    let bounds = Bounds::new(link, transfer)?;
+    let (rate, limit) = Course { link, transfer, bounds: &bounds, data: f64::INFINITY }.without_end();
+    Ok((rate_of(rate * 8.0), limit))
 }
 
 /// Has `limit` answer for `time_s` more.
@@ -239,6 +250,13 @@ fn add(parts: &mut Vec<(Limit, f64)>, limit: Limit, time_s: f64) {
         Some(part) => part.1 += time_s,
         None => parts.push((limit, time_s)),
     }
+}
+
+/// `link` without losses so rare that no transfer has one: a transfer has at most 2^64 segments.
+fn checked(link: &Link, transfer: &Transfer) -> Result<Link, Invalid> {
+    check(link, transfer)?;
+    let is_seen = link.loss.as_f64() >= LEAST_LOSS;
+    Ok(Link { loss: if is_seen { link.loss } else { Probability::ZERO }, ..*link })
 }
 
 fn check(link: &Link, transfer: &Transfer) -> Result<(), Invalid> {
@@ -282,11 +300,22 @@ fn channel(link: &Link, transfer: &Transfer) -> Channel {
     }
 }
 
-/// Payload bytes per second that each limit allows.
+/// The least of the rates that line, window, losses and a short queue allow, each taken alone: 0 if it is below 1 bit/s. Where
+/// several of them bind, a transfer is slower ([`without_end`]).
+///
+/// # Errors
+/// As [`predict`].
+pub fn least_bound(link: &Link, transfer: &Transfer) -> Result<Rate, Invalid> {
+    let link = &checked(link, transfer)?;
+    let bounds = Bounds::new(link, transfer)?;
+    let loss = course::losses_alone(link, transfer).map_or(f64::INFINITY, |rate| rate * transfer.mss.as_u64() as f64);
+    Ok(rate_of(bounds.line_or_window().0.min(bounds.queue).min(loss) * 8.0))
+}
+
+/// Payload bytes per second that limits allow without losses.
 struct Bounds {
     line: f64,
     window: f64,
-    loss: f64,
     queue: f64,
 }
 
@@ -306,18 +335,16 @@ impl Bounds {
             }
             _ => f64::INFINITY,
         };
-        let loss =
-            course::without_end(link, transfer).map_or(f64::INFINITY, |rate| rate * transfer.mss.as_u64() as f64);
-        Ok(Self { line, window, loss, queue })
+        Ok(Self { line, window, queue })
     }
 
     fn line_or_window(&self) -> (f64, Limit) {
         if self.window < self.line { (self.window, Limit::Window) } else { (self.line, Limit::LineRate) }
     }
 
-    fn least(&self) -> (f64, Limit) {
-        let all = [(self.loss, Limit::Loss), (self.queue, Limit::Queue)];
-        all.into_iter().fold(self.line_or_window(), |least, bound| if bound.0 < least.0 { bound } else { least })
+    /// Whether the queue is too short for what line and window allow.
+    fn is_queue_short(&self) -> bool {
+        self.queue < self.line_or_window().0
     }
 }
 

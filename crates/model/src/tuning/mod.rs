@@ -128,6 +128,8 @@ pub fn recommend(link: &Link, workload: &Workload, now: &Host, choices: &Choices
     let best = candidates.reduce(|best, other| if is_clearly_faster(&other.1, &best.1) { other } else { best });
     // There is one: a list of none is refused above.
     let (host, after) = best.unwrap_or((*now, before));
+    let longest = before.time().max(after.time());
+    Invalid::unless(longest < Duration::MAX, "size", workload.size, "what the link delivers within 584 years")?;
     let warnings = warnings::of(link, workload, now, &host, choices);
     Ok(Recommendation { window, buffer, host, before, after, warnings })
 }

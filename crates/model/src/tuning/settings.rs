@@ -80,7 +80,8 @@ fn route(link: &Link, workload: &Workload, host: &Host) -> Vec<Setting> {
         ),
     )];
     let held = host.first_window().as_u64().div_ceil(MSS as u64);
-    if host.initial_window > Host::LINUX.initial_window {
+    let held = held.max(host.initial_receive_window.unwrap_or(0).into());
+    if host.initial_window > Host::LINUX.initial_window || host.initial_receive_window.is_some() {
         settings.push(setting(
             Place::Route("initrwnd"),
             held,

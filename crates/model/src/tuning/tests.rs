@@ -166,6 +166,12 @@ fn impossible_parameters_are_named_with_what_they_may_be() {
         (Link { queue: Bytes::new(100), ..geo() }, work, choices(), "queue = 100B: allowed at least a packet"),
         (geo(), Workload { size: Bytes::ZERO, ..work }, choices(), "size = 0B: allowed above 0B"),
         (geo(), Workload { flows: 0, ..work }, choices(), "flows = 0: allowed from 1"),
+        (
+            Link { queue: Bytes::new(1500), ..link("1kbit/s", "550ms", 0.0) },
+            Workload { size: Bytes::new(1 << 63), ..work },
+            choices(),
+            "size = 9223372036.855GB: allowed what the link delivers within 584 years",
+        ),
         (geo(), work, Choices { initial_window: Some(0), ..choices() }, "initial window = 0: allowed from 1"),
         (geo(), work, Choices { controls: Some(vec![]), ..choices() }, "controls = none: allowed at least one"),
     ] {
@@ -186,6 +192,19 @@ fn settings_carry_values_that_linux_takes_and_a_reason_each() {
     assert!(value("net.core.rmem_max").is_some());
     assert_eq!(value("qdisc").is_some(), found.host.control == Control::Bbr);
     assert!(all.iter().all(|setting| setting.why.len() > 20));
+}
+
+/// The gain counts on a first window that is advertised as it is recommended.
+#[test]
+fn a_limit_of_the_first_receive_window_is_raised_whatever_the_initial_window() {
+    let shared = Link { shared: true, ..geo() };
+    for (limit, expected) in [(None, None), (Some(2), Some("46")), (Some(10), Some("46")), (Some(100), Some("100"))] {
+        let now = Host { initial_receive_window: limit, ..Host::LINUX };
+        let found = recommend(&shared, &down("100kB"), &now, &choices()).expect("a recommendation");
+        let settings = settings(&shared, &down("100kB"), &found.host, purpose(false));
+        let set = settings.iter().find(|setting| setting.place == Place::Route("initrwnd"));
+        assert_eq!(set.map(|setting| setting.value.as_str()), expected, "{limit:?}");
+    }
 }
 
 #[test]

@@ -20,8 +20,8 @@ pub fn window(sessions: u32) -> f64 {
     cross_layer::segments(Rate::from_bps(RATE), RTT, HEADER_SHARE, Bytes::new(SEGMENT), sessions)
 }
 
-/// Throughput of `sessions` together in Mbit/s: one window of equation 1 in a round trip for each, of the others what the
-/// prediction says of a transfer without end over their part of the link.
+/// Throughput of `sessions` together in Mbit/s: one window of equation 1 in a round trip for each, of the others the least bound
+/// of a transfer without end over their part of the link.
 pub fn throughput(variant: &str, error_rate: f64, sessions: u32) -> Option<f64> {
     let control = match variant {
         "cross-layer" => {
@@ -48,8 +48,8 @@ pub fn throughput(variant: &str, error_rate: f64, sessions: u32) -> Option<f64> 
         control,
         direction: Direction::Up,
     };
-    let steady = prediction::predict(&link, &transfer).ok()?.steady.0;
-    Some(steady.as_bps() as f64 * f64::from(sessions) / 1e6)
+    let bound = prediction::least_bound(&link, &transfer).ok()?;
+    Some(bound.as_bps() as f64 * f64::from(sessions) / 1e6)
 }
 
 #[cfg(test)]

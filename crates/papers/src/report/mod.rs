@@ -13,6 +13,7 @@ pub use markdown::{item_table, summary_table};
 use crate::printed::Entry;
 use crate::study::{Found, Readings, Verdict};
 use crate::{Error, STUDIES};
+use kernel::directory::OpenDirectory;
 use results::PictureFormat;
 use results::chart::Chart;
 use rustix::fs::{Access, access};
@@ -110,21 +111,23 @@ fn figure_file(report: &PaperReport, item: &ItemReport, number: usize, format: P
     }
 }
 
-/// Makes `directory`, to which a report is to be written later.
+/// Makes and opens `directory`, to which a report is to be written later: also after [`crate::Lab::enter`], which hides what
+/// is below [`kernel::namespace::PRIVATE_DIRECTORY`].
 ///
 /// # Errors
 /// If it cannot be made, or nothing may be written there.
-pub fn prepare(directory: &Path) -> Result<(), Error> {
+pub fn prepare(directory: &Path) -> Result<OpenDirectory, Error> {
     let refuse = |error: io::Error| Error::Input(format!("{}: {error}", directory.display()));
     if directory.is_file() {
         return Err(Error::Input(format!("{}: this is a file, and a directory is needed", directory.display())));
     }
-    fs::create_dir_all(directory).map_err(refuse)?;
-    access(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(error.into()))
+    let open = OpenDirectory::create(directory).map_err(refuse)?;
+    access(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(error.into()))?;
+    Ok(open)
 }
 
 /// Removes the figures of an earlier report from `directory`: beside a new one they would be taken for its own.
-fn remove_figures(directory: &Path) -> Result<(), Error> {
+fn remove_figures(directory: &OpenDirectory) -> Result<(), Error> {
     let items: Vec<String> = STUDIES
         .iter()
         .flat_map(|study| {
@@ -138,23 +141,23 @@ fn remove_figures(directory: &Path) -> Result<(), Error> {
     let is_figure = |stem: &str| {
         items.iter().any(|item| stem.strip_prefix(item.as_str()).is_some_and(|rest| rest.is_empty() || is_number(rest)))
     };
-    let refuse = |error: io::Error| Error::Failed(format!("{}: {error}", directory.display()));
-    for entry in fs::read_dir(directory).map_err(refuse)? {
+    let refuse = |error: io::Error| Error::Failed(format!("{}: {error}", directory.path().display()));
+    let reachable = directory.reachable();
+    for entry in fs::read_dir(&reachable).map_err(refuse)? {
         let name = entry.map_err(refuse)?.file_name();
         let Some((stem, extension)) = name.to_str().and_then(|name| name.rsplit_once('.')) else { continue };
         if PictureFormat::ALL.iter().any(|format| format.extension() == extension) && is_figure(stem) {
-            fs::remove_file(directory.join(&name)).map_err(refuse)?;
+            fs::remove_file(reachable.join(&name)).map_err(refuse)?;
         }
     }
     Ok(())
 }
 
-/// Writes all files to `directory`, which is made if it is not there; returns them.
+/// Writes all files to `directory`; returns them.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn write(reports: &[PaperReport], directory: &Path, format: PictureFormat) -> Result<Vec<PathBuf>, Error> {
-    prepare(directory)?;
+pub fn write(reports: &[PaperReport], directory: &OpenDirectory, format: PictureFormat) -> Result<Vec<PathBuf>, Error> {
     remove_figures(directory)?;
     let mut files = vec![
         ("report.html".to_owned(), html::report(reports)?.into_bytes()),
@@ -169,8 +172,8 @@ pub fn write(reports: &[PaperReport], directory: &Path, format: PictureFormat) -
     }
     let mut written = Vec::with_capacity(files.len());
     for (name, content) in files {
-        let path = directory.join(name);
-        fs::write(&path, content).map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
+        let path = directory.path().join(&name);
+        directory.write(name, content).map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
         written.push(path);
     }
     Ok(written)

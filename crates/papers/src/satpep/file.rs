@@ -19,6 +19,8 @@ pub struct Figure {
     losses: &'static str,
     /// The round-trip time between the gateways, in seconds.
     rtt: f64,
+    /// The part of it on the way there.
+    one_way: f64,
     /// Whether the claims of section 3 that need no comparison are checked here.
     is_the_papers: bool,
 }
@@ -33,6 +35,7 @@ pub const WAY_THERE: Figure = Figure {
     both_ways: false,
     losses: "losses on the way there",
     rtt: 0.55,
+    one_way: 0.275,
     is_the_papers: true,
 };
 /// Acknowledgements are lost, too.
@@ -44,8 +47,16 @@ pub const TERRESTRIAL_RETURN: Figure = Figure {
     both_ways: false,
     losses: "way back by ground",
     rtt: 0.305,
+    one_way: 0.275,
     is_the_papers: false,
 };
+
+impl Figure {
+    /// The way of a file of 1 MB between hosts, without losses.
+    fn path(&self) -> Path {
+        Path { size: 1.0, rate: 6.0, rtt: self.rtt + HOSTS_RTT, one_way: self.one_way + HOSTS_RTT / 2.0, loss: 0.0 }
+    }
+}
 
 /// End to end, by the receiver's window.
 const TCP: [&str; 3] = ["sack-100", "sack-300", "sack-500"];
@@ -74,7 +85,7 @@ pub fn against_loss(figure: &Figure, context: &Context<'_>) -> Result<Reproducti
         [loss_there(loss)].into_iter().chain(back).collect()
     };
     let grid = Grid::run(context, (figure.text, figure.file), &variants, ("P", &LOSSES), settings)?;
-    let mut found = grid.found(|loss| Path { size: 1.0, rate: 6.0, rtt: figure.rtt + HOSTS_RTT, loss })?;
+    let mut found = grid.found(|loss| Path { loss, ..figure.path() })?;
     let tcp = grid.all(BEST_TCP)?;
     let mut ratios = Vec::new();
     for variant in SPLIT {
@@ -156,7 +167,7 @@ pub fn against_size_and_capacity(context: &Context<'_>) -> Result<Reproduction, 
     let size = |size: &str| vec![loss_there("1e-3"), format!("flow.file.bulk.size={size}")];
     let by_size = Grid::run(context, source, &variants, ("file", &SIZES), size)?;
     let by_capacity = Grid::run(context, source, &variants, ("capacity", &CAPACITIES), capacity)?;
-    let path = Path { size: 1.0, rate: 6.0, rtt: WAY_THERE.rtt + HOSTS_RTT, loss: 1e-3 };
+    let path = Path { loss: 1e-3, ..WAY_THERE.path() };
     let sizes = by_size.found(|size| Path { size, ..path })?;
     let capacities = by_capacity.found(|rate| Path { rate, ..path })?;
     let mut found = [sizes, capacities].concat();

@@ -7,10 +7,12 @@ mod without;
 
 use super::private_lab::{gateway_options, start_in_private, this_program};
 use crate::destination::PictureArg;
+use crate::named_files::open_directory;
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use clap::{Args as ClapArgs, ValueEnum};
 use experiments::{Setup, capacity, connections, cost, echo, hub, limit, proxies, relay, stalled, throughput};
+use kernel::directory::OpenDirectory;
 use replicas::{Interrupt, Jobs, Pool};
 use results::listing::Listing;
 use serde::Serialize;
@@ -136,6 +138,9 @@ enum Name {
 /// # Errors
 /// If the machine lacks something or a transfer fails or does not verify.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let draws = args.plot.as_deref().filter(|_| args.names.contains(&Name::Capacity));
+    // The private file system would hide a directory below it.
+    let plot = draws.map(|directory| open_directory("--plot", directory)).transpose()?;
     // Simulations need no namespaces.
     if args.names.iter().any(|name| *name != Name::Capacity || args.real) {
         start_in_private()?;
@@ -150,7 +155,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         rows: Vec::new(),
     };
     for name in &args.names {
-        let bench = name.run(args, &setup, output)?;
+        let bench = name.run(args, &setup, plot.as_ref(), output)?;
         report.benches.push(Bench { without: args.without.map(WithoutArg::name), ..bench });
         tracing::info!(bench = name.text(), "done");
     }
@@ -163,7 +168,7 @@ impl Name {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    fn run(self, args: &Args, setup: &Setup, output: &Output) -> Result<Bench, Failure> {
+    fn run(self, args: &Args, setup: &Setup, plot: Option<&OpenDirectory>, output: &Output) -> Result<Bench, Failure> {
         match self {
             Name::Proxies => self.bench(proxies::CLAIM, &proxies::run(setup, args.measure_kernel)?, tables::proxies),
             Name::Limit => self.bench(limit::CLAIM, &args.limit(setup)?, tables::limit),
@@ -177,7 +182,7 @@ impl Name {
                 self.bench(claim, &throughput::run(&setup)?, tables::throughput)
             }
             Name::Relay => self.bench(relay::CLAIM, &relay::run(setup, args.pepsal.as_deref())?, tables::relay),
-            Name::Capacity => self.bench(capacity::CLAIM, &args.capacity(setup, output)?, tables::capacity),
+            Name::Capacity => self.bench(capacity::CLAIM, &args.capacity(setup, plot, output)?, tables::capacity),
             Name::Connections => self.bench(connections::CLAIM, &args.connections(setup)?, tables::connections),
             Name::Cost => self.bench(cost::CLAIM, &args.cost(setup)?, tables::cost),
         }
@@ -212,7 +217,12 @@ impl Args {
         Ok(limit::run(setup, &limit::Runs { simulated, real, without }, &self.only)?)
     }
 
-    fn capacity(&self, setup: &Setup, output: &Output) -> Result<Vec<capacity::Row>, Failure> {
+    fn capacity(
+        &self,
+        setup: &Setup,
+        plot: Option<&OpenDirectory>,
+        output: &Output,
+    ) -> Result<Vec<capacity::Row>, Failure> {
         let without = self.without.map(WithoutArg::of_capacity).transpose()?;
         if self.seeds == 0 {
             return Err(Failure::usage("--seeds 0: capacity simulates at least one"));
@@ -224,7 +234,7 @@ impl Args {
         let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
         let runs = capacity::Runs { seeds: self.seeds, without, real: self.real };
         let rows = capacity::run(setup, &runs, &self.only, &pool)?;
-        if let Some(directory) = &self.plot {
+        if let Some(directory) = plot {
             let traces = capacity::traces(setup, &runs, &self.only)?;
             let files = plot::write(directory, &traces, self.pictures.into())?;
             output.wrote(&files.iter().map(PathBuf::as_path).collect::<Vec<_>>());

@@ -2,25 +2,32 @@
 
 use crate::output::Failure;
 use experiments::capacity::{Trace, TracePoint};
+use kernel::directory::OpenDirectory;
 use lab::Direction;
 use results::PictureFormat;
 use results::chart::{self, Axis, Chart, Series, Style};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// More points than these do not fit on a line of a picture.
 const MOST_POINTS: usize = 900;
 /// What is sent may be drawn up to this multiple of the link's rate: a prior that is ten times too high would dwarf the rest.
 const HIGHEST: f64 = 2.2;
 
-/// Draws each of `traces` into `directory`, which is made if it is not there. Returns the files.
+/// Draws each of `traces` into `directory`. Returns the files.
 ///
 /// # Errors
 /// If a picture cannot be drawn or written.
-pub(super) fn write(directory: &Path, traces: &[Trace], format: PictureFormat) -> Result<Vec<PathBuf>, Failure> {
-    crate::named_files::make_directory("--plot", directory)?;
+pub(super) fn write(
+    directory: &OpenDirectory,
+    traces: &[Trace],
+    format: PictureFormat,
+) -> Result<Vec<PathBuf>, Failure> {
     let one = |trace: &Trace| {
-        let file = directory.join(format!("{}.{}", file_stem(trace), format.extension()));
-        format.write(draw(trace)?, &file).map_err(Failure::failed)?;
+        let name = format!("{}.{}", file_stem(trace), format.extension());
+        let file = directory.path().join(&name);
+        let picture = format.convert(draw(trace)?).map_err(Failure::failed)?;
+        let failed = |error| Failure::failed(format!("{}: {error}", file.display()));
+        directory.write(name, picture).map_err(failed)?;
         Ok(file)
     };
     traces.iter().map(one).collect()

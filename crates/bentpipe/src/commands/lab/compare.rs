@@ -8,12 +8,11 @@ use ::lab::Error;
 use ::lab::compare::{CONTROLS, Comparison, RandomLink};
 use ::lab::measure::median;
 use indicatif::{ProgressBar, ProgressStyle};
+use kernel::directory::OpenDirectory;
 use replicas::Interrupt;
 use results::listing::{Cell, Listing, count, figure, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -69,7 +68,7 @@ pub fn run(request: &Request<'_>, output: &Output) -> Result<(), Failure> {
 
 fn measure(
     request: &Request<'_>,
-    kept: Option<&Kept<'_>>,
+    kept: Option<&Kept>,
     interrupt: &Interrupt,
     output: &Output,
 ) -> Result<BTreeMap<u64, Result<Comparison, Error>>, Failure> {
@@ -117,16 +116,13 @@ fn measure(
     })
 }
 
-/// The directory for links that deviate: this one, whatever is mounted over its path later.
-struct Kept<'a> {
-    path: &'a Path,
-    open: File,
-}
+/// The directory for links that deviate.
+struct Kept(OpenDirectory);
 
-impl<'a> Kept<'a> {
-    fn open(path: &'a Path) -> Result<Self, Failure> {
-        let opened = std::fs::create_dir_all(path).and_then(|()| File::open(path));
-        opened.map(|open| Self { path, open }).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+impl Kept {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let opened = OpenDirectory::create(path);
+        opened.map(Self).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
     }
 
     /// Writes what a link that deviates is, for a closer look.
@@ -138,9 +134,8 @@ impl<'a> Kept<'a> {
     }
 
     fn write_file(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let directory = format!("/proc/self/fd/{}", self.open.as_raw_fd());
-        let written = std::fs::write(Path::new(&directory).join(name), text);
-        written.map_err(|error| Failure::failed(format!("{}: {error}", self.path.join(name).display())))
+        let written = self.0.write(name, text);
+        written.map_err(|error| Failure::failed(format!("{}: {error}", self.0.path().join(name).display())))
     }
 }
 

@@ -157,7 +157,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let (link, transfer) = args.case()?;
     let prediction = prediction::predict(&link, &transfer)?.shared_by(args.flows);
     let rows = prediction::table(&link, &transfer, args.flows)?;
-    let document = Document::new(&link, &transfer, &prediction, &rows);
+    let steady = prediction::without_end(&link, &transfer)?;
+    let document = Document::new((&link, &transfer), &prediction, steady, &rows);
     output.result(&document, |columns| document.text(columns))
 }
 

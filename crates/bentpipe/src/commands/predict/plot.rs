@@ -53,7 +53,7 @@ pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
     let points: Vec<_> =
         sweep.values(log).into_iter().map(|value| predict(args, sweep, value)).collect::<Result<_, _>>()?;
     let command = command();
-    let title = title(args, sweep)?;
+    let title = title(&sweep.at(args, points[0].value), sweep)?;
     if let (Some(file), Some(kind)) = (&args.out, kind) {
         // A page has its title above.
         let chart = chart(args, sweep, &points, log, if kind == Kind::Page { "" } else { &title }, &command);
@@ -105,7 +105,7 @@ fn command() -> String {
     std::iter::once("bentpipe".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// What does not vary.
+/// What does not vary; `args` have a value of the parameter that is drawn.
 fn title(args: &Args, sweep: &Sweep) -> Result<String, Failure> {
     let (link, transfer) = args.case()?;
     let mut parts: Vec<String> = Vec::new();

@@ -1,7 +1,7 @@
 //! What was predicted, for programs and for people.
 
 use crate::text::Text;
-use model::prediction::{Link, Prediction, Row, Transfer};
+use model::prediction::{Limit, Link, Prediction, Row, Transfer};
 use results::listing::{Listing, figure, text};
 use serde::Serialize;
 use units::{Probability, Quantity, Rate};
@@ -48,8 +48,13 @@ struct ModelDocument {
 }
 
 impl Document {
-    /// The prediction for `transfer` over `link`, and every model's own figures.
-    pub fn new(link: &Link, transfer: &Transfer, prediction: &Prediction, rows: &[Row]) -> Self {
+    /// The prediction for a transfer over a link, the rate of one without end and what limits that, and every model's own figures.
+    pub fn new(
+        (link, transfer): (&Link, &Transfer),
+        prediction: &Prediction,
+        (steady, limit): (Rate, Limit),
+        rows: &[Row],
+    ) -> Self {
         let of = |row: &Row| ModelDocument {
             model: row.model,
             throughput_bps: row.throughput.map(Rate::as_bps),
@@ -67,7 +72,7 @@ impl Document {
             valid: prediction.time.is_valid(),
             doubt: prediction.time.doubt.clone(),
             parts: parts.collect(),
-            steady: Steady { throughput_bps: known_bps(prediction.steady.0), binding: prediction.steady.1.to_string() },
+            steady: Steady { throughput_bps: known_bps(steady), binding: limit.to_string() },
             models: rows.iter().skip(1).map(of).collect(),
             title: title(link, transfer),
         }

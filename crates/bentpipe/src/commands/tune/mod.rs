@@ -5,7 +5,7 @@ mod script;
 mod verify;
 
 use super::direction::DirectionArg;
-use super::shell::exact;
+use super::shell::{exact, quoted};
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
 use host::{Blame, Journal, Network, Plan, Present, Target};
@@ -14,7 +14,7 @@ use model::tuning::{self, Choices, Control, Host, Link, Place, Profile, Purpose,
 use report::{Applied, Document};
 use scenario::QueueSize;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Probability, Rate};
 use verify::Verification;
 
@@ -81,7 +81,7 @@ pub struct Args {
     /// Keep few unsent bytes in sockets, too (tcp_notsent_lowat)
     #[arg(long, help_heading = "Rules")]
     latency: bool,
-    /// Simulate before and after, and reject a recommendation that is slower [default: if that takes less than a second]
+    /// Simulate before and after, and reject a recommendation that is slower [default: for up to 70 MB in all]
     #[arg(long, help_heading = "What to do")]
     verify: bool,
     /// Do not simulate: print the prediction alone
@@ -166,12 +166,14 @@ impl From<host::Error> for Failure {
     /// With the option that mends it.
     fn from(error: host::Error) -> Self {
         let remedy = match &error {
-            host::Error::Advertised(_) => " (tune a part of what it leads to, such as --to 2000::/3)",
-            host::Error::AlreadyApplied(_) => " (undo them first: bentpipe tune --undo)",
-            host::Error::NotApplied(_) => " (or --state names another file)",
-            host::Error::OnlyLeft(_) => " (--undo --force restores it, too)",
-            host::Error::NoStateDirectory | host::Error::Record { .. } => " (--state FILE)",
-            _ => "",
+            host::Error::AlreadyApplied(file) => {
+                format!(" (undo them first: bentpipe tune --undo{})", state_option(file))
+            }
+            host::Error::OnlyLeft(file) => format!(" (--undo --force{} restores it, too)", state_option(file)),
+            host::Error::Advertised(_) => " (tune a part of what it leads to, such as --to 2000::/3)".to_owned(),
+            host::Error::NotApplied(_) => " (or --state names another file)".to_owned(),
+            host::Error::NoStateDirectory | host::Error::Record { .. } => " (--state FILE)".to_owned(),
+            _ => String::new(),
         };
         let problem = format!("{error}{remedy}");
         match error.blame() {
@@ -182,6 +184,14 @@ impl From<host::Error> for Failure {
     }
 }
 
+/// The option by which an undo finds `file`, with a space before it; empty if that is the file without the option.
+pub(crate) fn state_option(file: &Path) -> String {
+    match Journal::default_file() {
+        Ok(default) if default == file => String::new(),
+        _ => format!(" --state {}", quoted(&file.display().to_string())),
+    }
+}
+
 /// Advises, checks, applies or undoes.
 ///
 /// # Errors
@@ -189,8 +199,9 @@ impl From<host::Error> for Failure {
 /// or a program is missing (3).
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if args.undo {
-        let undone = Journal::undo(&args.state_file()?, args.force)?;
-        return output.result(&undone, |columns| report::undone(&undone, columns));
+        let file = args.state_file()?;
+        let undone = Journal::undo(&file, args.force)?;
+        return output.result(&undone, |columns| report::undone(&undone, &file, columns));
     }
     let task = args.task()?;
     if args.apply {
@@ -247,6 +258,26 @@ fn write_script(file: &std::path::Path, text: &str) -> Result<(), Failure> {
     written.map_err(|error| Failure::unwritable(format!("--script {}", file.display()), &error))
 }
 
+/// Of a control that the kernel does not have: that it has a module of it, which a process without privilege does not cause to be
+/// loaded. Empty if there is none.
+fn unloaded(control: Control) -> String {
+    let modules = kernel::sysctl::read("kernel.osrelease")
+        .ok()
+        .and_then(|release| std::fs::read_to_string(format!("/lib/modules/{release}/modules.dep")).ok())
+        .unwrap_or_default();
+    if has_module(&modules, control) {
+        format!(" yet: its module is not loaded (as root: modprobe tcp_{})", control.name())
+    } else {
+        String::new()
+    }
+}
+
+/// Whether `modules`, as modules.dep has them, are one of `control`: a module to a line, its path before a colon.
+fn has_module(modules: &str, control: Control) -> bool {
+    let start = format!("/tcp_{}.ko", control.name());
+    modules.lines().filter_map(|line| line.split(':').next()).any(|path| path.contains(&start))
+}
+
 impl Args {
     fn state_file(&self) -> Result<PathBuf, Failure> {
         Ok(self.state.clone().map_or_else(Journal::default_file, Ok)?)
@@ -265,6 +296,11 @@ impl Args {
             ProfileArg::Linux22 if self.check || self.apply => {
                 return Err(Failure::usage(
                     "--profile linux2.2 is for advice alone: --check and --apply are for this host",
+                ));
+            }
+            ProfileArg::Linux22 if self.controls.is_some() || self.latency => {
+                return Err(Failure::usage(
+                    "--profile linux2.2 sizes buffers alone: Linux 2.2 has no choice of --controls, and nothing for --latency",
                 ));
             }
             ProfileArg::Linux22 => Profile::Linux22,
@@ -340,22 +376,27 @@ impl Args {
         if let Some(controls) = &given {
             for control in controls {
                 if !known(control)? {
-                    return Err(Failure::missing(format!("--controls {0}: this kernel has no {0}", control.name())));
+                    let (name, why) = (control.name(), unloaded(*control));
+                    return Err(Failure::missing(format!("--controls {name}: this kernel has no {name}{why}")));
                 }
             }
             return Ok(given);
         }
         if !known(&Control::Cubic)? {
-            tracing::warn!("this kernel has no cubic: reno is recommended instead");
+            tracing::warn!("this kernel has no cubic{}: reno is recommended instead", unloaded(Control::Cubic));
             return Ok(Some(vec![Control::Reno]));
         }
         let has_bbr = known(&Control::Bbr)?;
+        let why = unloaded(Control::Bbr);
+        if !has_bbr && !why.is_empty() {
+            tracing::warn!("this kernel has no bbr{why}: it is not considered");
+        }
         // Without a list the rules decide.
         Ok((!has_bbr).then(|| vec![Control::Cubic]))
     }
 
-    /// Whether simulations take less than a second: a processor simulates a million segments in that time. There is no simulation of
-    /// Linux 2.2.
+    /// Whether simulations take about a second: an idle processor simulates half a million segments in that time. There is no
+    /// simulation of Linux 2.2.
     fn is_verified_by_default(&self, task: &Task) -> bool {
         const SEGMENTS: u64 = 500_000;
         const SEGMENT: u64 = 1448;
@@ -416,5 +457,17 @@ impl Args {
         let (made, impossible) = Journal::apply(plan.changes, &file)?;
         left_out.extend(impossible);
         Ok(Applied { state: Some(file), changes: made.iter().map(ToString::to_string).collect(), left_out })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_found_by_its_own_line() {
+        let modules = "kernel/net/ipv4/tcp_bbr.ko.xz:\nkernel/x.ko: kernel/net/ipv4/tcp_hybla.ko\n";
+        assert!(has_module(modules, Control::Bbr));
+        assert!(!has_module(modules, Control::Hybla) && !has_module("", Control::Bbr));
     }
 }

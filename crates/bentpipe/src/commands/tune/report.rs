@@ -2,13 +2,14 @@
 
 use super::Task;
 use super::script::{self, Command};
+use super::state_option;
 use super::verify::Verification;
 use crate::text::Text;
 use host::{Present, Undone};
 use model::tuning::{Cost, Course, Direction, Host, Knob, Place, Profile, Recommendation, Setting, costs};
 use results::listing::{Cell, Listing, figure, text};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Quantity, Rate};
 
 /// The result of `bentpipe tune`.
@@ -339,17 +340,22 @@ impl Applied {
         text.each(self.changes.iter().map(|change| format!("Set {change}")));
         text.each(self.left_out.iter().map(|left_out| format!("Left out {left_out}")));
         match &self.state {
-            Some(state) => text.lines(format!("{} says what was there; --undo puts it back.", state.display())),
+            Some(state) => text.lines(format!(
+                "{} says what was there; --undo{} puts it back.",
+                state.display(),
+                state_option(state)
+            )),
             None => text.lines("Nothing had to be changed."),
         };
     }
 }
 
-/// What an undo did, for people.
-pub fn undone(undone: &Undone, columns: Option<usize>) -> Text {
+/// What an undo by the file `state` did, for people.
+pub fn undone(undone: &Undone, state: &Path, columns: Option<usize>) -> Text {
     let mut text = Text::new(columns);
     text.each(undone.left.iter().map(|left| {
-        format!("Left, since others have changed it: {}; {} (--undo --force restores it)", left.change, left.now)
+        let state = state_option(state);
+        format!("Left, since others have changed it: {}; {} (--undo --force{state} restores it)", left.change, left.now)
     }));
     text.each(&undone.undone);
     text

@@ -117,7 +117,12 @@ fn advertised(target: Target) -> Option<String> {
 /// The command that shows the target's route in a line.
 fn shown_route(target: Target) -> String {
     match target {
-        Target::Default { .. } => format!("ip {} -o route show default | head -n 1", family_option(target)),
+        // One for a type of service is not that of all packets.
+        Target::Default { .. } => format!(
+            "ip {} -o route show default | awk '!/ tos / {{first = $0; exit}} !other {{other = $0}} \
+             END {{if (NR) print first ? first : other}}'",
+            family_option(target)
+        ),
         Target::Network(network) if network.is_host() => format!("ip -o route get fibmatch {}", network.address()),
         Target::Network(network) => {
             // A part of the network, such as the host's own, may have a route of its own: then another address has the network's.
@@ -232,6 +237,17 @@ mod tests {
             let route = route_with("initcwnd 40", network);
             assert_eq!(sh(&format!("ip() {{ echo '{shown}'; }}; echo {route}")), read);
         }
+    }
+
+    #[test]
+    fn of_default_routes_that_of_all_packets_is_shown() {
+        let shown = shown_route(Target::Default { is_ipv6: false });
+        let run = |routes: &[&str]| sh(&format!("ip() {{ printf '%s\\n' {}; }}; {shown}", routes.join(" ")));
+        let [service, all, later] = ["'default tos 0x10 via b'", "'default via a'", "'default via c metric 9'"];
+        assert_eq!(run(&[service, all, later]), "default via a");
+        assert_eq!(run(&[all, later]), "default via a");
+        assert_eq!(run(&[service]), "default tos 0x10 via b");
+        assert_eq!(sh(&format!("ip() {{ :; }}; {shown}")), "");
     }
 
     #[test]

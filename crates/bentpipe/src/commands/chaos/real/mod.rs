@@ -6,9 +6,11 @@ mod talk;
 
 use super::Args;
 use crate::commands::private_lab::{start_in_private, this_program};
+use crate::named_files::open_directory;
 use crate::output::{Failure, Output};
 use chaos::{Dice, Report};
 use disturber::Disturber;
+use kernel::directory::OpenDirectory;
 use lab::{Family, Satellite, Topology};
 use link::{GilbertElliott, LinkConfig, LossModel, QueueLimit, Reorder, Steps};
 use pair::{CARRIERS, Pair, wait_until};
@@ -53,7 +55,15 @@ pub struct Shared {
 
 /// Runs cases until there were enough transfers, and for as long as asked. Also returns whether an interrupt ended it.
 pub fn run(args: &Args, output: &Output) -> Result<(Report, bool), Failure> {
+    let keep = args.keep.as_deref().map(|directory| open_directory("--keep", directory)).transpose()?;
     start_in_private()?;
+    // Gateways write there, too: processes that reach it by its path only.
+    if let Some(hidden) = keep.filter(OpenDirectory::is_hidden) {
+        let (path, private) = (hidden.path().display(), kernel::namespace::PRIVATE_DIRECTORY);
+        return Err(Failure::usage(format!(
+            "--keep {path}: gateways of the lab have {private} of their own; name a directory elsewhere"
+        )));
+    }
     kernel::process::raise_open_files()?;
     let interrupt = Interrupt::on_signals()?;
     let program = this_program()?;
