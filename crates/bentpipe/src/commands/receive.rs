@@ -43,7 +43,7 @@ pub struct Args {
     listen: Option<String>,
     #[command(flatten)]
     listening: ListenArgs,
-    /// Write the data to this file, which appears once the checksum is verified; until then they are in FILE.part
+    /// Write the data to this file, which appears once the checksum is verified; until then they are in FILE.part. Not with --count
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     out: Option<PathBuf>,
     /// Go on where an interrupted transfer ended, with what FILE.part has. A sender that connects needs --resume, too
