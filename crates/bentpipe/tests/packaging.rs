@@ -368,7 +368,7 @@ fn a_gateway_that_procd_stops_as_it_begins_is_not_left_behind() {
 }
 
 #[test]
-fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_for_ever() {
+fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_without_limit() {
     assert_eq!(procd(&[], "start_service"), Vec::<String>::new());
     let calls = procd(&["bad.toml", "hub.toml", "terminal.toml"], "start_service");
     let opened: Vec<_> = calls.iter().filter(|call| call.starts_with("open")).collect();
