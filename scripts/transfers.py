@@ -4,7 +4,7 @@
 transfers.py serve ADDRESS PORT
 transfers.py run ADDRESS PORT COUNT SECONDS    COUNT at once, every other one towards the server; exit code 1 if one fails
 
-The first line of a connection says which way the bytes go, how many seconds they take and their seed. Whoever receives them answers
+The first line of a connection says which way the bytes go, how many seconds they take and their seed. The receiver answers
 with their digest (uploads), or compares it (downloads).
 """
 

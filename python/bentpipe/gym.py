@@ -6,7 +6,7 @@
     env = gymnasium.make("bentpipe/Link-v0", scenario="geo-bulk.toml", variant="cubic")
 
 An action scales the window by two to its power: -1 halves it, 0 keeps it, 1 doubles it. An observation is, for the step that has
-ended: the window and what is under way (segments of the connection), the smoothed and the smallest round-trip time (s), what was delivered
+ended: the window and the data in flight (segments of the connection), the smoothed and the smallest round-trip time (s), what was delivered
 (Mbit/s), what was found lost (segments) and how often the retransmission timer expired. A timeout sets the window to one segment.
 """
 
@@ -28,7 +28,7 @@ from bentpipe.scenarios import Scenario, choose_variants, whole
 Reward = Callable[[Observation], float]
 """What a step is worth."""
 
-# What observations do not exceed behind the window and what is under way: times in seconds, Mbit/s, segments, timeouts.
+# What observations do not exceed behind the window and the data in flight: times in seconds, Mbit/s, segments, timeouts.
 _HIGHEST = (1e3, 1e3, 1e6, 1e6, 1e3)
 # Seeds of runs that an environment draws.
 _SEEDS = 2**31

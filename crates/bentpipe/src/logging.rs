@@ -166,7 +166,7 @@ impl<S: tracing::Subscriber> Layer<S> for Losses {
         let lost = LOST.load(Ordering::Relaxed);
         let is_over = self.seen.swap(lost, Ordering::Relaxed) == lost;
         if is_over && self.said.swap(lost, Ordering::Relaxed) < lost {
-            tracing::warn!(lines = lost, "log lines are lost, so many since the start: who reads them is too slow");
+            tracing::warn!(lines = lost, "log lines dropped since the start: the reader of stderr is too slow");
         }
     }
 }

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// bentpipe makes TCP run at the speed of a satellite link: a gateway at each end of the link splits TCP connections and
-/// carries them over a transport that knows the link's capacity and repairs losses
+/// carries them over a transport that sends at the link's estimated capacity and recovers losses by forward erasure correction
 #[derive(Parser)]
 #[command(name = "bentpipe", version = version::SHORT, long_version = version::LONG, max_term_width = help::MOST_COLUMNS, after_help = commands::EXAMPLES)]
 struct Cli {

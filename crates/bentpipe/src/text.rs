@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn sentences_are_broken_and_scripts_are_not() {
         let mut text = Text::new(Some(12));
-        text.lines("one two three four").blank().indented("Mind: a b c d e", "  ").verbatim("ip route add default");
-        assert_eq!(text.to_string(), "one two\nthree four\n\nMind: a b c\n  d e\nip route add default\n");
+        text.lines("one two three four").blank().indented("Note: a b c d e", "  ").verbatim("ip route add default");
+        assert_eq!(text.to_string(), "one two\nthree four\n\nNote: a b c\n  d e\nip route add default\n");
         assert_eq!(Text::new(None).lines("one two three four").to_string(), "one two three four\n");
     }
 }

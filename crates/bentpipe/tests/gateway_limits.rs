@@ -261,7 +261,7 @@ fn a_reader_of_the_log_that_stalls_holds_nothing_up_and_learns_how_much_is_lost(
     let mut lines = BufReader::new(log).lines().map(Result::unwrap);
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let lost = lines.find(|line| line.contains("log lines are lost")).unwrap();
+        let lost = lines.find(|line| line.contains("log lines dropped")).unwrap();
         done.send(lost).unwrap();
     });
     let mut clients = std::iter::repeat_with(|| pair.connect(server));

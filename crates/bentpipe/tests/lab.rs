@@ -329,7 +329,7 @@ fn an_interrupt_from_the_terminal_lets_the_measurement_under_way_finish() {
         return;
     }
     assert!(output.status.success() && seen == 2, "{seen} {text}");
-    assert!(text.contains("stopping when the runs under way have ended"), "the signal came during the run: {text}");
+    assert!(text.contains("stopping after the current runs"), "the signal came during the run: {text}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["runs"][0]["flows"][0]["complete"], true, "{text}");
 }

@@ -152,9 +152,11 @@ esac"#,
     (status.code(), std::fs::read_to_string(calls).unwrap().lines().collect::<Vec<_>>().join(", "))
 }
 
-/// scripts/prerequisites on a machine that has these programs, each with its script; returns its exit code, and what it and they print.
+/// scripts/prerequisites on a machine that has these programs, each with its script, in the PATH or as `sbin/NAME` in /usr/sbin; returns its
+/// exit code, and what it and they print.
 fn prerequisites(argument: &str, programs: &[(&str, &str)]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sbin")).unwrap();
     for (name, script) in programs {
         let path = folder.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -165,9 +167,11 @@ fn prerequisites(argument: &str, programs: &[(&str, &str)]) -> (Option<i32>, Str
         let found = String::from_utf8(found.stdout).unwrap();
         std::os::unix::fs::symlink(found.trim(), folder.path().join(tool)).unwrap();
     }
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/prerequisites");
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/prerequisites")).unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, text.replace("/usr/sbin", &folder.path().join("sbin").display().to_string())).unwrap();
     let mut command = Command::new("/bin/sh");
-    command.args([script, argument]).env("PATH", folder.path()).env_remove("CC").env_remove("PYTHON");
+    command.arg(&script).arg(argument).env("PATH", folder.path()).env_remove("CC").env_remove("PYTHON");
     let output = command.output().unwrap();
     let printed = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(printed).unwrap())
@@ -215,6 +219,53 @@ fn what_a_build_lacks_is_installed_or_the_command_is_printed() {
         "{printed}"
     );
     assert_eq!(prerequisites("test", &[&runs[..], &[("python3", "exit 0")]].concat()), (Some(0), String::new()));
+
+    // Fedora has `ip` and `tc` in two packages.
+    let in_sbin = [("cc", "exit 0"), ("pkg-config", "exit 0"), ("sbin/nft", ""), ("sbin/ip", "")];
+    let (code, printed) = prerequisites("run", &[&in_sbin[..], &[("id", "echo 0"), ("dnf", "echo dnf: $*")]].concat());
+    assert!(code == Some(0) && printed.contains("dnf: install --assumeyes iproute iproute-tc\n"), "{printed}");
+    assert_eq!(prerequisites("run", &[&in_sbin[..], &[("sbin/tc", "")]].concat()), (Some(0), String::new()));
+}
+
+/// A pattern of packaged files leaves out folders.
+#[test]
+fn packages_have_every_folder_of_the_documentation() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manifest = std::fs::read_to_string(root.join("crates/bentpipe/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap());
+    let folders: Vec<_> = docs.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name()).collect();
+    assert!(!folders.is_empty());
+    for package in ["deb", "generate-rpm"] {
+        let assets = manifest["package"]["metadata"][package]["assets"].as_array().unwrap();
+        for folder in folders.iter().map(|name| name.to_str().unwrap()) {
+            let is_packed = |asset: &toml::Value| {
+                asset["source"].as_str().unwrap().ends_with(&format!("docs/{folder}/*"))
+                    && asset["dest"].as_str() == Some(&format!("/usr/share/doc/bentpipe/docs/{folder}/"))
+            };
+            assert!(assets.iter().any(is_packed), "{package} lacks docs/{folder}");
+        }
+    }
+}
+
+/// What would start at the next boot after the package was installed again.
+#[test]
+fn the_removal_of_the_rpm_package_disables_gateways_and_an_upgrade_does_not() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/rpm/preun")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let text = text.replace("/etc/systemd/system", &folder.path().display().to_string());
+    let text = text.replace("/run/systemd/system", &folder.path().join("none").display().to_string());
+    let wanted = folder.path().join("multi-user.target.wants");
+    std::fs::create_dir(&wanted).unwrap();
+    for name in ["bentpipe-gateway@hub.service", "other.service"] {
+        std::os::unix::fs::symlink("/usr/lib/systemd/system/none", wanted.join(name)).unwrap();
+    }
+    let left = |versions: &str| {
+        assert!(Command::new("sh").args(["-c", &text, "preun", versions]).status().unwrap().success());
+        std::fs::read_dir(&wanted).unwrap().count()
+    };
+    assert_eq!((left("1"), left("0")), (2, 1));
+    assert!(wanted.join("other.service").is_symlink());
 }
 
 /// A folder with files of settings for contrib/openwrt/bentpipe.init, and with programs for it, each of them a script.
@@ -317,7 +368,7 @@ fn a_gateway_that_procd_stops_as_it_begins_is_not_left_behind() {
 }
 
 #[test]
-fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_for_ever() {
+fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_without_limit() {
     assert_eq!(procd(&[], "start_service"), Vec::<String>::new());
     let calls = procd(&["bad.toml", "hub.toml", "terminal.toml"], "start_service");
     let opened: Vec<_> = calls.iter().filter(|call| call.starts_with("open")).collect();

@@ -294,7 +294,7 @@ fn answered(path: &Path, question: &str, deadline: Instant) -> std::io::Result<V
     let mut failed = stream.write_all(format!("{question}\n").as_bytes()).err();
     let mut document = Vec::new();
     let mut buffer = vec![0; 64 << 10];
-    // What the gateway has said before it hung up can still be read.
+    // What the gateway has sent before it closed the connection can still be read.
     while failed.as_ref().is_none_or(is_hangup) {
         match unix::read_until(deadline, &mut stream, &mut buffer) {
             Ok(0) => break,

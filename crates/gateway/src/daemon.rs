@@ -622,7 +622,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         if let Some(steering) = &self.steering {
             let wanted = match &self.drain {
                 Some(_) => {
-                    self.relays.engine.decide_syns_anew(now);
+                    self.relays.engine.decide_syns_again(now);
                     Vec::new()
                 }
                 None => {

@@ -1,4 +1,4 @@
-//! Metrics and link updates over HTTP: half a request takes no place for ever.
+//! Metrics and link updates over HTTP: an incomplete request keeps its place for a limited time.
 
 use crate::build::Build;
 use crate::handle::Handle;

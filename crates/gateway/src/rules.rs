@@ -48,7 +48,7 @@ use std::fmt::Write;
 
 /// Matches the packet that asks for a connection.
 const SYN: &str = "tcp flags & (fin|syn|rst|ack) == syn";
-/// Priority of the chain that marks packets to be delivered: behind those of firewalls that look for the way back by the packet's mark
+/// Priority of the chain that marks packets to be delivered: behind the reverse-path filters of firewalls, which use the packet's mark
 /// (`fib saddr . mark . iif`, as firewalld and NixOS do at `filter + 10` and `mangle + 10`). With the mark they would find this host.
 const DELIVERY: u32 = 250;
 

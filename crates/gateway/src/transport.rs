@@ -144,7 +144,7 @@ pub(crate) struct PathDelay {
 
 /// What a transport says of itself, for status, metrics and logs.
 pub(crate) trait Reports {
-    /// What is believed of the link's transmit capacity.
+    /// The estimate of the link's transmit capacity.
     fn capacity(&self, now: Instant) -> status::Capacity;
     /// The rate at which packets are sent at most, in bit/s; `None` if the transport paces none.
     fn send_limit_bps(&self) -> Option<u64> {

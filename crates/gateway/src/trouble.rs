@@ -16,7 +16,7 @@ pub(crate) const OTHER_VERSION: &str = "other_version";
 
 /// That two gateways speak no version of the protocol in common, and whether the peer has proved that it is so.
 pub(crate) fn other_versions(ours: Versions, theirs: Versions, is_proven: bool) -> Trouble {
-    let doubt = if is_proven { "" } else { " (not authenticated: anyone who knows the public keys can say so)" };
+    let doubt = if is_proven { "" } else { " (not authenticated: anyone who knows the public keys can forge this)" };
     let says = format!(
         "it speaks version {theirs} of the protocol and this gateway version {ours}{doubt}: {}",
         remedy(ours, theirs)

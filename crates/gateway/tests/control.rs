@@ -56,7 +56,7 @@ fn a_question_that_it_does_not_know_is_refused_with_those_it_knows() {
         let refused = answer["refused"][0].as_str().unwrap();
         assert_eq!(refused, "the question is none of: status, reload, survey, drain", "{question:?}");
     }
-    // Nothing is read beyond the longest question: a client that goes on writing is hung up on, and the next is served.
+    // Nothing is read beyond the longest question: the connection of a client that goes on writing is closed, and the next is served.
     let mut stream = UnixStream::connect(pair.socket(End::Hub)).unwrap();
     let _ = stream.write_all(&endless);
     assert_eq!(answer(&pair, b"status\n")["name"], pair.status(End::Hub)["name"]);

@@ -522,7 +522,7 @@ fn are_relayed(prepare: impl Fn(&Pair)) {
     assert_eq!(pair.count(End::Terminal, "accepted"), 2);
 }
 
-/// Firewalls look for the way back by the packet's mark: firewalld (`IPv6_rpfilter`) and NixOS (`checkReversePath`).
+/// Reverse-path filters of firewalls use the packet's mark: firewalld (`IPv6_rpfilter`) and NixOS (`checkReversePath`).
 #[test]
 fn a_firewall_that_filters_by_the_way_back_and_the_mark_lets_relayed_connections_pass() {
     are_relayed(|pair| {

@@ -1,4 +1,4 @@
-//! A route in the journal: in words for whoever opens the file, and as the message by which the kernel takes it back.
+//! A route in the journal: in words for the reader of the file, and as the message by which the kernel takes it back.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -171,7 +171,7 @@ fn enter_user_namespace(others: libc::c_int) -> Result<(), Error> {
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     unshare(libc::CLONE_NEWUSER | others).map_err(|error| {
         Error::Missing(format!(
-            "private network namespaces need root (sudo with the full path of the program), or user namespaces for everybody ({error}; see \
+            "private network namespaces need root (sudo with the full path of the program), or unprivileged user namespaces ({error}; see \
              the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns, \
              which Ubuntu sets)"
         ))

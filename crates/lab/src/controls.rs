@@ -31,8 +31,9 @@ impl Controls {
     pub(crate) fn name(&mut self, config: &Config) -> Result<String, Error> {
         let twin = config.control.name;
         if let Some(name) = own(twin)
-            && has_congestion_control(name)
-                .map_err(|error| Error::Failed(format!("cannot ask the kernel for {name}: {error}")))?
+            && has_congestion_control(name).map_err(|error| {
+                Error::Failed(format!("cannot query the kernel for the congestion control {name}: {error}"))
+            })?
         {
             return Ok(name.to_owned());
         }

@@ -261,7 +261,7 @@ impl LinkConfig {
         if steps.timeline(rate, Rate::as_bps).recurs_above_zero() {
             Ok(())
         } else {
-            Err(ConfigError::new("rate_steps", "it stays at 0bit/s: what waits then would wait for ever"))
+            Err(ConfigError::new("rate_steps", "it stays at 0bit/s: queued packets would never leave"))
         }
     }
 

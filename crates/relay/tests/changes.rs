@@ -177,7 +177,7 @@ fn clients_whose_syn_is_held_are_left_when_their_peer_takes_no_connections() {
     engine.transport.peers[0].is_up = true;
     engine.hold(START, "next", one());
     assert_eq!(engine.connections().len(), 2);
-    engine.decide_syns_anew(START);
+    engine.decide_syns_again(START);
     assert_eq!(engine.hosts.heard[2..], [Heard::Forgotten("next")]);
 }
 

@@ -13,7 +13,7 @@ use units::{Bytes, Duration, Rate};
 /// acknowledge, and on a thin return link they would be in each other's way.
 pub(crate) const ACK_SHARE: f64 = 0.125;
 
-/// An endpoint's settings. The defaults suit a GEO hop; each field says what it is for.
+/// An endpoint's settings. The defaults suit a geostationary satellite link; each field says what it is for.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
     /// Who this gateway is.
@@ -47,7 +47,7 @@ pub struct EndpointConfig {
     /// Time without news after which the streams of a peer are given up. Default 10 min: a pass out of sight, a
     /// rain fade.
     pub outage_limit: Duration,
-    /// How late a packet may be without counting as lost. Default 0: one ordered hop. It grows where reordering is
+    /// How late a packet may be without counting as lost. Default 0: a path that keeps the order. It grows where reordering is
     /// seen.
     pub reordering: Duration,
     /// Whether FEC repair symbols are sent, above all in capacity that would idle, so that a loss at the end costs no

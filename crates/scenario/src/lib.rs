@@ -1,5 +1,5 @@
-//! Scenarios: their format (docs/scenarios.md), and what it describes. Whoever runs one, in virtual time, for real or from
-//! another language, takes it from here.
+//! Scenarios: their format (docs/scenarios.md), and what it describes. What runs one, in virtual time, in real time or from
+//! another language, uses this crate.
 //!
 //! | type | what it is |
 //! | --- | --- |

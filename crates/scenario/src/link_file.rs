@@ -113,7 +113,7 @@ struct CarrierSection {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
 struct Randomness {
-    /// The seed of random processes: equal seeds, equal fates.
+    /// The seed of random processes: equal seeds, equal outcomes.
     #[schemars(range(min = 0), extend("default" = 0))]
     seed: Option<u64>,
     /// Separates links that share a seed. Links for which it is not set have the lowest numbers that no other has, the link down first.

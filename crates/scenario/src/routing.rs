@@ -50,7 +50,7 @@ impl UpTimes {
 /// How routes follow links and delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Routing {
-    /// Routes are computed anew in such intervals, rather than whenever a link comes or goes.
+    /// Routes are computed again at this interval, rather than whenever a link comes or goes.
     pub every: Option<Duration>,
     /// What happens to packets on a link that goes down.
     pub under_way: UnderWay,

@@ -36,7 +36,7 @@ use units::{Bytes, Duration, Instant, Probability, Rate};
 const END: u32 = u32::MAX;
 /// Marks a direction in the table of paths from which packets go on without an event; see [`crate::fused_links`].
 const PASSES: u32 = 1 << 31;
-/// Marks the only entry of a path that is computed anew: the rest is the number of its destination.
+/// Marks the only entry of a path that is computed again: the rest is the number of its destination.
 const ROUTED: u32 = 1 << 30;
 /// Marks a direction that packets take whatever other ways there are, but only while it is up.
 const PINNED: u32 = 1 << 29;

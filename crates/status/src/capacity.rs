@@ -1,11 +1,11 @@
-//! What is believed of the link's transmit capacity.
+//! The estimate of the link's transmit capacity.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use units::Rate;
 
-/// What is believed of the link's transmit capacity, why, and how sure that is.
+/// The estimate of the link's transmit capacity, its basis and its confidence.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// The capacity.

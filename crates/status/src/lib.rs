@@ -7,7 +7,7 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `snapshot.rs` | the gateway |
-//! | `capacity.rs` | what is believed of the link's capacity |
+//! | `capacity.rs` | the estimate of the link's capacity |
 //! | `link.rs` | the link state and the modem |
 //! | `satellite.rs` | the counters of the satellite link |
 //! | `peer.rs` | a peer, and why it is not up |

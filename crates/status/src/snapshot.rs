@@ -30,9 +30,9 @@ pub struct Snapshot {
     pub public_key: String,
     /// `satpep` or `tcp`.
     pub transport: Cow<'static, str>,
-    /// Transmit capacity of the link, as it is believed to be.
+    /// Estimated transmit capacity of the link.
     pub rate_bps: u64,
-    /// Why it is believed to be so.
+    /// The basis of this estimate.
     #[serde(default)]
     pub capacity: Capacity,
     /// The rate at which packets are sent at most: what cross traffic leaves of the capacity; null with `tcp`, which paces none.

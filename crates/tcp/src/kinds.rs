@@ -93,12 +93,12 @@ pub const CONTROLS: &[ControlKind] = &[
     },
     ControlKind {
         name: "dctcp",
-        about: "lowers the window by the share of marked packets; needs ECN on the way (RFC 8257)",
+        about: "lowers the window by the share of marked packets; needs ECN on the path (RFC 8257)",
         id: ControlId::Dctcp,
     },
     ControlKind {
         name: "prague",
-        about: "DCTCP for the Internet: paced, independent of short round-trip times; needs L4S on the way (draft-briscoe-iccrg-prague-congestion-control)",
+        about: "DCTCP for the Internet: paced, independent of short round-trip times; needs L4S on the path (draft-briscoe-iccrg-prague-congestion-control)",
         id: ControlId::Prague,
     },
     ControlKind {

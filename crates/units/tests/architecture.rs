@@ -87,6 +87,52 @@ fn dependencies_point_to_crates_above_in_the_table_and_cores_use_cores_only() {
     }
 }
 
+/// The arrows of the picture: each crate with those that it points to.
+fn drawn() -> BTreeMap<String, BTreeSet<String>> {
+    let page = read("docs/architecture.md");
+    let picture = page.split("```mermaid").nth(1).unwrap().split("```").next().unwrap();
+    let mut drawn: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (from, to) in picture.lines().filter_map(|line| line.trim().split_once(" --> ")) {
+        drawn.entry(from.to_owned()).or_default().insert(to.to_owned());
+    }
+    drawn
+}
+
+#[test]
+fn the_picture_has_every_dependency_as_an_arrow_or_a_path_of_arrows() {
+    let drawn = drawn();
+    for (name, row) in built() {
+        let arrows = drawn.get(&name).cloned().unwrap_or_default();
+        let wrong: Vec<_> = arrows.difference(&row.depends_on).collect();
+        assert!(wrong.is_empty(), "the picture has {name} depend on {wrong:?}");
+        let mut implied = arrows.clone();
+        let mut next: Vec<_> = arrows.into_iter().collect();
+        while let Some(above) = next.pop() {
+            let more = drawn.get(&above).into_iter().flatten();
+            next.extend(more.filter(|name| implied.insert((*name).clone())).cloned());
+        }
+        let missing: Vec<_> = row.depends_on.difference(&implied).collect();
+        assert!(missing.is_empty(), "the picture lacks an arrow from {name} to {missing:?}");
+    }
+}
+
+/// The Python package and the fuzz targets are workspaces of their own, which the version of this one does not reach.
+#[test]
+fn the_versions_of_all_workspaces_and_lock_files_agree() {
+    let table = |path: &str| -> toml::Table { read(path).parse().unwrap() };
+    let workspace = table("Cargo.toml");
+    let version = workspace["workspace"]["package"]["version"].as_str().unwrap();
+    assert_eq!(table("python/Cargo.toml")["package"]["version"].as_str(), Some(version), "python/Cargo.toml");
+    for lock in ["Cargo.lock", "python/Cargo.lock", "fuzz/Cargo.lock"] {
+        let table = table(lock);
+        let of = |package: &toml::Value, key: &str| package.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+        let crates = table["package"].as_array().unwrap().iter().map(|package| (of(package, "name").unwrap(), package));
+        let ours = crates.filter(|(name, _)| name.starts_with("bentpipe") && name != "bentpipe-fuzz");
+        let others: Vec<_> = ours.filter(|(_, package)| of(package, "version").as_deref() != Some(version)).collect();
+        assert!(others.is_empty(), "{lock} has other versions than {version} of {others:?}");
+    }
+}
+
 /// A crate whose tests are one program does not find its tests by itself.
 #[test]
 fn every_file_of_tests_is_a_module_of_its_crates_test_program() {

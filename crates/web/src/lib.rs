@@ -13,7 +13,7 @@
 //! - Each page gets one document a second, with one page of one table, filtered and sorted here. Pages that show the same share it.
 //! - Another thread serves HTTP. Pages, connections and views are bounded; nothing can be changed through the page.
 //! - All files are in the program. The content security policy allows nothing from elsewhere ([`assets`](self)); who may look, [`Access`] decides.
-//! - A page that loses the gateway says so, and connects again by itself; so it does across restarts and upgrades, where the history begins anew.
+//! - A page that loses the gateway says so, and connects again by itself; so it does across restarts and upgrades, after which the history begins again.
 //!
 //! | file | idea |
 //! | --- | --- |

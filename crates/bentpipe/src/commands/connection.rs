@@ -242,7 +242,7 @@ pub struct ListenArgs {
     /// With --listen: end after this many transfers, failed ones included
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "connect", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
-    /// With --listen: fail if no connection comes for this long (default: wait for ever)
+    /// With --listen: fail if no connection comes for this long (default: wait without limit)
     #[arg(long, value_name = "TIME", conflicts_with = "connect")]
     wait: Option<Duration>,
 }
@@ -298,7 +298,9 @@ impl ListenArgs {
                 }
             }
             let ended = running.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|_| Err(Failure::failed("a transfer ended in a way that is a bug")))
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Failure::failed("the thread of a transfer panicked: report this as a bug")))
             });
             ended.chain(missing).collect()
         })

@@ -24,7 +24,7 @@ Examples:
   bentpipe demo --flows 20 --size 2MB --json
 
 Everything happens in private namespaces and ends with the command. It needs root or unprivileged user namespaces.
-Time counts from the client's connect() to the receiver's last byte. The limit is what the link's physics leave to any
+Time counts from the client's connect() to the receiver's last byte. The limit is the physical limit for any
 protocol: rounds x RTT + size x 8 / (rate x 1448/1500 x (1 - loss)), with half a round if the client sends (up), and
 one if the client requests and the server sends (down).";
 
@@ -162,7 +162,9 @@ impl Args {
     fn paths(&self) -> Result<Vec<String>, Failure> {
         let known = |name: &str| {
             let answer = if name == "bentpipe" { Ok(true) } else { has_congestion_control(name) };
-            answer.map_err(|error| Failure::missing(format!("cannot ask for the congestion control {name}: {error}")))
+            answer.map_err(|error| {
+                Failure::missing(format!("cannot query the kernel for the congestion control {name}: {error}"))
+            })
         };
         if let Some(paths) = &self.paths {
             for name in paths {

@@ -131,7 +131,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 }
 
 /// What to say after the first Ctrl-C.
-const STOPPING: &str = "bentpipe: stopping when the runs under way have ended; Ctrl-C again stops at once";
+const STOPPING: &str = "bentpipe: stopping after the current runs; Ctrl-C again stops at once";
 
 /// What packets mean that the emulator dropped itself.
 const NOT_THE_LINKS: &str = "the emulator dropped packets that the link would not: the results are not the link's (an idle machine, or a lower rate, helps)";

@@ -30,7 +30,7 @@ pub(super) struct HubCase {
 /// How far the terminals are.
 #[derive(Clone, Copy)]
 pub(super) enum Distances {
-    /// All have the round-trip time of a geostationary hop.
+    /// All have the round-trip time of a geostationary satellite link.
     Equal,
     /// The first one is near, so that it reports sooner than the others.
     OneNear,

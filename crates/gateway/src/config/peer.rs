@@ -83,7 +83,7 @@ fn check_key(
     } else if key == of_nobody {
         document.fault(&["peer", peer, "public_key"], &format!(" is zero: {EXPECTED}"));
     } else if is_private_key_of(known, key) {
-        let problem = " is a private key, which nobody else may know: make a new one (`bentpipe keygen`)";
+        let problem = " is a private key, which must stay secret: make a new one (`bentpipe keygen`)";
         document.fault(&["peer", peer, "public_key"], problem);
     }
 }

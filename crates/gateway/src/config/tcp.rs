@@ -38,8 +38,8 @@ pub(super) fn check_protection(document: &mut Document<'_>, choice: Choice) {
     let is_protected = document.typed(&["gateway", "secured_externally"]).unwrap_or(false);
     let is_open = choice.is_tcp && choice.mode == Mode::Clear;
     if is_open && !is_protected {
-        let problem = " = \"clear\" with transport = \"tcp\" leaves what is relayed open to everybody on the way: add secured_externally = \
-                       true if the satellite link is secured externally";
+        let problem = " = \"clear\" with transport = \"tcp\" neither encrypts nor authenticates relayed data on the path: add \
+                       secured_externally = true if the satellite link is secured externally";
         document.fault(&["gateway", "mode"], problem);
     } else if is_protected && !is_open {
         let problem = " has no effect without transport = \"tcp\" and mode = \"clear\"";

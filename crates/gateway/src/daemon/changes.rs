@@ -30,7 +30,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.updates.reconfigure(&settings);
         if let Some(steering) = self.steering.as_ref().filter(|_| self.settings.bypass != settings.bypass) {
             steering.exempt(settings.bypass.clone());
-            self.relays.engine.decide_syns_anew(now);
+            self.relays.engine.decide_syns_again(now);
         }
         self.delays.retain(|name| settings.peers.iter().any(|peer| peer.name == name));
         self.settings = settings;

@@ -176,7 +176,7 @@ fn routing_rules(settings: &Settings) -> Check {
     let before: Vec<RoutingRule> = found.iter().flat_map(|family| preceding(rules, family)).collect();
     if let Some(first) = before.iter().map(|rule| rule.priority).min() {
         let says = format!(
-            "those of priority {} come before the gateway's, {}, and may lead intercepted connections astray (ip rule)",
+            "those of priority {} come before the gateway's, {}, and may misroute intercepted connections (ip rule)",
             numbers(&before),
             rules.priority
         );
@@ -186,8 +186,8 @@ fn routing_rules(settings: &Settings) -> Check {
     let catching: Vec<RoutingRule> = found.iter().flatten().filter(of_own_packets).copied().collect();
     if !catching.is_empty() {
         let says = format!(
-            "those of priority {} are for marked packets, and match the gateway's own, {:#x} and {:#x}: they may lead its connections to \
-             servers astray (ip rule)",
+            "those of priority {} are for marked packets, and match the gateway's own, {:#x} and {:#x}: they may misroute its connections to \
+             servers (ip rule)",
             numbers(&catching),
             rules.made(),
             rules.crossing()
@@ -211,7 +211,7 @@ fn forwarding(settings: &Settings) -> Vec<Check> {
         Ok(value) if value.trim() != "0" => Check::good(format!("forwarding {key}"), value.trim()),
         Ok(_) => Check::bad(
             format!("forwarding {key}"),
-            "it is 0: connections that bypass the gateway, and all else than TCP, are not forwarded",
+            "it is 0: traffic that the gateway does not relay is not forwarded",
             format!("sysctl -w {}{key}=1, and put it into /etc/sysctl.d", first(key)),
         ),
         Err(error) => Check::lacking(format!("forwarding {key}"), error.to_string(), "mount /proc"),

@@ -374,7 +374,7 @@ mod tests {
     fn raw(http: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // It may be hung up on while it still speaks.
+        // Its connection may be closed while it still sends.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

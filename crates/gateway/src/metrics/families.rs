@@ -335,7 +335,7 @@ fn link(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register_with_unit("link_state_age", "Since the last change of the link state", Unit::Seconds, age);
 }
 
-/// Why the capacity is believed to be what it is.
+/// The basis of the capacity estimate.
 fn estimate(registry: &mut Registry, snapshot: &Snapshot) {
     let believed = &snapshot.capacity;
     if let Some(bps) = believed.prior_bps {

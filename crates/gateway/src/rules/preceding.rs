@@ -58,17 +58,17 @@ impl Preceding {
             Some(first) if found.is_certain => tracing::error!(
                 priorities,
                 own,
-                "routing rules before the gateway's lead intercepted connections astray, and they hang (ip rule): {}",
+                "routing rules before the gateway's misroute intercepted connections, which hang (ip rule): {}",
                 remedy(*first)
             ),
             Some(first) => tracing::warn!(
                 priorities,
                 own,
-                "routing rules come before the gateway's and may lead intercepted connections astray (ip rule): {}",
+                "routing rules come before the gateway's and may misroute intercepted connections (ip rule): {}",
                 remedy(*first)
             ),
             None if found.is_certain => tracing::error!(
-                "intercepted connections are led astray although the gateway's routing rule and route are there: see ip rule, and ip route \
+                "intercepted connections are misrouted although the gateway's routing rule and route are there: see ip rule, and ip route \
                  show table {table}"
             ),
             None => tracing::info!("no routing rule comes before the gateway's any more"),

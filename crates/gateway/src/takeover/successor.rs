@@ -59,7 +59,7 @@ impl Successor {
         match serde_json::from_slice(latest) {
             Ok(Word::Peers(peers)) => Some(peers),
             Err(error) => {
-                tracing::debug!(%error, "the process that has taken over says something else");
+                tracing::debug!(%error, "unexpected message from the process that has taken over");
                 None
             }
         }

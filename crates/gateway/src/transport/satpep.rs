@@ -249,7 +249,7 @@ impl Satpep {
         }
         Trouble::new(
             "no_answer",
-            "nothing replies: check address and port, that UDP passes the firewalls on the way, that its gateway runs with \
+            "nothing replies: check address and port, that UDP passes the firewalls on the path, that its gateway runs with \
              transport = \"satpep\", and each side's public_key for the other (a gateway does not answer strangers)",
         )
     }
@@ -263,7 +263,7 @@ impl Satpep {
             )),
             PeerState::PathTooSmall => Some(Trouble::new(
                 "path_too_small",
-                "it answers, but not even packets of the least size arrive, there or back: look for a smaller MTU on the way to it \
+                "it answers, but not even packets of the least size arrive, there or back: look for a smaller MTU on the path to it \
                  and from it",
             )),
             _ => None,
@@ -320,7 +320,7 @@ impl Satpep {
             } else if batches.update(now, rtt, stats.sent_packets, stats.lost_packets) {
                 tracing::warn!(
                     peer = *name,
-                    "batches of datagrams (GSO) get lost on the way, single ones do not: they are sent one by one from \
+                    "batches of datagrams (GSO) are lost on the path, single ones are not: they are sent one by one from \
                      now on; check the offloads of the interface (ethtool -k)"
                 );
             }

@@ -195,7 +195,7 @@ impl Carrier {
     }
 
     /// Tells `terminal` at which rate those above it will send: it asks for at least that (with RBDC), before anything has
-    /// come. Whoever sends no faster than [`Carrier::allocated`] says must ask so, or is never given more.
+    /// come. A sender that keeps to [`Carrier::allocated`] must call this: otherwise it is never allocated more.
     pub fn demand(&mut self, terminal: usize, rate: Rate) {
         self.terminals[terminal].requester.demand(rate);
     }

@@ -123,8 +123,8 @@ fn buffers(link: &Link, host: &Host) -> Vec<Setting> {
             host.receive,
             Some(&Host::LINUX.receive.to_string()),
             format!(
-                "{window} must be under way to fill the link, and half of a buffer is sure to be window; the first flights must \
-                 fit, too"
+                "{window} must be in flight to fill the link, at least half of a buffer is advertised as window, and the first \
+                 flights must fit"
             ),
         ),
         setting(
@@ -188,7 +188,7 @@ fn always(link: &Link) -> Vec<Setting> {
             Place::Sysctl("net.ipv4.tcp_no_metrics_save"),
             1,
             Some("0"),
-            "no connection begins with what an unluckier one before it found",
+            "a new connection does not begin with ssthresh and RTT of an earlier one that lost packets",
         ),
     ];
     if !link.shared {

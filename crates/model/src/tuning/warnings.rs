@@ -38,14 +38,14 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
             )
         });
     }
-    let under_way = link.rate.bytes_in(link.rtt);
-    if under_way > LARGEST_WINDOW {
+    let in_flight = link.rate.bytes_in(link.rtt);
+    if in_flight > LARGEST_WINDOW {
         warnings.push(format!(
-            "{under_way} must be under way to fill the link, and no window of TCP is above {LARGEST_WINDOW} (RFC 7323): only several \
+            "{in_flight} must be in flight to fill the link, and no window of TCP is above {LARGEST_WINDOW} (RFC 7323): only several \
              connections fill it"
         ));
     }
-    let path = under_way + link.queue;
+    let path = in_flight + link.queue;
     let room = path.as_u64() / 1500 / u64::from(workload.flows.max(1));
     if workload.flows > 1 && room < u64::from(standard).min(workload.size.as_u64().div_ceil(1448)) {
         warnings.push(format!(

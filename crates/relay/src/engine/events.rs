@@ -93,8 +93,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         self.leave_syns(now, |engine, held| held.state == State::Confirming && !engine.transport.invites(held.peer));
     }
 
-    /// Leaves all clients whose SYN is held: of their next SYN, it is decided anew whether it is intercepted.
-    pub fn decide_syns_anew(&mut self, now: Instant) {
+    /// Leaves all clients whose SYN is held: whether their next SYN is intercepted is decided again.
+    pub fn decide_syns_again(&mut self, now: Instant) {
         self.leave_syns(now, |_, held| held.state == State::Confirming);
     }
 

@@ -12,8 +12,8 @@ const MAX_WAITING: usize = 4096;
 const LONG: Duration = Duration::from_secs(1);
 /// or once so many wait.
 const MANY: usize = 1024;
-/// Connections that are accepted in a wake however many wait for their turn: faster than they come. Whoever finds the listener's queue
-/// full waits for a second, and then for two.
+/// Connections that are accepted in a wake however many wait for their turn: faster than they come. A client that finds the
+/// listener's queue full waits for a second, and then for two.
 const MIN_INTAKE: usize = 64;
 
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {

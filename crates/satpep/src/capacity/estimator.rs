@@ -120,7 +120,7 @@ pub(super) struct Judgement {
 }
 
 impl Estimator {
-    /// A train shows up to this multiple of the rate; its queue of 21 ms fits one of a tenth of the BDP of a GEO hop.
+    /// A train shows up to this multiple of the rate; its queue of 21 ms fits one of a tenth of the BDP of a geostationary satellite link.
     pub(super) const TRAIN: f64 = 8.0;
     /// The first train of a guess leaves this much faster: it may be ten times too low.
     const FIRST_TRAIN: f64 = 64.0;

@@ -10,7 +10,7 @@ pub enum EstimatorPart {
     StartLimit,
     /// Packet trains, and with them the start probe and pushes, which follow what trains find.
     Trains,
-    /// A trial of a rate that is much higher, before it is believed.
+    /// Sending at a much higher rate before the estimate adopts it.
     Trials,
     /// Sending a little more than the estimate while no queue forms.
     Pushes,
@@ -77,7 +77,7 @@ impl EstimatorPart {
             Self::StartProbe => ["start-probe", "a packet train before there is anything to send"],
             Self::StartLimit => ["start-limit", "the bound on what is sent before the link has answered"],
             Self::Trains => ["trains", "packet trains, and with them start probes and pushes"],
-            Self::Trials => ["trials", "trying a much higher rate before it is believed"],
+            Self::Trials => ["trials", "sending at a much higher rate before the estimate adopts it"],
             Self::Pushes => ["pushes", "sending a little more than the estimate while no queue forms"],
             Self::Recovery => ["recovery", "larger pushes for some seconds after a fall"],
             Self::Growth => ["growth", "the signal of a queue that grows"],

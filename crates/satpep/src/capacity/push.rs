@@ -19,7 +19,7 @@ impl Default for Push {
 }
 
 impl Push {
-    /// Two per cent are 11 ms of queue in a round trip of a GEO hop.
+    /// Two per cent are 11 ms of queue in a round trip of a geostationary satellite link.
     pub(super) const LEAST: f64 = 0.02;
     /// After each round trip without a queue twice as much is tried, up to this share. Where trains say nothing, only pushes find a faster
     /// link: four times as much, up to twice the estimate.

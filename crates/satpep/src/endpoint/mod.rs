@@ -356,12 +356,12 @@ impl<P: Payload> Endpoint<P> {
         self.set_pace(now);
     }
 
-    /// The capacity of the link, as it is believed to be.
+    /// The estimated capacity of the link.
     pub fn capacity(&self) -> Rate {
         self.capacity.rate()
     }
 
-    /// What is believed of the link's capacity, and why.
+    /// The estimate of the link's capacity, and its basis.
     pub fn capacity_estimate(&self, now: Instant) -> Estimate {
         self.capacity.estimate(now)
     }

@@ -10,7 +10,7 @@
 //!                                               └───────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Both take round-trip times for delays, as LEDBAT++ does; RFC 6817 measures one way. A queue on the way back counts, too.
+//! Both take round-trip times for delays, as LEDBAT++ does; RFC 6817 measures one way. A queue on the return path counts, too.
 
 use super::reno::Growth;
 use super::{Ack, Control, Loss, LossState, Start, Window};

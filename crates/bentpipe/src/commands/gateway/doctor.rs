@@ -53,9 +53,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if wrong.is_empty() {
         Ok(())
     } else if wrong.iter().any(|check| check.lacks) {
-        Err(Failure::missing(format!("not as it should be: {}", names())))
+        Err(Failure::missing(format!("faults found: {}", names())))
     } else {
-        Err(Failure::failed(format!("not as it should be: {}", names())))
+        Err(Failure::failed(format!("faults found: {}", names())))
     }
 }
 

@@ -122,7 +122,7 @@ fn reduced(privileges: &Privileges) -> String {
     )
 }
 
-/// What is believed of the link's capacity, why, and how sure that is.
+/// The estimate of the link's capacity, its basis and its confidence.
 fn capacity(believed: &Capacity, source: Source) -> String {
     let basis = match &*believed.basis {
         "fixed" => return format!("capacity {}, fixed", Rate::from_bps(believed.rate_bps)),

@@ -65,7 +65,7 @@ struct Prediction {
     /// What limits the transfer before, and after.
     before_limited_by: &'static str,
     after_limited_by: &'static str,
-    /// The least that the link's physics leave to any protocol.
+    /// Physical limit for any protocol.
     limit_s: f64,
 }
 
@@ -187,7 +187,7 @@ impl Document {
         text.listing(&self.settings_table()).blank().listing(&self.times_table());
         let Prediction { before_limited_by, after_limited_by, limit_s, .. } = &self.predicted;
         text.lines(format!("Limited by: {before_limited_by} before, {after_limited_by} after."));
-        text.lines(format!("The link's physics leave {} to any protocol.", Quantity::Time.text(*limit_s)));
+        text.lines(format!("Physical limit: {} for any protocol.", Quantity::Time.text(*limit_s)));
         if let Some(present) = &self.present {
             text.lines(format!("Route: {}", present.route));
             text.lines(present.time.text());
@@ -250,7 +250,7 @@ impl Document {
 }
 
 fn mind(remark: &String) -> String {
-    format!("Mind: {remark}.")
+    format!("Warning: {remark}.")
 }
 
 fn rows(task: &Task, now: &Host, found: &Recommendation, present: Option<&Present>) -> Vec<Row> {

@@ -175,7 +175,7 @@ fn family_option(target: Target) -> &'static str {
 pub fn text(commands: &[Command], made_by: &str, warnings: &[String]) -> String {
     let mut text = format!("#!/bin/sh\n# {made_by}\n# Review it, then run it as root at both ends of the link.\n");
     for warning in warnings {
-        text.push_str(&format!("# Mind: {warning}.\n"));
+        text.push_str(&format!("# Warning: {warning}.\n"));
     }
     text.push_str("set -e\n");
     for command in commands {
@@ -359,6 +359,6 @@ mod tests {
         let text = text(&commands, "bentpipe tune", &["beware".to_owned()]);
         assert!(text.starts_with("#!/bin/sh\n"));
         assert_eq!(text.matches("because of").count(), settings.len());
-        assert!(text.contains("# Mind: beware."));
+        assert!(text.contains("# Warning: beware."));
     }
 }

@@ -16,7 +16,7 @@ const ALIVE: u8 = 0;
 const ROOM: usize = 16 << 10;
 /// How often a control connection is read in one turn of the loop, a kilobyte each time: others wait meanwhile.
 pub(super) const READS: usize = 16;
-/// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
+/// Bytes that may wait to be sent. If a peer sends requests and reads no replies, its connection is closed.
 pub(super) const MAX_PENDING: usize = 256 << 10;
 
 /// What was announced to the peer, beside whether there is room.

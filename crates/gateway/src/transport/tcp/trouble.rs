@@ -91,7 +91,7 @@ impl TcpTransport {
         if tls.is_some() || (known.initiator.is_none() && !known.has_been_up) {
             known.trouble = Some(trouble);
         } else if self.rarely.is_due(now, &format!("{from}")) {
-            tracing::warn!(peer = known.settings.name, %from, "hello in another version, which is not counted: {}", trouble.says);
+            tracing::warn!(peer = known.settings.name, %from, "hello with an unsupported version ignored: {}", trouble.says);
         }
     }
 
@@ -154,7 +154,7 @@ fn in_one_direction(Trouble { reason, says }: Trouble) -> Trouble {
 }
 
 fn no_answer() -> Trouble {
-    let says = "nothing answers at its address: check address and port, firewalls on the way, and that its gateway runs with \
+    let says = "nothing answers at its address: check address and port, firewalls on the path, and that its gateway runs with \
                 transport = \"tcp\"";
     Trouble::new("no_answer", says)
 }

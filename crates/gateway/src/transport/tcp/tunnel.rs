@@ -155,7 +155,7 @@ pub(super) enum Admission {
     Granted,
 }
 
-/// Firewalls on the way, and this host's, forget half-closed connections that are quiet: Linux after 60 s.
+/// Firewalls on the path, and this host's, forget half-closed connections that are quiet: Linux after 60 s.
 const HALF_CLOSED_KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(45);
 
 impl Tunnel {
