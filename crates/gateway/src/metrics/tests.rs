@@ -22,7 +22,7 @@ fn snapshot() -> Snapshot {
     Snapshot {
         transport: "satpep".into(),
         rate_bps: 8_000_000,
-        capacity: status::Capacity::fixed(units::Rate::from_bps(8_000_000)),
+        capacity: status::Capacity::fixed(units::Rate::from_bps(8_000_000), Some(units::Rate::from_bps(6_000_000))),
         cross_traffic_bps: Some(0),
         link_updates: [Source::Api, Source::Dlep].map(|source| UpdateCounts { source, accepted: 1, rejected: 0 }),
         modem: Some(Modem::default()),
