@@ -233,6 +233,17 @@ fn what_is_not_known_of_a_peer_has_no_sample_rather_than_a_zero() {
 }
 
 #[test]
+fn what_the_tcp_transport_does_not_count_has_no_sample_rather_than_a_zero() {
+    let text = exported_of(&Snapshot { transport: "tcp".into(), ..snapshot() }, SystemTime::UNIX_EPOCH);
+    for name in ["satellite_packets", "satellite_ip", "peer_sent_packets", "peer_retransmitted", "peer_repair"] {
+        assert!(!text.contains(&format!("bentpipe_{name}")), "{name}");
+    }
+    for name in ["peer_sent_bytes_total", "peer_received_bytes_total", "peer_lost_packets_total"] {
+        assert!(text.contains(&format!("bentpipe_{name}")), "{name}");
+    }
+}
+
+#[test]
 fn a_peer_that_drains_is_not_up_and_is_told_from_one_that_does_not_answer() {
     let with = |state| {
         let peers = vec![Peer { name: "hub".into(), state, ..Peer::default() }];
