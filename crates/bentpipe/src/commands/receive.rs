@@ -43,13 +43,13 @@ pub struct Args {
     listen: Option<String>,
     #[command(flatten)]
     listening: ListenArgs,
-    /// Write the data to this file, which appears once the checksum is verified; until then they are in FILE.part
+    /// Write the data to this file, which appears once the checksum is verified; until then they are in FILE.part. Not with --count
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     out: Option<PathBuf>,
     /// Go on where an interrupted transfer ended, with what FILE.part has. A sender that connects needs --resume, too
     #[arg(long, requires = "out")]
     resume: bool,
-    /// Write throughput against time to this file: JSON if the name ends in .json, else CSV
+    /// Write throughput against time to this file: JSON if the name ends in .json, else CSV. Not with --count
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     trace: Option<PathBuf>,
     /// Length of the intervals of --trace, from 1ms on
