@@ -146,6 +146,17 @@ fn interfaces_that_this_machine_does_not_have_are_faults_of_a_check() {
 }
 
 #[test]
+fn what_a_check_does_not_look_for_is_refused_with_what_is_no_check() {
+    for option in ["--elsewhere", "--without-interfaces"] {
+        for other in ["--dry-run", "--take-over"] {
+            let output = bentpipe(&["gateway", "--config", "/no/such/file", other, option], "");
+            assert_eq!(output.status.code(), Some(2));
+            assert!(stderr(&output).contains(option), "{other} {option}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
 fn a_file_of_another_machine_is_checked_without_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let file = settings(directory.path(), "");

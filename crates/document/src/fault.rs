@@ -22,7 +22,7 @@ impl Fault {
 
     /// What is wrong at `origin`, which the keys of `path` lead to.
     pub fn at(origin: Origin, path: &[String], text: impl Into<String>) -> Self {
-        Self { origin, text: cut_words(text.into()), path: path.to_vec() }
+        Self { origin, text: escaped(cut_words(text.into())), path: path.to_vec() }
     }
 
     /// Whether the fault lies in the part of the document that `path` leads to.
@@ -132,6 +132,18 @@ fn cut_words(text: String) -> String {
     }
     let words = text.split(' ').map(|word| if word.len() <= MAX { Cow::Borrowed(word) } else { cut(word) });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// `text` with its control characters escaped: keys and names come from the file, and a terminal must not obey them.
+fn escaped(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() { escaped.extend(letter.escape_debug()) } else { escaped.push(letter) }
+    }
+    escaped
 }
 
 /// `a, b and 7 more`.

@@ -132,6 +132,16 @@ fn a_secret_is_not_shown_whatever_is_wrong_with_it() {
 }
 
 #[test]
+fn control_characters_of_keys_and_names_are_escaped() {
+    let text = "[[host]]\nname = \"a\\u001b[31m\"\nrate = 1\n[\"\\u001b]0;x\\u0007\\nfile: all is well\\u0085\"]\n";
+    let faults = faults(text);
+    assert!(faults.iter().all(|fault| !fault.contains(char::is_control)), "{faults:?}");
+    for shown in ["host.a\\u{1b}[31m.rate = 1: ", ": \\u{1b}]0;x\\u{7}\\nfile: all is well\\u{85}: unknown key"] {
+        assert!(faults.iter().any(|fault| fault.contains(shown)), "{shown} {faults:?}");
+    }
+}
+
+#[test]
 fn depth_and_size_have_limits() {
     let deep = |depth: usize| format!("a = {}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(parse(&deep(MAX_DEPTH)).is_ok());

@@ -83,7 +83,8 @@ fn updates_of_the_modem_count_while_it_is_there_and_they_are_plausible() {
         };
         (sender, modem_host.spawn("modem", run).unwrap())
     };
-    let (reports, thread) = start_modem(metrics(4_000_000, 300));
+    let (reports, thread) =
+        start_modem(Metrics { quality_transmit: Some(95), mtu: Some(1500), ..metrics(4_000_000, 300) });
 
     let updates = gateway_host.run(|| LinkUpdates::start(&settings(), || {})).unwrap().unwrap();
     let link_state = updates.state();
@@ -91,6 +92,7 @@ fn updates_of_the_modem_count_while_it_is_there_and_they_are_plausible() {
     assert_eq!((first.receive_rate, first.rtt), (Rate::from_bps(4_000_000), units::Duration::from_millis(600)));
     let modem = updates.modem().unwrap();
     assert_eq!((modem.name.as_deref(), modem.link_is_up, modem.sessions), (Some("modem"), true, 1));
+    assert_eq!((modem.quality, modem.mtu), (Some(95), Some(1500)));
 
     // Lies: nothing at all of a link that may have more, more than the link can be, a round trip of hours.
     let nothing = Metrics { transmit: Some(Rate::ZERO), ..metrics(3_000_000, 300) };
@@ -109,6 +111,7 @@ fn updates_of_the_modem_count_while_it_is_there_and_they_are_plausible() {
     of_link(None);
     wait(&link_state, 6_000_000, Source::Configured);
     assert!(updates.modem().unwrap().address.is_some() && !updates.modem().unwrap().link_is_up);
+    assert_eq!((updates.modem().unwrap().quality, updates.modem().unwrap().mtu), (None, None), "of no link");
     of_link(Some(metrics(2_000_000, 300)));
     wait(&link_state, 2_000_000, Source::Dlep);
     // And the same of all destinations together, in Session Updates.

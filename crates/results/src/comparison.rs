@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs of a variant whose samples are kept.
 const RUNS: usize = 200;
+/// The kind of picture that shows values without their times.
+const DISTRIBUTIONS: &str = "distributions";
 /// What fits the width of a picture as names of boxes, in letters.
 const LETTERS: usize = 84;
 /// More than these cannot be told apart.
@@ -68,13 +70,17 @@ impl Comparison {
         if is_one || self.parts.len() > MAX_NAMES {
             return Vec::new();
         }
-        let kinds = [("means", "means over time", self.means()), ("distributions", "distributions", self.spreads())];
+        let kinds = [("means", "means over time", self.means()), (DISTRIBUTIONS, DISTRIBUTIONS, self.spreads())];
         let drawn = kinds.into_iter().filter(|(.., charts)| !charts.is_empty());
         drawn.map(|(name, title, charts)| (name, chart::stacked(&self.title(title), &charts))).collect()
     }
 
+    /// The title of the pictures of kind `of`, with the number of runs. Over time, and of round-trip times, there are the samples of
+    /// [`RUNS`] at most.
     fn title(&self, of: &str) -> String {
         match self.parts.iter().map(|part| part.runs).max() {
+            Some(runs) if runs > RUNS && of == DISTRIBUTIONS => format!("{of}, {runs} seeds; RTT of {RUNS}"),
+            Some(runs) if runs > RUNS => format!("{of}, {RUNS} of {runs} seeds"),
             Some(runs) if runs > 1 => format!("{of}, {runs} seeds"),
             _ => of.to_owned(),
         }
@@ -209,6 +215,14 @@ mod tests {
         let sample = |(at, flow)| FlowSample { flow, at: units::Instant::from_nanos(at), ..FlowSample::default() };
         let samples = [(3, 1), (5, 0), (5, 1), (7, 0), (7, 0), (10, 0), (10, 1)].map(sample);
         assert_eq!(common_instants(&samples), BTreeSet::from([5, 10]));
+    }
+
+    #[test]
+    fn pictures_say_of_how_many_runs_they_have_samples() {
+        let of = |runs| Comparison { parts: vec![Part { runs, ..Part::default() }] };
+        assert_eq!(of(20).title("means over time"), "means over time, 20 seeds");
+        assert_eq!(of(300).title("means over time"), "means over time, 200 of 300 seeds");
+        assert_eq!(of(300).title("distributions"), "distributions, 300 seeds; RTT of 200");
     }
 
     #[test]

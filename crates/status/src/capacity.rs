@@ -33,11 +33,11 @@ impl Capacity {
     /// there are none.
     pub const STATES: [&'static str; 6] = ["guess", "track", "trial", "experiment", "quiet", "silent"];
 
-    /// One that is not estimated.
-    pub fn fixed(rate: Rate) -> Self {
+    /// One that is not estimated; `prior` is the rate that is configured, if one is.
+    pub fn fixed(rate: Rate, prior: Option<Rate>) -> Self {
         Self {
             rate_bps: rate.as_bps(),
-            prior_bps: Some(rate.as_bps()),
+            prior_bps: prior.map(Rate::as_bps),
             basis: "fixed".into(),
             state: "track".into(),
             confidence: 1.0,

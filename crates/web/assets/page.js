@@ -26,9 +26,10 @@ const stream = new Stream(onDocument, onState);
 const events = new Map();
 let shown = null;
 
+// The address also names the content, to which "Skip to content" leads in any view.
 function current() {
   const named = location.hash.slice(1);
-  return VIEWS.includes(named) ? named : "link";
+  return VIEWS.includes(named) ? named : (shown ?? "link");
 }
 
 // Shows the view of the address; the gateway is asked for its table.
@@ -63,30 +64,43 @@ function onDocument(status, isFirst) {
   take(status.events, !isFirst);
   if (status.point && !isSet) charts.add(status.time, status.point);
   if (tables[shown] && status.table) tables[shown].fill(status.table);
-  if (charts.step > 1 && status.time - loaded >= charts.step) loadHistory();
+  const isDue = charts.span !== chosenSpan() || (charts.step > 1 && status.time - loaded >= charts.step);
+  if (isDue && !request) loadHistory();
 }
 
 let loaded = 0;
+// The request for the history whose answer is awaited.
+let request = null;
+// The numbers of events that go when the next history has come.
+let former = [];
 // The gateway's clock: by how much it has been set since the gateway started, and the time of the latest document.
 let clockLead = null;
 let gatewayTime = 0;
 
-// Loads the curves and the events. Those that are known count no more if the gateway may have started again, so that its numbers begin
-// at 1, or if its clock has been set.
+function chosenSpan() {
+  return document.querySelector("input[name=span]:checked").value;
+}
+
+// Loads the curves and the events, in place of a request that is under way. Events that are known count no more if the gateway may have
+// started again, so that its numbers begin at 1, or if its clock has been set.
 async function loadHistory(isOther = false) {
-  const former = isOther ? [...events.keys()] : [];
-  const span = document.querySelector("input[name=span]:checked").value;
+  request?.abort();
+  const own = new AbortController();
+  request = own;
+  if (isOther) former = [...events.keys()];
   try {
-    const response = await fetch(`./history?span=${span}`);
+    const response = await fetch(`./history?span=${chosenSpan()}`, { signal: own.signal });
     if (!response.ok) return;
     const history = await response.json();
     loaded = history.times.at(-1) ?? gatewayTime;
     // Those that came while the history was under way stay.
-    for (const number of former) events.delete(number);
+    for (const number of former.splice(0)) events.delete(number);
     take(history.events, false);
     charts.load(history);
   } catch {
     // The stream notices that the gateway is gone, and says so.
+  } finally {
+    if (request === own) request = null;
   }
 }
 

@@ -14,6 +14,8 @@ const STEPS: u64 = 10;
 const CLOCK_STEP: f64 = 0.5;
 /// Seconds between two events about connections that went end to end for the same reason.
 const BYPASS_PERIOD: f64 = 600.0;
+/// The path MTU where the `tcp` transport has found no smaller one than that of the route, which it reports as 0.
+const ROUTE: u16 = u16::MAX;
 /// A peer's clock is known to within a round trip: differences below this are none.
 const PEER_CLOCK_STEP: f64 = 2.0;
 
@@ -67,6 +69,7 @@ impl Events {
         found.gateway(before, now);
         found.link(before, now);
         found.peers(&before.peers, &now.peers);
+        found.mtus(before, now);
         self.bypass(time, &before.bypassed, &now.bypassed, &mut found);
         self.add(time, found);
     }
@@ -175,7 +178,6 @@ impl Found {
     fn peers(&mut self, before: &[Peer], now: &[Peer]) {
         let known: BTreeMap<&str, &Peer> = before.iter().map(|peer| (peer.name.as_str(), peer)).collect();
         let mut states: BTreeMap<PeerState, Vec<&Peer>> = BTreeMap::new();
-        let mut smaller = Vec::new();
         for peer in now {
             let Some(old) = known.get(peer.name.as_str()) else { continue };
             if old.state != peer.state {
@@ -190,9 +192,6 @@ impl Found {
                     format!("clock of {} less this host's: {is:+.1} s instead of {was:+.1} s", peer.name),
                 );
             }
-            if peer.mtu != old.mtu && peer.state == PeerState::Up && old.state == PeerState::Up {
-                smaller.push((*old, peer));
-            }
         }
         for (state, peers) in states {
             let (is_trouble, state) = (state != PeerState::Up, state.name());
@@ -206,15 +205,34 @@ impl Found {
                 self.add(Kind::Peer, is_trouble, format!("{} is {state}{colon}{why}", peer.name));
             }
         }
-        if smaller.len() > NAMED {
-            self.add(Kind::Mtu, false, format!("path MTU to {} peers changed", smaller.len()));
-        } else {
-            for (old, peer) in smaller {
-                let is_trouble = peer.mtu < old.mtu;
-                let text = format!("path MTU to {}: {} B instead of {} B", peer.name, peer.mtu, old.mtu);
-                self.add(Kind::Mtu, is_trouble, text);
-            }
+    }
+
+    /// Path MTUs of peers that stay up.
+    fn mtus(&mut self, before: &Snapshot, now: &Snapshot) {
+        let is_up = |peer: &&Peer| peer.state == PeerState::Up;
+        let known: BTreeMap<&str, &Peer> =
+            before.peers.iter().filter(is_up).map(|peer| (peer.name.as_str(), peer)).collect();
+        let pairs = now.peers.iter().filter(is_up).filter_map(|peer| Some((*known.get(peer.name.as_str())?, peer)));
+        let changes: Vec<_> = pairs
+            .filter_map(|(old, peer)| Some((&peer.name, mtu(old, &before.transport)?, mtu(peer, &now.transport)?)))
+            .filter(|(_, old, new)| old != new)
+            .collect();
+        if changes.len() > NAMED {
+            return self.add(Kind::Mtu, false, format!("path MTU to {} peers changed", changes.len()));
         }
+        for (name, old, new) in changes {
+            let says = |mtu| if mtu == ROUTE { "what its route allows".to_owned() } else { format!("{mtu} B") };
+            self.add(Kind::Mtu, new < old, format!("path MTU to {name}: {} instead of {}", says(new), says(old)));
+        }
+    }
+}
+
+/// The path MTU to a peer that is up, or [`ROUTE`]; `None` if it is not known yet.
+fn mtu(peer: &Peer, transport: &str) -> Option<u16> {
+    match (peer.mtu, transport) {
+        (0, "tcp") => Some(ROUTE),
+        (0, _) => None,
+        (mtu, _) => Some(mtu),
     }
 }
 
@@ -345,6 +363,19 @@ mod tests {
         let mut now = before.clone();
         now.peers[0].mtu = 1280;
         assert_eq!(texts(&before, &now), [(true, "path MTU to ship: 1280 B instead of 1500 B".to_owned())]);
+    }
+
+    #[test]
+    fn an_mtu_of_0_is_with_the_tcp_transport_what_the_route_allows() {
+        let with = |transport: &'static str, mtu| {
+            let peer = Peer { mtu, ..peer("ship", PeerState::Up) };
+            Snapshot { transport: transport.into(), peers: vec![peer], ..Snapshot::default() }
+        };
+        let shrinks = (true, "path MTU to ship: 1280 B instead of what its route allows".to_owned());
+        assert_eq!(texts(&with("tcp", 0), &with("tcp", 1280)), [shrinks]);
+        let grows = (false, "path MTU to ship: what its route allows instead of 1280 B".to_owned());
+        assert_eq!(texts(&with("tcp", 1280), &with("tcp", 0)), [grows]);
+        assert_eq!(texts(&with("satpep", 0), &with("satpep", 1280)), [], "it was not known");
     }
 
     #[test]

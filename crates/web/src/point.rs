@@ -99,11 +99,12 @@ impl Point {
     }
 }
 
-/// By how much the peers' counter `of` has grown, all in all. That of a peer that was removed and added again begins at zero.
-/// `None` if `now` is another process's.
+/// By how much the peers' counter `of` has grown, all in all. That of a peer that was removed and added again begins at zero. One that
+/// `before` does not name counts for nothing: it is new, or an old one with its whole past under another name. `None` if `now` is another
+/// process's.
 pub(crate) fn growth(before: &Snapshot, now: &Snapshot, of: fn(&Peer) -> u64) -> Option<u64> {
     let counted: HashMap<&str, u64> = before.peers.iter().map(|peer| (peer.name.as_str(), of(peer))).collect();
-    let grown = |peer: &Peer| of(peer).saturating_sub(counted.get(peer.name.as_str()).copied().unwrap_or(0));
+    let grown = |peer: &Peer| counted.get(peer.name.as_str()).map_or(0, |before| of(peer).saturating_sub(*before));
     (now.uptime_s >= before.uptime_s).then(|| now.peers.iter().map(grown).sum())
 }
 
@@ -194,6 +195,14 @@ mod tests {
         let before = Snapshot { satellite: sent(1000), peers, ..Snapshot::default() };
         let now = Snapshot { peers: vec![peer(0.5, 10, 0), peer(0.6, 2000, 10)], ..before.clone() };
         assert_eq!(value(&Point::between(&before, &now, 1.0), "loss"), 0.01);
+    }
+
+    #[test]
+    fn a_peer_that_is_renamed_has_not_moved_its_past_in_one_second() {
+        let named = |name: &str, sent_bytes| Peer { name: name.into(), sent_bytes, ..peer(0.6, 0, 0) };
+        let before = Snapshot { peers: vec![named("uno", 100_000_000_000)], ..Snapshot::default() };
+        let now = Snapshot { peers: vec![named("one", 100_000_125_000)], ..Snapshot::default() };
+        assert_eq!(value(&Point::between(&before, &now, 1.0), "sent_bps"), 0.0);
     }
 
     #[test]

@@ -65,6 +65,35 @@ fn a_terminal_that_dies_is_seen_in_numbers_table_and_events() {
 }
 
 #[test]
+fn the_link_to_the_content_leaves_the_view_as_it_is() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = shown(&site, "#peers") else { return };
+    browser.value("document.querySelector('.skip').click()");
+    browser.wait("location.hash === '#main'");
+    browser.wait("document.activeElement.id === 'main'");
+    assert_eq!(browser.value("document.getElementById('view-peers').hidden"), false);
+}
+
+#[test]
+fn one_history_is_fetched_at_a_time_and_the_span_that_was_chosen_last_is_shown() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = Browser::start() else { return };
+    // Answers for an hour come late.
+    let slow = "window.asked = []; const fast = window.fetch; window.fetch = async (address, options) => { \
+                asked.push(address); if (address.includes('hour')) await new Promise((done) => setTimeout(done, 3000)); \
+                options?.signal?.throwIfAborted(); return fast(address, options); }";
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": slow}));
+    browser.open(&format!("http://{}/", site.address()), 1280, 900);
+    browser.wait(IS_LIVE);
+    browser.value("document.querySelector('[value=hour]').click()");
+    browser.value("document.querySelector('[value=minutes]').click()");
+    browser.value("document.querySelector('[value=hour]').click()");
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let hours = "asked.filter((address) => address.includes('hour')).length";
+    assert_eq!(browser.value(hours), 2, "once for each choice");
+}
+
+#[test]
 fn streams_are_filtered_and_sorted_by_the_gateway() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "#streams") else { return };

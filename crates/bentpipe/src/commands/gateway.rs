@@ -24,8 +24,8 @@ const EXAMPLES: &str = "\
 Examples:
   bentpipe gateway --config /etc/bentpipe/gateway.toml             # run until SIGTERM or Ctrl-C
   bentpipe gateway --config /etc/bentpipe/gateway.toml --check     # report every fault of the file
+  bentpipe gateway --config gateway.toml --check --elsewhere       # report every fault of another machine's file
   bentpipe gateway --config /etc/bentpipe/gateway.toml --dry-run   # print the firewall script and routes of a start
-  bentpipe gateway --config gateway.toml --check --elsewhere       # the same for the file of another machine
   bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      # find faults of host, network and peers
   bentpipe gateway doctor --config gateway.toml --measure-rate     # also measure the capacity of the path to each peer
   bentpipe gateway status                                          # peers, and one row for each connection
@@ -46,10 +46,10 @@ pub struct Args {
     #[arg(long)]
     check: bool,
     /// With --check: the file is for another machine; do not look for its interfaces and its key's file here
-    #[arg(long, requires = "check", conflicts_with = "without_interfaces")]
+    #[arg(long, requires = "check", conflicts_with_all = ["without_interfaces", "dry_run", "take_over"])]
     elsewhere: bool,
     /// With --check: do not look for the interfaces, which may come later
-    #[arg(long, requires = "check")]
+    #[arg(long, requires = "check", conflicts_with_all = ["dry_run", "take_over"])]
     without_interfaces: bool,
     /// Print the commands of a start, and run nothing
     #[arg(long, conflicts_with = "check")]

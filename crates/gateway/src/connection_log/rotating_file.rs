@@ -80,19 +80,20 @@ impl RotatingFile {
         (self.rotation.max_files.max(1)..=MOST_FILES).filter(|number| self.numbered(*number).exists()).count()
     }
 
-    /// Moves every file to the next name; the oldest is overwritten.
+    /// Moves every file to the next name; the oldest is overwritten. A file that is not there has been moved by another process.
     fn rename(&self) -> io::Result<()> {
+        let unless_absent = |outcome: io::Result<()>| match outcome {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
         let last = self.rotation.max_files.saturating_sub(1);
         if last == 0 {
-            return std::fs::remove_file(&self.path);
+            return unless_absent(std::fs::remove_file(&self.path));
         }
         for number in (1..last).rev() {
-            match std::fs::rename(self.numbered(number), self.numbered(number + 1)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            unless_absent(std::fs::rename(self.numbered(number), self.numbered(number + 1)))?;
         }
-        std::fs::rename(&self.path, self.numbered(1))
+        unless_absent(std::fs::rename(&self.path, self.numbered(1)))
     }
 
     fn numbered(&self, number: u16) -> PathBuf {
@@ -251,6 +252,17 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         one.append(b"five\n").unwrap();
         expect(directory.path(), &[("log", "five\n"), ("log.1", "one\ntwo\n")]);
+    }
+
+    #[test]
+    fn a_file_that_another_process_renames_meanwhile_is_left_to_it() {
+        for max_files in [1, 3] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("log");
+            let file = RotatingFile::open(&path, rotation(8, max_files)).unwrap();
+            std::fs::rename(&path, directory.path().join("log.1")).unwrap();
+            file.rename().unwrap();
+        }
     }
 
     /// What a pipe holds that nobody reads.

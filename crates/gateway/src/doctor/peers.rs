@@ -2,6 +2,7 @@
 
 use super::{Check, rate};
 use crate::config::{DebugSettings, Settings};
+use crate::control;
 use crate::error::StartError;
 use crate::transport::SatelliteTransport;
 use crate::transport::satpep::Satpep;
@@ -9,7 +10,7 @@ use crate::transport::tcp::TcpTransport;
 use crate::watch::{Owner, Watch};
 use kernel::clock;
 use mio::{Events, Poll, Token, Waker};
-use serde_json::Value;
+use serde_json::{Value, json};
 use status::PeerState;
 use std::io;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ const FIRST: usize = 1;
 const PATIENCE: Duration = Duration::from_secs(12);
 const OBSERVED: Duration = Duration::from_secs(4);
 const ROUND_TRIPS: u64 = 6;
+/// Of a peer of the running gateway: what was sent to it and lost while it was observed.
+const RECENT: &str = "recent";
 /// More lost than this share is not the link's noise.
 const LOST: f64 = 0.05;
 const ENOUGH: u64 = 200;
@@ -43,9 +46,13 @@ fn examine_each(settings: &Settings, measures_rate: bool, status: Option<Value>)
     let (by, peers) = match status {
         Some(status) => {
             checks.push(delivery(settings, &status));
-            let peers = status["peers"].as_array().cloned().unwrap_or_default();
-            let survey = |peer| if measures_rate { rate::by_gateway(settings, peer) } else { peer };
-            ("the running gateway", peers.into_iter().map(survey).collect())
+            let survey = |peer: Value| {
+                let recent = peer[RECENT].clone();
+                let mut peer = if measures_rate { rate::by_gateway(settings, peer) } else { peer };
+                peer[RECENT] = recent;
+                peer
+            };
+            ("the running gateway", observed(settings, &status, OBSERVED).into_iter().map(survey).collect())
         }
         None => match shake_hands(settings, measures_rate) {
             Ok(peers) => ("a handshake with the gateway's key", peers),
@@ -63,6 +70,29 @@ fn examine_each(settings: &Settings, measures_rate: bool, status: Option<Value>)
         checks.extend(peers.iter().filter(|peer| peer["state"] == "up").flat_map(rate::judged));
     }
     checks
+}
+
+/// The peers in `status` of the running gateway, each with what was sent to it and lost in the `time` after. Its counters go back to
+/// the gateway's start: they hide losses that began today, and show those of last week.
+fn observed(settings: &Settings, status: &Value, time: Duration) -> Vec<Value> {
+    let mut peers = status["peers"].as_array().cloned().unwrap_or_default();
+    let counts_packets = peers.iter().any(|peer| peer["sent_packets"].as_u64() > Some(0));
+    let later = counts_packets.then(|| {
+        std::thread::sleep(time.into());
+        control::status(&settings.control).ok()
+    });
+    let later = later.flatten().unwrap_or_default();
+    for peer in &mut peers {
+        let after = later["peers"].as_array().into_iter().flatten().find(|after| after["name"] == peer["name"]);
+        peer[RECENT] = after.and_then(|after| grown(peer, after)).unwrap_or_else(|| json!({}));
+    }
+    peers
+}
+
+/// The packets sent to a peer and lost between two of its reports; `None` if it has another session.
+fn grown(before: &Value, after: &Value) -> Option<Value> {
+    let more = |key: &str| after[key].as_u64()?.checked_sub(before[key].as_u64()?);
+    Some(json!({ "sent_packets": more("sent_packets")?, "lost_packets": more("lost_packets")? }))
 }
 
 /// How to let a handshake begin that `error` kept from it.
@@ -108,10 +138,13 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
         let says = format!("it drains, says {by}: it takes no more connections, and new ones go end to end");
         return vec![Check::good(check, says)];
     }
-    if peer["state"] != "up" {
-        let says = peer["trouble"]["says"].as_str().unwrap_or("it does not answer");
+    let is_up = peer["state"] == "up";
+    // Of a peer that is up, its own connections are relayed, and those of this site to it may not be.
+    let trouble = peer["trouble"]["says"].as_str().or((!is_up).then_some("it does not answer"));
+    if let Some(says) = trouble {
         let (seen, remedy) = says.split_once(": check ").unwrap_or((says, "the log of its gateway"));
-        return vec![Check::bad(check, format!("not up, says {by}: {seen}"), format!("check {remedy}"))];
+        let state = if is_up { format!("up, says {by}, but") } else { format!("not up, says {by}:") };
+        return vec![Check::bad(check, format!("{state} {seen}"), format!("check {remedy}"))];
     }
     let rtt = match peer["rtt_s"].as_f64() {
         Some(rtt) => format!("round trip {:.0} ms", rtt * 1e3),
@@ -144,22 +177,37 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
             )
         });
     }
-    let [sent, lost] = ["sent_packets", "lost_packets"].map(|key| peer[key].as_u64().unwrap_or(0));
-    if sent >= ENOUGH {
-        let share = lost as f64 / sent as f64;
-        let says = format!("{lost} of {sent} datagrams lost ({:.2} %)", share * 100.0);
-        checks.push(if share > LOST {
-            Check::bad(
-                format!("losses {name}"),
-                says,
-                "check the link's quality, that no policer limits UDP, and with capacity = \"fixed\" that [link] rate is no more than \
-                 what the link carries",
-            )
-        } else {
-            Check::good(format!("losses {name}"), says)
-        });
-    }
+    checks.extend(losses(name, peer));
     checks
+}
+
+/// The datagrams to the peer that were lost: of late if enough were sent, else all that its report counts.
+fn losses(name: &str, peer: &Value) -> Option<Check> {
+    let counts = |of: &Value| ["sent_packets", "lost_packets"].map(|key| of[key].as_u64().unwrap_or(0));
+    let recent = counts(&peer[RECENT]);
+    let ([sent, lost], when) = if recent[0] >= ENOUGH {
+        (recent, format!(" in the last {OBSERVED}"))
+    } else if peer[RECENT].is_null() {
+        (counts(peer), String::new())
+    } else {
+        (counts(peer), " since the gateway started".to_owned())
+    };
+    if sent < ENOUGH {
+        return None;
+    }
+    // Losses are known a round trip after the packets were sent, when fewer may be.
+    let share = (lost as f64 / sent as f64).min(1.0);
+    let says = format!("{lost} of {sent} datagrams lost ({:.2} %){when}", share * 100.0);
+    Some(if share > LOST {
+        Check::bad(
+            format!("losses {name}"),
+            says,
+            "check the link's quality, that no policer limits UDP, and with capacity = \"fixed\" that [link] rate is no more than \
+             what the link carries",
+        )
+    } else {
+        Check::good(format!("losses {name}"), says)
+    })
 }
 
 /// Which servers the peer permits, if it has announced that.
@@ -267,7 +315,6 @@ mod tests {
     use super::*;
     use crate::config::parse;
     use crate::config::tests::minimal;
-    use serde_json::json;
 
     fn reported(peer: &Value) -> Vec<Check> {
         examined(&parse(&minimal(), "x").unwrap(), peer, "the gateway")
@@ -298,6 +345,16 @@ mod tests {
             }
         }
         assert!(!reported(&json!({}))[0].ok, "a report that says nothing is no good news");
+    }
+
+    #[test]
+    fn a_peer_that_is_reached_one_way_only_is_reported_though_it_is_up() {
+        let says =
+            "its connections are relayed, but those of this site to it are not: nothing answers: check its address";
+        let peer = json!({ "name": "hub", "state": "up", "trouble": { "says": says } });
+        let (seen, remedy) = says.split_once(": check ").unwrap();
+        let expected = Check::bad("peer hub", format!("up, says the gateway, but {seen}"), format!("check {remedy}"));
+        assert_eq!(reported(&peer), [expected]);
     }
 
     #[test]
@@ -356,6 +413,33 @@ mod tests {
             assert_eq!(check.remedy.is_some(), !ok);
         }
         assert_eq!(reported_of_one_that_is_up(&json!({ "sent_packets": 199, "lost_packets": 199 })), []);
+    }
+
+    #[test]
+    fn losses_of_a_running_gateway_are_judged_by_those_of_late() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings { control: folder.path().join("socket"), ..parse(&minimal(), "x").unwrap() };
+        let report = |sent: u64, lost: u64| {
+            let peer = json!({ "name": "hub", "state": "up", "sent_packets": sent, "lost_packets": lost });
+            json!({ "peers": [peer] })
+        };
+        for (later, ok, says) in [
+            ((100_003_000, 100_900), false, "900 of 3000 datagrams lost (30.00 %) in the last 4s"),
+            ((100_000_100, 100_100), true, "100000 of 100000000 datagrams lost (0.10 %) since the gateway started"),
+            ((50, 0), true, "100000 of 100000000 datagrams lost (0.10 %) since the gateway started"),
+        ] {
+            let listener = std::os::unix::net::UnixListener::bind(&settings.control).unwrap();
+            let answer = report(later.0, later.1).to_string();
+            let gateway = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
+            });
+            let peers = observed(&settings, &report(100_000_000, 100_000), Duration::ZERO);
+            gateway.join().unwrap();
+            std::fs::remove_file(&settings.control).unwrap();
+            let losses = losses("hub", &peers[0]).unwrap();
+            assert_eq!((losses.ok, losses.says.as_str()), (ok, says));
+        }
     }
 
     #[test]

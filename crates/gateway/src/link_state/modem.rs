@@ -45,7 +45,7 @@ pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, s
             let _ = board.report(Source::Dlep, update(&metrics));
         }
         News::Link(None) => {
-            seen.change(|report| report.link_is_up = false);
+            seen.change(forget_link);
             board.withdraw(Source::Dlep);
         }
         News::Down { why, failures } => {
@@ -54,8 +54,8 @@ pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, s
                 tracing::warn!(failures, "DLEP: {why}");
             }
             seen.change(|report| {
-                (report.address, report.name, report.link_is_up) = (None, None, false);
-                report.last_end = Some(why);
+                forget_link(report);
+                (report.address, report.name, report.last_end) = (None, None, Some(why));
             });
             let is_stopping = stopping.has_changed().is_err();
             if !is_stopping {
@@ -64,6 +64,12 @@ pub(super) async fn listen(settings: RouterSettings, board: Board, seen: Seen, s
         }
     })
     .await;
+}
+
+/// The modem reports no link any more: what it said of one holds no longer.
+fn forget_link(report: &mut Modem) {
+    report.link_is_up = false;
+    (report.resources, report.quality, report.mtu) = (None, None, None);
 }
 
 /// The modem transmits what the gateway sends; its latency is one way. What a modem does not know it reports as zero: that must

@@ -111,6 +111,11 @@ pub(super) fn encode(program: &Program, snapshot: &Snapshot, measured: &Measured
     connections(registry, snapshot, measured);
     connection_log(registry, snapshot);
     classes(registry, &measured.classes);
+    // The `tcp` transport does not see packets.
+    let counts_packets = snapshot.transport != "tcp";
+    if counts_packets {
+        packets(registry, &snapshot.satellite);
+    }
     satellite(registry, &snapshot.satellite);
     memory(registry, snapshot);
     tunnels(registry, &snapshot.satellite);
@@ -118,6 +123,9 @@ pub(super) fn encode(program: &Program, snapshot: &Snapshot, measured: &Measured
     updates(registry, snapshot);
     peer_states(registry, snapshot);
     peer_counters(registry, &snapshot.peers);
+    if counts_packets {
+        peer_packets(registry, &snapshot.peers);
+    }
     peer_delays(registry, &measured.delays);
     let mut text = String::new();
     text::encode(&mut text, &all)?;
@@ -236,7 +244,8 @@ fn classes(registry: &mut Registry, accounts: &[ClassAccount]) {
     registry.register_with_unit("stall", help, Unit::Seconds, stalls);
 }
 
-fn satellite(registry: &mut Registry, satellite: &Satellite) {
+/// What goes over the satellite link.
+fn packets(registry: &mut Registry, satellite: &Satellite) {
     let packets = Family::<Direction, Counter>::default();
     let bytes = Family::<Direction, Counter>::default();
     for (direction, count, volume) in [
@@ -248,6 +257,9 @@ fn satellite(registry: &mut Registry, satellite: &Satellite) {
     }
     registry.register("satellite_packets", "Datagrams on the satellite link", packets);
     registry.register_with_unit("satellite_ip", "IP bytes on the satellite link", Unit::Bytes, bytes);
+}
+
+fn satellite(registry: &mut Registry, satellite: &Satellite) {
     let drops = Family::<Reason, Counter>::default();
     for (reason, count) in satellite.dropped.iter().chain([(&"send_error".into(), &satellite.send_errors)]) {
         drops.get_or_create(&Reason { reason: reason.to_string() }).inc_by(*count);
@@ -407,7 +419,7 @@ fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
     }
     registry.register("peer_up", "Whether the peer answers and takes connections", up);
     registry.register("peer_draining", "Whether the peer answers and takes no more connections", draining);
-    registry.register("peer_trouble", "1 for the reason why the peer is not up; nothing while it is", trouble);
+    registry.register("peer_trouble", "1 for the reason why the peer is not up, or is reached one way only", trouble);
     registry.register("peer_streams", "Streams in the session", streams);
     registry.register_with_unit("peer_smoothed_rtt", "Smoothed round-trip time", Unit::Seconds, rtt);
     let help = "The peer's clock less this gateway's at the latest handshake, to within a round trip";
@@ -415,21 +427,15 @@ fn peer_states(registry: &mut Registry, snapshot: &Snapshot) {
 }
 
 fn peer_counters(registry: &mut Registry, peers: &[Peer]) {
-    let sent = Family::<OfPeer, Counter>::default();
     let lost = Family::<OfPeer, Counter>::default();
     let fresh = Family::<OfPeer, Counter>::default();
-    let again = Family::<OfPeer, Counter>::default();
-    let repair = Family::<OfPeer, Counter>::default();
     let received = Family::<OfPeer, Counter>::default();
     let marked = Family::<PeerDirection, Counter>::default();
     let implausible = Family::<OfPeer, Counter>::default();
     for peer in peers {
         let label = OfPeer { peer: peer.name.clone() };
-        sent.get_or_create(&label).inc_by(peer.sent_packets);
         lost.get_or_create(&label).inc_by(peer.lost_packets);
         fresh.get_or_create(&label).inc_by(peer.sent_bytes);
-        again.get_or_create(&label).inc_by(peer.retransmitted_bytes);
-        repair.get_or_create(&label).inc_by(peer.repair_bytes);
         received.get_or_create(&label).inc_by(peer.received_bytes);
         implausible.get_or_create(&label).inc_by(peer.implausible_reports);
         let marks = [("received", peer.congestion_received_packets), ("sent", peer.congestion_reported_packets)];
@@ -437,15 +443,28 @@ fn peer_counters(registry: &mut Registry, peers: &[Peer]) {
             marked.get_or_create(&PeerDirection { peer: peer.name.clone(), direction }).inc_by(count);
         }
     }
-    registry.register("peer_sent_packets", "Datagrams sent to the peer in its session", sent);
     registry.register("peer_lost_packets", "Datagrams that the peer did not receive", lost);
     registry.register("peer_congestion_marks", "Datagrams that arrived with a congestion mark", marked);
     let help = "Reports of the peer that cannot be true and were ignored";
     registry.register("peer_implausible_reports", help, implausible);
     registry.register_with_unit("peer_sent", "Stream bytes sent for the first time", Unit::Bytes, fresh);
+    registry.register_with_unit("peer_received", "Stream bytes received", Unit::Bytes, received);
+}
+
+/// What goes to each peer beside the stream bytes that are sent for the first time.
+fn peer_packets(registry: &mut Registry, peers: &[Peer]) {
+    let sent = Family::<OfPeer, Counter>::default();
+    let again = Family::<OfPeer, Counter>::default();
+    let repair = Family::<OfPeer, Counter>::default();
+    for peer in peers {
+        let label = OfPeer { peer: peer.name.clone() };
+        sent.get_or_create(&label).inc_by(peer.sent_packets);
+        again.get_or_create(&label).inc_by(peer.retransmitted_bytes);
+        repair.get_or_create(&label).inc_by(peer.repair_bytes);
+    }
+    registry.register("peer_sent_packets", "Datagrams sent to the peer in its session", sent);
     registry.register_with_unit("peer_retransmitted", "Stream bytes retransmitted", Unit::Bytes, again);
     registry.register_with_unit("peer_repair", "Bytes of FEC repair symbols sent", Unit::Bytes, repair);
-    registry.register_with_unit("peer_received", "Stream bytes received", Unit::Bytes, received);
 }
 
 fn peer_delays(registry: &mut Registry, delays: &Delays) {

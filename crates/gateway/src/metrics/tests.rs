@@ -22,7 +22,7 @@ fn snapshot() -> Snapshot {
     Snapshot {
         transport: "satpep".into(),
         rate_bps: 8_000_000,
-        capacity: status::Capacity::fixed(units::Rate::from_bps(8_000_000)),
+        capacity: status::Capacity::fixed(units::Rate::from_bps(8_000_000), Some(units::Rate::from_bps(6_000_000))),
         cross_traffic_bps: Some(0),
         link_updates: [Source::Api, Source::Dlep].map(|source| UpdateCounts { source, accepted: 1, rejected: 0 }),
         modem: Some(Modem::default()),
@@ -229,6 +229,17 @@ fn what_is_not_known_of_a_peer_has_no_sample_rather_than_a_zero() {
     }
     for name in ["bentpipe_dlep", "bentpipe_connection_log", "bentpipe_memory", "bentpipe_cross_layer"] {
         assert!(!text.contains(name), "{name} is of what this gateway does not have");
+    }
+}
+
+#[test]
+fn what_the_tcp_transport_does_not_count_has_no_sample_rather_than_a_zero() {
+    let text = exported_of(&Snapshot { transport: "tcp".into(), ..snapshot() }, SystemTime::UNIX_EPOCH);
+    for name in ["satellite_packets", "satellite_ip", "peer_sent_packets", "peer_retransmitted", "peer_repair"] {
+        assert!(!text.contains(&format!("bentpipe_{name}")), "{name}");
+    }
+    for name in ["peer_sent_bytes_total", "peer_received_bytes_total", "peer_lost_packets_total"] {
+        assert!(text.contains(&format!("bentpipe_{name}")), "{name}");
     }
 }
 

@@ -150,6 +150,8 @@ pub(crate) struct TcpTransport {
     departure: Option<Departure>,
     /// The transmit capacity of the link: configured or reported.
     capacity: Rate,
+    /// `[link] rate`, if it is configured.
+    configured_rate: Option<Rate>,
     warm_connections: usize,
     max_streams: u64,
     connect_timeout: Duration,
@@ -236,6 +238,7 @@ impl TcpTransport {
             rtt,
             departure: None,
             capacity: settings.link.nominal_rate(),
+            configured_rate: settings.link.rate,
             warm_connections: tcp.warm_connections,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
@@ -597,6 +600,7 @@ impl Membership for TcpTransport {
         self.probe_timers = ProbeTimers::new(settings.link.rtt, settings.link.keepalive);
         self.sockets.keep_alive(settings.link.keepalive);
         self.host_keepalive = settings.host_keepalive.into();
+        self.configured_rate = settings.link.rate;
         self.connect_timeout = settings.connect_timeout;
         self.outage_limit = outage_limit(settings);
         self.linger_limit = linger_limit(settings);
@@ -645,7 +649,7 @@ impl Succession for TcpTransport {
 
 impl Reports for TcpTransport {
     fn capacity(&self, _: Instant) -> status::Capacity {
-        status::Capacity::fixed(self.capacity)
+        status::Capacity::fixed(self.capacity, self.configured_rate)
     }
 
     fn satellite(&self) -> status::Satellite {

@@ -4,8 +4,8 @@ use super::super::top::figures::age;
 use crate::text::Text;
 use gateway::link_state::Source;
 use gateway::{
-    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, Privileges, Satellite,
-    Snapshot, Stall, Stream,
+    Capacity, Counters, CrossLayer, Draining, Link, Memory, MissingInterface, Modem, Peer, PeerState, Privileges,
+    Satellite, Snapshot, Stall, Stream,
 };
 use results::listing::{Cell, Column, Listing, count, figure, text};
 use std::collections::BTreeMap;
@@ -154,9 +154,10 @@ pub fn unmeasured(believed: &Capacity) -> String {
     }
 }
 
-/// Why a peer is not up.
+/// Why a peer is not up, or cannot be reached though its own connections are relayed.
 fn trouble(peer: &Peer) -> Option<String> {
-    Some(format!("{} is not up: {}", peer.name, peer.trouble.as_ref()?.says))
+    let state = if peer.state == PeerState::Up { "" } else { " is not up" };
+    Some(format!("{}{state}: {}", peer.name, peer.trouble.as_ref()?.says))
 }
 
 /// How the cross-layer congestion control divides the link, where it does.
@@ -319,6 +320,19 @@ mod tests {
             "satellite 12s",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
+        }
+    }
+
+    #[test]
+    fn trouble_with_a_peer_that_is_up_does_not_say_that_it_is_not() {
+        for (name, expected) in
+            [("up", "terminal-1: those to it are not"), ("connecting", "terminal-1 is not up: those to it are not")]
+        {
+            let mut state = state();
+            state["peers"][0]["state"] = name.into();
+            state["peers"][0]["trouble"] = json!({ "reason": "no_answer", "says": "those to it are not" });
+            let text = render(&serde_json::from_value(state).unwrap(), None).to_string();
+            assert!(text.contains(expected), "{text}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::report::Document;
 use crate::output::Failure;
+use link::LinkConfig;
 use results::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -27,7 +28,7 @@ struct Variant {
     seed: u64,
 }
 
-/// The link that was used most, if its rate is constant.
+/// The link that was used most, if its rate and delay are constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bottleneck {
     rate: Rate,
@@ -115,8 +116,10 @@ impl Page {
         let cubic = others().find(|variant| variant.name().to_lowercase().contains("cubic"));
         let slowest = others().min_by(|one, other| one.speed().total_cmp(&other.speed()));
         let beside = cubic.or(slowest).map(|other| (other.name(), fastest.speed() / other.speed()));
-        let share =
-            self.limit().and(fastest.link).map(|link| link.end_s(fastest.start_s, fastest.bytes()) / fastest.end_s());
+        let share = self.limit().and(fastest.link).map(|link| {
+            let least = link.end_s(fastest.start_s, fastest.bytes()) - fastest.start_s;
+            least / (fastest.end_s() - fastest.start_s)
+        });
         web::headline(&fastest.name(), 1.0, &beside.into_iter().collect::<Vec<_>>(), share)
     }
 }
@@ -202,18 +205,29 @@ fn sums(mut steps: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The direction that was used most, if its rate is constant.
+/// The direction that was used most, if its rate and delay are constant.
 fn bottleneck(run: &Run) -> Option<Bottleneck> {
     let (direction, report) = run.busiest()?;
     let (config, counters) = (&direction.config, &report.counters);
     let is_constant = config.rate_steps.is_none() && config.handover.is_none();
     let (lost, arrived) = (counters.dropped_loss.packets as f64, counters.delivered.packets as f64);
     // Neither recorded opportunities nor a shared carrier have a rate.
-    config.rate.filter(|_| is_constant).map(|rate| Bottleneck {
-        rate,
-        delay: config.delay,
+    Some(Bottleneck {
+        rate: config.rate.filter(|_| is_constant)?,
+        delay: constant_delay(config)?,
         loss: Probability::new(lost / (lost + arrived).max(1.0)).unwrap_or_default(),
     })
+}
+
+/// The delay of a link without handovers, if it never changes.
+fn constant_delay(config: &LinkConfig) -> Option<Duration> {
+    let steps = config.delay_steps.iter().flat_map(|steps| &steps.steps);
+    // `delay` holds until the first step.
+    let is_replaced = steps.clone().next().is_some_and(|(at, _)| at.is_zero());
+    let plain = Some(config.delay).filter(|_| !is_replaced);
+    let mut delays = plain.into_iter().chain(steps.map(|(_, delay)| *delay));
+    let first = delays.next()?;
+    delays.all(|delay| delay == first).then_some(first)
 }
 
 #[cfg(test)]
@@ -260,6 +274,8 @@ mod tests {
         let differ = page(vec![variant("quick", 2.0, link), variant("slow", 4.0, other)]);
         assert_eq!((differ.headline(), differ.limit()), ("quick: 2.0 times as fast as slow".to_owned(), None));
         assert_eq!(page(vec![variant("file", 3.0, link)]).headline(), "file: 50.0 % of what the link allows");
+        let late = Variant { start_s: 60.0, ..variant("file", 63.0, link) };
+        assert_eq!(page(vec![late]).headline(), "file: 50.0 % of what the link allows", "it starts after a minute");
     }
 
     #[test]
@@ -271,7 +287,7 @@ mod tests {
                 nodes = ["ground", "gateway", "sky"]
                 link = [
                     {{ name = "lan", between = ["ground", "gateway"], rate = "1Gbit/s", queue = "100packets" }},
-                    {{ name = "sat", between = ["gateway", "sky"], delay = "10ms", queue = "100packets", {links} }},
+                    {{ name = "sat", between = ["gateway", "sky"], queue = "100packets", {links} }},
                 ]
                 flow = [{{ name = "file", from = "ground", to = "sky", tcp = "cubic", bulk = {{ size = "1MB" }} }}]
                 carrier = [{{ name = "return", rate = "1Mbit/s" }}]
@@ -280,10 +296,22 @@ mod tests {
             let mut loaded = scenario::load(&text, "page.toml", &[], &|_| Err("none".into())).unwrap();
             let replica = ::replicas::Replica { scenario: Arc::new(loaded.scenarios.remove(0)), seed: 1 };
             let run = ::replicas::single(&replica, &::replicas::Recording::Nothing, |_| Ok(()), |_| true);
-            bottleneck(&run.unwrap().unwrap()).map(|link| link.rate)
+            bottleneck(&run.unwrap().unwrap()).map(|link| (link.rate, link.delay))
         };
-        assert_eq!(bottleneck_of(r#"rate = "1Mbit/s""#), Some(Rate::from_bps(1_000_000)));
-        assert_eq!(bottleneck_of("opportunities = { millis = [6, 12] }"), None);
-        assert_eq!(bottleneck_of(r#"forward = { dama = { carrier = "return", rbdc = "1Mbit/s" } }"#), None);
+        let rate = Rate::from_bps(1_000_000);
+        let delayed = |millis| Some((rate, Duration::from_millis(millis)));
+        let plain = r#"rate = "1Mbit/s", delay = "10ms""#;
+        assert_eq!(bottleneck_of(plain), delayed(10));
+        for (steps, expected) in [
+            (r#"["0s", "275ms"]"#, delayed(275)),
+            (r#"["1s", "10ms"]"#, delayed(10)),
+            (r#"["0s", "275ms"], ["1s", "280ms"]"#, None),
+            (r#"["1s", "275ms"]"#, None),
+        ] {
+            assert_eq!(bottleneck_of(&format!("{plain}, delay_steps = {{ steps = [{steps}] }}")), expected, "{steps}");
+        }
+        assert_eq!(bottleneck_of(r#"delay = "10ms", opportunities = { millis = [6, 12] }"#), None);
+        let dama = r#"delay = "10ms", forward = { dama = { carrier = "return", rbdc = "1Mbit/s" } }"#;
+        assert_eq!(bottleneck_of(dama), None);
     }
 }

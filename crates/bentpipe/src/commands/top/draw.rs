@@ -98,7 +98,8 @@ fn notice_line(history: &History, now: Duration) -> Line<'static> {
                 0 => String::new(),
                 others => format!(" (and {others} others)"),
             };
-            Line::styled(format!("{} is not up{others}: {}", peer.name, trouble.says), alarming)
+            let state = if peer.state == PeerState::Up { "" } else { " is not up" };
+            Line::styled(format!("{}{state}{others}: {}", peer.name, trouble.says), alarming)
         }
         None => Line::default(),
     }

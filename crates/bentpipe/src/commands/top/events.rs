@@ -150,7 +150,8 @@ fn peers(old: &Snapshot, new: &Snapshot) -> Vec<(String, bool)> {
     let known: BTreeMap<&str, &Peer> = old.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
     let both = || new.peers.iter().filter_map(|peer| Some((*known.get(peer.name.as_str())?, peer)));
     let mut texts = gathered(both().filter_map(|(old, new)| state(old, new)));
-    texts.extend(gathered(both().filter_map(|(old, new)| mtu(old, new))));
+    let is_tcp = new.transport == "tcp" && old.transport == "tcp";
+    texts.extend(gathered(both().filter_map(|(old, new)| mtu(old, new, is_tcp))));
     texts
 }
 
@@ -161,10 +162,20 @@ fn state<'a>(old: &Peer, new: &'a Peer) -> Option<Change<'a>> {
     (old.state != new.state).then(|| Change { why, ..Change::new(&new.name, what, new.state != PeerState::Up) })
 }
 
-/// Another MTU of the path to a peer. 0 is none yet.
-fn mtu<'a>(old: &Peer, new: &'a Peer) -> Option<Change<'a>> {
-    let what = format!("MTU {} to {}", old.mtu, new.mtu);
-    (old.mtu != new.mtu && old.mtu > 0).then(|| Change::new(&new.name, what, new.mtu < old.mtu))
+/// Another MTU of the path to a peer. 0 is none, or with the `tcp` transport, of a peer that is up, that of the route.
+fn mtu<'a>(old: &Peer, new: &'a Peer, is_tcp: bool) -> Option<Change<'a>> {
+    let known = |peer: &Peer| match peer.mtu {
+        0 if is_tcp && peer.state == PeerState::Up => Some(u16::MAX),
+        0 => None,
+        mtu => Some(mtu),
+    };
+    let (was, is) = (known(old)?, known(new)?);
+    let what = match (old.mtu, new.mtu) {
+        (0, new) => format!("MTU of the route to {new}"),
+        (old, 0) => format!("MTU {old} to that of the route"),
+        (old, new) => format!("MTU {old} to {new}"),
+    };
+    (was != is).then(|| Change::new(&new.name, what, is < was))
 }
 
 /// Outcomes of connections that went end to end, by a bypass rule or else, and how many more there are of each.

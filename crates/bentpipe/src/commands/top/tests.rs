@@ -228,6 +228,35 @@ fn what_happens_between_two_states_is_an_event() {
     );
 }
 
+/// The events of a peer that has this state and MTU before and after.
+fn events_of_a_peer(transport: &str, before: (&str, u64), after: (&str, u64)) -> Vec<(String, bool)> {
+    let with = |at: u64, (name, mtu): (&str, u64)| {
+        let mut with = state(at);
+        with["transport"] = json!(transport);
+        (with["peers"][0]["state"], with["peers"][0]["mtu"]) = (json!(name), json!(mtu));
+        snapshot(with)
+    };
+    let mut history = History::default();
+    history.take(Duration::from_secs(1), Ok(with(1, before)));
+    history.take(Duration::from_secs(2), Ok(with(2, after)));
+    history.events.iter().map(|event| (event.text.clone(), event.is_trouble)).collect()
+}
+
+#[test]
+fn the_mtu_of_a_peer_that_is_not_up_is_no_event() {
+    let ended = events_of_a_peer("satpep", ("up", 1500), ("connecting", 0));
+    assert_eq!(ended, [("terminal-1: up to connecting".to_owned(), true)]);
+}
+
+#[test]
+fn an_mtu_of_0_is_with_the_tcp_transport_what_the_route_allows() {
+    let shrinks = events_of_a_peer("tcp", ("up", 0), ("up", 1280));
+    assert_eq!(shrinks, [("terminal-1: MTU of the route to 1280".to_owned(), true)]);
+    let grows = events_of_a_peer("tcp", ("up", 1280), ("up", 0));
+    assert_eq!(grows, [("terminal-1: MTU 1280 to that of the route".to_owned(), false)]);
+    assert_eq!(events_of_a_peer("satpep", ("up", 0), ("up", 1280)), []);
+}
+
 #[test]
 fn connections_that_go_end_to_end_all_the_while_leave_room_for_other_events() {
     let mut history = history(1);

@@ -66,7 +66,20 @@ impl Traces {
         })
     }
 
-    fn send(&mut self, message: Message) {
+    /// Has the session of `event`, with the peer called `name`, begin before its first event is written. Where there is no room for that
+    /// now, its next event tries again.
+    fn begin(&mut self, event: &TraceEvent, name: &str) {
+        if self.is_over || self.sessions.contains(&event.session) {
+            return;
+        }
+        let beginning = Beginning { peer: name.to_owned(), at: event.at, unix_time: kernel::clock::unix_time() };
+        if self.send(Message::Session(event.session, beginning)) {
+            self.sessions.insert(event.session);
+        }
+    }
+
+    /// Whether `message` will be written, as far as is known.
+    fn send(&mut self, message: Message) -> bool {
         if self.messages.is_none() && !self.is_over {
             let (messages, queue) = mpsc::sync_channel(QUEUE);
             let mut writer = Writer::new(&self.gateway, &self.settings);
@@ -82,9 +95,9 @@ impl Traces {
             }
             self.is_over = self.messages.is_none();
         }
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.messages else { return false };
         match messages.try_send(message) {
-            Ok(()) => {}
+            Ok(()) => return true,
             Err(mpsc::TrySendError::Full(_)) => {
                 if !std::mem::replace(&mut self.has_warned, true) {
                     tracing::warn!("[debug] qlog: events are left out, for the disk is too slow");
@@ -93,6 +106,7 @@ impl Traces {
             // The writer has said why.
             Err(mpsc::TrySendError::Disconnected(_)) => (self.messages, self.is_over) = (None, true),
         }
+        false
     }
 }
 
@@ -109,11 +123,7 @@ impl Satpep {
         let Some(mut traces) = self.traces.take() else { return };
         let mut events = Vec::new();
         while let Some(event) = self.streams.endpoint.poll_trace() {
-            if traces.sessions.insert(event.session) {
-                let peer = self.name(event.session.peer).to_owned();
-                let unix_time = kernel::clock::unix_time();
-                traces.send(Message::Session(event.session, Beginning { peer, at: event.at, unix_time }));
-            }
+            traces.begin(&event, self.name(event.session.peer));
             events.push(event);
             if events.len() == BATCH {
                 traces.send(Message::Events(std::mem::take(&mut events)));
@@ -259,6 +269,25 @@ mod tests {
         assert_eq!(records[2], expected);
         writer.begin(session(3), &beginning()).unwrap();
         assert_eq!(writer.files.keys().map(|session| session.number).collect::<Vec<_>>(), [2, 3], "the oldest is over");
+    }
+
+    #[test]
+    fn a_session_that_begins_while_the_queue_is_full_has_its_file_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = QlogSettings { directory: directory.path().to_owned(), max_size: Bytes::new(1 << 20) };
+        let mut traces = Traces::new("here", &settings).unwrap();
+        let (messages, queue) = mpsc::sync_channel(1);
+        traces.messages = Some(messages);
+        traces.send(Message::Events(Vec::new()));
+        let first = lost(session(1), 7);
+        traces.begin(&first, "there");
+        assert!(matches!(queue.try_recv(), Ok(Message::Events(_))));
+        assert!(queue.try_recv().is_err(), "there was no room");
+        for _ in 0..2 {
+            traces.begin(&first, "there");
+        }
+        assert!(matches!(queue.try_recv(), Ok(Message::Session(begun, _)) if begun == first.session));
+        assert!(queue.try_recv().is_err(), "it begins once");
     }
 
     #[test]
