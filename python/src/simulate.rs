@@ -119,7 +119,7 @@ pub(crate) fn simulate(
     let replicas = replicas(py, experiment, runs)?;
     let recording = recording(records);
     let interrupt = Interrupt::default();
-    let pool = Pool { jobs: Jobs::new(jobs), interrupt: interrupt.clone(), shows_progress: false };
+    let pool = Pool { jobs: Jobs::new(jobs), interrupt: interrupt.clone(), shows_progress: false, huge_pages: false };
     let title = format!("{} runs", replicas.len());
     let mut recorder = Recorder::default();
     let (outcome, recorder) = wait(

@@ -57,7 +57,7 @@ pub(crate) fn sweep_chunk<'py>(
     };
     let replicas = runs.iter().map(replica).collect::<PyResult<Vec<_>>>()?;
     let interrupt = cancel.map_or_else(Interrupt::default, |cancel| cancel.0.clone());
-    let pool = Pool { jobs: Jobs::new(1), interrupt: interrupt.clone(), shows_progress: false };
+    let pool = Pool { jobs: Jobs::new(1), interrupt: interrupt.clone(), shows_progress: false, huge_pages: false };
     let work = |_: std::sync::mpsc::Sender<()>| {
         let (mut tables, mut names) = (Vec::with_capacity(replicas.len()), Vec::with_capacity(replicas.len()));
         let mut next = replicas.iter();

@@ -84,7 +84,7 @@ impl Found {
                 1 => format!(" (variant {})", list(names)),
                 _ => format!(" (variants {})", list(names)),
             };
-            format!("{place}: {}{of}", fault.text)
+            escaped(format!("{place}: {}{of}", fault.text))
         };
         Faults(self.faults.into_iter().map(line).collect())
     }

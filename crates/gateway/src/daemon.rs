@@ -513,7 +513,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         self.look_at_other_process(now);
     }
 
-    /// Says of peers that are not up why. The sessions of a gateway that has been taken over from are the next process's to begin.
+    /// Says what is wrong with peers. The sessions of a gateway that has been taken over from are the next process's to begin.
     fn look_at_peers(&mut self, now: Instant) {
         if self.handed_over.is_some() {
             return;
@@ -521,13 +521,17 @@ impl<T: SatelliteTransport> Daemon<T> {
         for (at, peer) in self.relays.peers() {
             let trouble = self.relays.transport().trouble(now, at);
             if let (Some(down), Some(trouble)) = (self.trouble.is_due(now, at, trouble.as_ref()), &trouble) {
-                tracing::warn!(
-                    peer = peer.name,
-                    reason = trouble.reason.as_ref(),
-                    "peer has not been up for {} s: {}",
-                    down.as_secs_f64().round(),
-                    trouble.says
-                );
+                let (reason, seconds) = (trouble.reason.as_ref(), down.as_secs_f64().round());
+                if self.relays.transport().is_up(at) {
+                    tracing::warn!(
+                        peer = peer.name,
+                        reason,
+                        "peer has been in trouble for {seconds} s: {}",
+                        trouble.says
+                    );
+                } else {
+                    tracing::warn!(peer = peer.name, reason, "peer has not been up for {seconds} s: {}", trouble.says);
+                }
             }
         }
     }

@@ -27,7 +27,9 @@ pub struct Journal {
     changes: Vec<Change>,
 }
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// The oldest version whose records are read: they lack numbers of interfaces.
+const OLDEST_VERSION: u32 = 3;
 
 /// What an undo did.
 #[derive(Debug, Default, Serialize)]
@@ -184,7 +186,7 @@ impl Journal {
         })?;
         let journal: Self = serde_json::from_str(&text)
             .map_err(|error| unusable(format!("not a record of applied settings: {error}")))?;
-        if journal.version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&journal.version) {
             return Err(unusable(format!("version {}; this program knows {VERSION}", journal.version)));
         }
         Ok(journal)
@@ -371,7 +373,7 @@ mod tests {
         let file = folder.path().join("journal.json");
         let cases = [
             ("{".to_owned(), "not a record of applied settings"),
-            (text("version", 99.into()), "version 99; this program knows 3"),
+            (text("version", 99.into()), "version 99; this program knows 4"),
             (text("boot", "earlier".into()), "was started since"),
             (text("namespace", "1".into()), "network namespace 1, and this is"),
             (text("cookie", 1.into()), "the network namespace is gone"),

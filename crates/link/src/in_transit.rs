@@ -55,7 +55,7 @@ impl<P> InTransit<P> {
         self.in_order.push_back(outcome);
     }
 
-    /// The `number`-th packet, which arrives, or would have, at any time.
+    /// A packet that arrives, or would have, at any time. Numbers follow the order of sending; a copy has the odd number behind its original's.
     pub(crate) fn push_out_of_order(&mut self, number: u64, outcome: Outcome<P>) {
         self.next = self.next.min(outcome.at());
         self.out_of_order.push(Reverse(Numbered { number, outcome }));
@@ -80,10 +80,11 @@ impl<P> InTransit<P> {
 
     fn pop_of_three(&mut self) -> Option<Outcome<P>> {
         let [discarded, in_order, out_of_order] = self.fronts();
+        let copy_is_next = self.out_of_order.peek().is_some_and(|Reverse(numbered)| numbered.number % 2 == 1);
         let first = if discarded <= in_order && discarded <= out_of_order {
             self.discarded.pop_front()
-        // At equal times, too: a packet and its copy leave one after the other, whatever has come in order meanwhile.
-        } else if out_of_order <= in_order && out_of_order < Instant::FAR_FUTURE {
+        // A copy leaves right behind its original, whatever has come in order meanwhile.
+        } else if out_of_order < in_order || (copy_is_next && out_of_order == in_order) {
             self.out_of_order.pop().map(|Reverse(numbered)| numbered.outcome)
         } else {
             self.in_order.pop_front()

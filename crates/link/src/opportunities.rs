@@ -91,6 +91,12 @@ impl OpportunityCursor {
         self.next = self.next.max(self.opportunities.first_after(now.since(self.start)));
     }
 
+    /// What was to use opportunities after `now` is lost before.
+    pub(crate) fn abort(&mut self, now: Instant) {
+        self.left = 0;
+        self.next = self.opportunities.first_after(now.since(self.start));
+    }
+
     /// When a packet of `size` is through, if it was the turn of its first byte at `free_at`.
     pub(crate) fn send(&mut self, free_at: Instant, size: Bytes) -> Instant {
         let (mut unsent, mut sent_at) = (size.as_u64(), free_at);

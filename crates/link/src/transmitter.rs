@@ -137,6 +137,9 @@ impl Transmitter {
     pub(crate) fn abort(&mut self, now: Instant) {
         if self.free_at > now {
             (self.free_at, self.remainder) = (now, 0);
+            if let Pace::Opportunities(opportunities) = &mut self.pace {
+                opportunities.abort(now);
+            }
         }
     }
 

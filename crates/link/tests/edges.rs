@@ -314,6 +314,19 @@ fn nothing_waits_for_what_was_lost_when_the_link_went_down() {
 }
 
 #[test]
+fn opportunities_that_lost_packets_would_have_used_are_there_for_others() {
+    let opportunities = Some(Opportunities { millis: vec![1_000, 2_000, 3_000, 4_000], file: None });
+    let config = LinkConfig { rate: None, opportunities, delay: Duration::ZERO, ..plain() };
+    let mut link = link(config).into_fallible(QueueLimit::Unlimited);
+    link.enqueue(at_ms(1_100), sized(0, 4_000));
+    let mut lost = 0;
+    link.lose_all(at_ms(1_200), |_| lost += 1);
+    assert_eq!(lost, 1);
+    (1..3).for_each(|number| link.enqueue(at_ms(1_300), sized(number, 100)));
+    assert_eq!(delivered(&drain(&mut link)), [(1, at_ms(2_000)), (2, at_ms(2_000))]);
+}
+
+#[test]
 fn the_transmitter_of_a_link_that_went_down_is_free() {
     let mut link = fallible(ms(20), ms(20));
     // The first of these takes 100 ms.

@@ -67,7 +67,7 @@
 //!     Ok(Reproduction { found: vec![found], charts: Vec::new(), remarks })
 //! }
 //!
-//! let pool = replicas::Pool { jobs: replicas::Jobs::new(2), interrupt: Default::default(), shows_progress: false };
+//! let pool = replicas::Pool { jobs: replicas::Jobs::new(2), interrupt: Default::default(), shows_progress: false, huge_pages: false };
 //! let options = papers::Options { pool, seeds: None, full: false, lab: None };
 //! let report = papers::run(&Example, &[], &options).expect("it runs");
 //! let row = &report.items[0].rows[0];

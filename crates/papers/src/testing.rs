@@ -5,7 +5,7 @@ use replicas::{Interrupt, Jobs, Pool};
 
 /// An item of `study`, reproduced with so many seeds.
 pub fn rows(study: &dyn Study, item: &str, seeds: u64) -> Vec<Row> {
-    let pool = Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false };
+    let pool = Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false, huge_pages: false };
     let options = Options { pool, seeds: Some(seeds), full: false, lab: None };
     let report = crate::run(study, &[item.to_owned()], &options).expect("it runs");
     report.items.into_iter().flat_map(|item| item.rows).collect()

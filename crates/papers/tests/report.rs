@@ -9,7 +9,7 @@ use results::chart::{Axis, Chart, Series, Style};
 use std::fs;
 
 fn options() -> Options {
-    let pool = Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false };
+    let pool = Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false, huge_pages: false };
     Options { pool, seeds: None, full: false, lab: None }
 }
 

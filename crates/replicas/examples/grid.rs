@@ -63,7 +63,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         replicas.extend((1..=seeds).map(|seed| Replica { scenario: scenario.clone(), seed }));
     }
     let jobs = thread::available_parallelism().map_or(1, |jobs| jobs.get());
-    let pool = Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: true };
+    let pool =
+        Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: true, huge_pages: true };
     // Only what is needed of each run: its share of the limit, bytes on the link and of repair for each of payload.
     let mut figures = Vec::new();
     let cost = pool.run("grid", &replicas, &Recording::Nothing, |run| {

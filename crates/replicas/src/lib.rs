@@ -66,6 +66,8 @@ pub struct Pool {
     pub interrupt: Interrupt,
     /// Whether a bar on stderr shows how far they are.
     pub shows_progress: bool,
+    /// Whether runs of many flows gather the memory of the process into huge pages: only for a process that does nothing else.
+    pub huge_pages: bool,
 }
 
 impl Pool {
@@ -189,7 +191,7 @@ mod tests {
     }
 
     fn pool() -> Pool {
-        Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false }
+        Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false, huge_pages: false }
     }
 
     #[test]

@@ -10,8 +10,6 @@ use std::sync::Arc;
 /// Events between two questions whether the run goes on: less than a tenth of a second, where each sends a gateway's datagrams,
 /// too.
 const EVENTS_AT_ONCE: u64 = 1 << 13;
-/// From so many flows on a run takes so much memory that huge pages make it faster.
-const MANY_FLOWS: usize = 1000;
 
 /// Makes one run, on this thread. `prepare` may change the simulation before it begins. `goes_on` hears now and then which
 /// share of the run's time has passed (zero if it has no end), and ends the run by `false`: then there is no result.
@@ -40,12 +38,8 @@ pub fn single(
         not_captured: None,
     };
     let end = scenario.settings.stop.at.map_or(f64::INFINITY, |end| end.as_secs_f64());
-    for step in 1_u64.. {
+    loop {
         let stopped = simulation.run_for(EVENTS_AT_ONCE);
-        // Memory grows until all flows have begun: what came since the last time follows.
-        if simulation.flows().len() >= MANY_FLOWS && step.is_power_of_two() {
-            kernel::memory::gather_into_huge_pages();
-        }
         run.flow_samples.append(&mut simulation.take_flow_samples());
         run.queue_samples.append(&mut simulation.take_queue_samples());
         run.capacity_samples.append(&mut simulation.take_capacity_samples());

@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_the_tasks_and_a_failure_ends_it() {
-        let pool = Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false };
+        let pool =
+            Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false, huge_pages: false };
         let squares = pool.tasks("squares", 50, |number, _| Ok::<_, String>(number * number)).expect("none fails");
         assert_eq!(squares, (0..50).map(|number| number * number).collect::<Vec<_>>());
         let begun = AtomicUsize::new(0);

@@ -9,6 +9,9 @@ use std::sync::mpsc;
 /// Progress of one run, in parts.
 pub const WHOLE: u64 = 1000;
 
+/// From so many flows on a run takes so much memory that huge pages make it faster.
+const MANY_FLOWS: usize = 1000;
+
 /// What the threads share.
 pub struct Shared<'a> {
     pub replicas: &'a [Replica],
@@ -77,12 +80,18 @@ impl<'a> Shared<'a> {
 
     /// One run, or nothing if the user interrupted.
     fn one(&self, replica: &Replica) -> Result<Option<Run>, Error> {
-        let mut done = 0;
+        let (mut done, mut steps) = (0, 0_u64);
+        let has_many_flows = replica.scenario.flows.len() >= MANY_FLOWS;
         let run = single(
             replica,
             self.recording,
             |_| Ok(()),
             |share| {
+                steps += 1;
+                // Memory grows until all flows have begun: what came since the last time follows.
+                if self.pool.huge_pages && has_many_flows && steps.is_power_of_two() {
+                    kernel::memory::gather_into_huge_pages();
+                }
                 let parts = ((share * WHOLE as f64) as u64).min(WHOLE);
                 self.progress.fetch_add(parts.saturating_sub(done), Ordering::Relaxed);
                 done = done.max(parts);

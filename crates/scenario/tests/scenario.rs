@@ -520,6 +520,15 @@ fn sack_is_not_asked_for_beside_a_recovery_that_does_not_read_it() {
     }
 }
 
+/// A stranger's file does not write to the terminal as it likes.
+#[test]
+fn control_characters_of_names_are_escaped_in_faults() {
+    let text = format!("{SMALL}\n[variants.\"\\u001b[2Jx\\nfile.toml: all is well\"]\nfoo = 1\n");
+    let found = faults(&text, &[]);
+    assert!(found.iter().any(|fault| fault.contains("\\u{1b}[2Jx\\n")), "{found:?}");
+    assert!(found.iter().all(|fault| !fault.contains(char::is_control)), "{found:?}");
+}
+
 /// What an upload would not send is no part of it.
 #[test]
 fn a_request_is_of_downloads() {

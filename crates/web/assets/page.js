@@ -26,10 +26,11 @@ const stream = new Stream(onDocument, onState);
 const events = new Map();
 let shown = null;
 
-// The address also names the content, to which "Skip to content" leads in any view.
+// "Skip to content" leads to the content of the view that is shown.
 function current() {
   const named = location.hash.slice(1);
-  return VIEWS.includes(named) ? named : (shown ?? "link");
+  if (VIEWS.includes(named)) return named;
+  return named === "main" && shown ? shown : "link";
 }
 
 // Shows the view of the address; the gateway is asked for its table.

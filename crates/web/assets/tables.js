@@ -5,7 +5,7 @@ import { count, duration, rate, share, size, time } from "./numbers.js";
 const PEERS = [
   { label: "Peer", sort: "name", text: (row) => row.name, isHeader: true },
   { label: "State", sort: "trouble", text: (row) => (row.trouble ? `${row.state}: ${row.trouble}` : row.state),
-    isTrouble: (row) => row.state !== "up" },
+    isTrouble: (row) => row.state !== "up" || Boolean(row.trouble) },
   { label: "Sent", sort: "rate", text: (row) => rate(row.sent_bps), isNumber: true },
   { label: "Received", text: (row) => rate(row.received_bps), isNumber: true },
   { label: "Lost", sort: "loss", text: (row) => share(row.loss), isNumber: true, isTrouble: (row) => row.loss > 0.05 },

@@ -125,7 +125,8 @@ pub(crate) fn peers<'a>(view: &View, before: &Snapshot, now: &'a Snapshot, secon
         let first = match view.sort {
             Sort::Loss => other.loss.total_cmp(&one.loss),
             Sort::Trouble => {
-                (one.state == PeerState::Up).cmp(&(other.state == PeerState::Up)).then(other.loss.total_cmp(&one.loss))
+                let is_well = |row: &PeerRow<'_>| row.state == PeerState::Up && row.trouble.is_none();
+                is_well(one).cmp(&is_well(other)).then(other.loss.total_cmp(&one.loss))
             }
             Sort::Name => Ordering::Equal,
             Sort::Rate | Sort::Age => use_of(other).total_cmp(&use_of(one)),

@@ -84,7 +84,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let interrupt = Interrupt::on_signals()?;
     let lab = if args.lab { Some(Lab::enter(interrupt.clone())?) } else { None };
     let jobs = crate::jobs::or_processors(args.jobs);
-    let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
+    let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress(), huge_pages: true };
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
     let Reproduced { reports, items, wanted, failures } = ::papers::run_all(&wanted, &options)?;
     if items == 0 && wanted > 0 {

@@ -117,7 +117,7 @@ pub struct Prediction {
 pub(crate) const HYBLA_RTT: Duration = Duration::from_millis(25);
 
 /// A lower probability of loss is none.
-const LEAST_LOSS: f64 = 1e-18;
+const LEAST_LOSS: f64 = 1e-15;
 
 impl Control {
     /// What a loss leaves of the window; none where it changes nothing.
@@ -252,7 +252,7 @@ fn add(parts: &mut Vec<(Limit, f64)>, limit: Limit, time_s: f64) {
     }
 }
 
-/// `link` without losses so rare that no transfer has one: a transfer has at most 2^64 segments.
+/// `link` without losses so rare that a transfer has none: one of 2^50 bytes has fewer than 10^13 segments.
 fn checked(link: &Link, transfer: &Transfer) -> Result<Link, Invalid> {
     check(link, transfer)?;
     let is_seen = link.loss.as_f64() >= LEAST_LOSS;

@@ -402,7 +402,8 @@ mod tests {
     #[test]
     fn captions_name_the_seeds_of_what_is_drawn() {
         let captions = |full| {
-            let pool = Pool { jobs: Jobs::new(1), interrupt: Interrupt::default(), shows_progress: false };
+            let pool =
+                Pool { jobs: Jobs::new(1), interrupt: Interrupt::default(), shows_progress: false, huge_pages: false };
             let options = Options { pool, seeds: None, full, lab: None };
             let context = Context::new(&options, "kim", "figure-4");
             (caption(&context), caption_of_queues(&context))

@@ -67,8 +67,12 @@ mod tests {
     use crate::{ItemReport, Options, Row};
 
     fn item(name: &str) -> ItemReport {
-        let pool =
-            replicas::Pool { jobs: replicas::Jobs::new(2), interrupt: Default::default(), shows_progress: false };
+        let pool = replicas::Pool {
+            jobs: replicas::Jobs::new(2),
+            interrupt: Default::default(),
+            shows_progress: false,
+            huge_pages: false,
+        };
         let options = Options { pool, seeds: None, full: false, lab: None };
         crate::run(&Kruse, &[name.to_owned()], &options).expect("it runs").items.remove(0)
     }

@@ -127,8 +127,12 @@ mod tests {
     use replicas::Pool;
 
     fn options() -> Options {
-        let pool =
-            Pool { jobs: replicas::Jobs::new(1), interrupt: replicas::Interrupt::default(), shows_progress: false };
+        let pool = Pool {
+            jobs: replicas::Jobs::new(1),
+            interrupt: replicas::Interrupt::default(),
+            shows_progress: false,
+            huge_pages: false,
+        };
         Options { pool, seeds: None, full: false, lab: None }
     }
 

@@ -231,7 +231,7 @@ impl Args {
         self.check_only(names.iter().map(String::as_str))?;
         let jobs = crate::jobs::or_processors(self.jobs);
         let interrupt = Interrupt::default();
-        let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
+        let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress(), huge_pages: true };
         let runs = capacity::Runs { seeds: self.seeds, without, real: self.real };
         let rows = capacity::run(setup, &runs, &self.only, &pool)?;
         if let Some(directory) = plot {

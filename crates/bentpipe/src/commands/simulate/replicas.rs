@@ -186,8 +186,12 @@ pub fn run(
     mut watch: Option<&mut dyn FnMut(&Run)>,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let pool =
-        Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let pool = Pool {
+        jobs: Jobs::new(jobs),
+        interrupt: Interrupt::on_signals()?,
+        shows_progress: output.shows_progress(),
+        huge_pages: true,
+    };
     let recording = match &traces {
         Some(traces) => Recording::Packets(traces.directory.clone()),
         None if watch.is_some() => Recording::Samples,

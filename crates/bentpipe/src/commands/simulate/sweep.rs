@@ -206,8 +206,12 @@ fn refuse_repetition(planned: &[Planned], grid: &Grid) -> Result<(), Failure> {
 
 /// Makes runs and gives them to `sink` as they end.
 fn make(missing: &[&Planned], sink: &mut Sink, jobs: usize, output: &Output) -> Result<replicas::Cost, Failure> {
-    let pool =
-        Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let pool = Pool {
+        jobs: Jobs::new(jobs),
+        interrupt: Interrupt::on_signals()?,
+        shows_progress: output.shows_progress(),
+        huge_pages: true,
+    };
     let replicas: Vec<Replica> = missing.iter().map(|planned| planned.replica.clone()).collect();
     let mut waiting: Vec<(RunKey, Table)> = Vec::new();
     let mut written = Instant::now();

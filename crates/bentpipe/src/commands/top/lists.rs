@@ -166,7 +166,7 @@ fn peer_row(history: &History, peer: &Peer, width: u16) -> (Vec<String>, bool) {
             peer.address.map_or("-".into(), |address| address.to_string()),
         ]);
     }
-    (row, peer.state != PeerState::Up)
+    (row, peer.state != PeerState::Up || peer.trouble.is_some())
 }
 
 /// What the columns of fixed width and the gaps take, beside the two addresses.

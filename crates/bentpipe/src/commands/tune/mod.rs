@@ -388,7 +388,7 @@ impl Args {
         }
         let has_bbr = known(&Control::Bbr)?;
         let why = unloaded(Control::Bbr);
-        if !has_bbr && !why.is_empty() {
+        if !has_bbr && !why.is_empty() && !self.shared {
             tracing::warn!("this kernel has no bbr{why}: it is not considered");
         }
         // Without a list the rules decide.

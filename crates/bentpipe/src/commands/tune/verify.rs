@@ -56,7 +56,8 @@ pub fn run(
         replicas.extend((1..=seeds).map(|seed| Replica { scenario: Arc::clone(&scenario), seed }));
     }
     let jobs = Jobs::new(crate::jobs::or_processors(None));
-    let pool = Pool { jobs, interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let pool =
+        Pool { jobs, interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress(), huge_pages: false };
     let mut times = [Vec::new(), Vec::new()];
     let is_before = |run: &results::Run| run.label.variant.as_deref() == Some(BEFORE);
     pool.run("simulating", &replicas, &Recording::Nothing, |run| {
