@@ -11,6 +11,8 @@ pub const WHOLE: u64 = 1000;
 
 /// From so many flows on a run takes so much memory that huge pages make it faster.
 const MANY_FLOWS: usize = 1000;
+/// The first of the steps after which memory is gathered into them: that takes some tenths of a second, which a short run never gets back.
+const FIRST_GATHERING: u64 = 256;
 
 /// What the threads share.
 pub struct Shared<'a> {
@@ -88,8 +90,9 @@ impl<'a> Shared<'a> {
             |_| Ok(()),
             |share| {
                 steps += 1;
-                // Memory grows until all flows have begun: what came since the last time follows.
-                if self.pool.huge_pages && has_many_flows && steps.is_power_of_two() {
+                // What has come since the last time follows.
+                let is_time = steps >= FIRST_GATHERING && steps.is_power_of_two();
+                if self.pool.huge_pages && has_many_flows && is_time {
                     kernel::memory::gather_into_huge_pages();
                 }
                 let parts = ((share * WHOLE as f64) as u64).min(WHOLE);
