@@ -302,26 +302,27 @@ fn fallible(delay: Duration, later: Duration) -> Link<Numbered> {
     link(config).into_fallible(QueueLimit::Unlimited)
 }
 
+/// The link goes down; returns how many packets are lost.
+fn lose_all(link: &mut Link<Numbered>, millis: u64) -> u32 {
+    let mut lost = 0;
+    link.lose_all(at_ms(millis), |_| lost += 1);
+    lost
+}
+
 #[test]
 fn nothing_waits_for_what_was_lost_when_the_link_went_down() {
     let mut link = fallible(ms(2_000), ms(20));
     link.enqueue(at_ms(4_900), Numbered::full(0));
-    let mut lost = 0;
-    link.lose_all(at_ms(5_100), |_| lost += 1);
-    assert_eq!(lost, 1);
+    assert_eq!(lose_all(&mut link, 5_100), 1);
     link.enqueue(at_ms(5_200), Numbered::full(1));
     assert_eq!(delivered(&drain(&mut link)), [(1, at_ms(5_221))]);
 }
 
 #[test]
 fn opportunities_that_lost_packets_would_have_used_are_there_for_others() {
-    let opportunities = Some(Opportunities { millis: vec![1_000, 2_000, 3_000, 4_000], file: None });
-    let config = LinkConfig { rate: None, opportunities, delay: Duration::ZERO, ..plain() };
-    let mut link = link(config).into_fallible(QueueLimit::Unlimited);
+    let mut link = recorded(&[1_000, 2_000, 3_000, 4_000]).into_fallible(QueueLimit::Unlimited);
     link.enqueue(at_ms(1_100), sized(0, 4_000));
-    let mut lost = 0;
-    link.lose_all(at_ms(1_200), |_| lost += 1);
-    assert_eq!(lost, 1);
+    assert_eq!(lose_all(&mut link, 1_200), 1);
     (1..3).for_each(|number| link.enqueue(at_ms(1_300), sized(number, 100)));
     assert_eq!(delivered(&drain(&mut link)), [(1, at_ms(2_000)), (2, at_ms(2_000))]);
 }
@@ -331,9 +332,7 @@ fn the_transmitter_of_a_link_that_went_down_is_free() {
     let mut link = fallible(ms(20), ms(20));
     // The first of these takes 100 ms.
     (0..2).for_each(|number| link.enqueue(at_ms(1_000), sized(number, 150_000)));
-    let mut lost = 0;
-    link.lose_all(at_ms(1_010), |_| lost += 1);
-    assert_eq!(lost, 2);
+    assert_eq!(lose_all(&mut link, 1_010), 2);
     link.enqueue(at_ms(1_015), Numbered::full(2));
     assert_eq!(delivered(&drain(&mut link)), [(2, at_ms(1_036))]);
 }
