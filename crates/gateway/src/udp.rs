@@ -243,7 +243,7 @@ impl Udp {
         filled
     }
 
-    /// The same into `buffers`; `handle` is told where in them each datagram is.
+    /// The same into `buffers`; `handle` hears where in them each datagram is.
     pub(crate) fn receive_into(
         &mut self,
         buffers: &mut Buffers,

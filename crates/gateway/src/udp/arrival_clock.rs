@@ -42,7 +42,7 @@ impl ArrivalClock {
         self.reading = Some(Reading { now, ahead, valid_from });
     }
 
-    /// When a datagram arrived that the kernel received at `received` (since 1970), as far as that can be told.
+    /// When a datagram arrived that the kernel received at `received` (since 1970), as far as the clocks show it.
     pub(super) fn arrival(&self, received: Option<StdDuration>) -> Instant {
         let Some(Reading { now, ahead, valid_from }) = self.reading else { return Instant::ZERO };
         let Some(received) = received else { return now };

@@ -180,7 +180,7 @@ impl Workers {
     }
 
     /// A buffer to fill and [send](Self::send), or to give back by [`keep`](Self::keep). If there is none, the loop is woken when there is.
-    /// `settle` is told of batches that have left, or have not.
+    /// `settle` hears of batches that have left, or have not.
     pub(crate) fn vacant(&mut self, mut settle: impl FnMut(Head, io::Result<()>)) -> Option<Vec<u8>> {
         let mut collect = |workers: &mut Self| {
             while let Ok((outgoing, result)) = workers.sent.try_recv() {

@@ -34,7 +34,7 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// The thread wants to be told of the next thing given back, however lately the bell rang. It looks once more after this.
+    /// The thread waits for the next thing given back, however recently the bell rang. It looks once more after this.
     pub(crate) fn wait(&self) {
         self.has_rung.store(false, Ordering::SeqCst);
         self.waits.store(true, Ordering::SeqCst);

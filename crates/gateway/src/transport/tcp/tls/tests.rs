@@ -1,4 +1,4 @@
-//! Handshakes with the wrong key, the wrong protocol and no TLS at all: who is refused, and who is told why.
+//! Handshakes with the wrong key, the wrong protocol and no TLS at all: who is refused, and who hears why.
 
 use super::*;
 use crate::transport::tcp::tests::{key, settings};
@@ -23,7 +23,7 @@ fn pair() -> [Socket; 2] {
     })
 }
 
-/// What becomes of the handshake at the server's end, and then at the client's, which reads what it is told.
+/// What becomes of the handshake at the server's end, and then at the client's, which reads the answer.
 fn outcomes(mut server: Tls, mut client: Tls) -> [Result<(), String>; 2] {
     let [at_server, at_client] = pair();
     let mut outcomes = [None, None];
