@@ -6,14 +6,25 @@ use std::sync::Arc;
 use tcp::{Config, ControlKind, Profile, RecoveryKind};
 use units::{Bytes, Duration, Ecn, Instant, Rate};
 
+/// AccECN of the ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Counters {
+    None,
+    /// Of packets, three bits of which are in each acknowledgement.
+    Packets,
+    /// Of bytes, too.
+    PacketsAndBytes,
+}
+
 /// 10 MB up at 20 Mbit/s, with acknowledgements over 50 kbit/s: for each two segments there would be 0.35 Mbit/s of them. Unfiltered, they fill
 /// the queue of 40, which makes the round-trip time longer by a third of a second, and most are refused.
 fn run(acks: Acks, recovery: &str) -> Report {
-    run_with(acks, recovery, false)
+    run_with(acks, recovery, Counters::None)
 }
 
 /// The same, with AccECN or without.
-fn run_with(acks: Acks, recovery: &str, accurate_ecn: bool) -> Report {
+fn run_with(acks: Acks, recovery: &str, counters: Counters) -> Report {
+    let accurate_ecn = counters != Counters::None;
     let mut network = Network::new();
     let nodes = ["client", "server"].map(|name| network.add_node(name).expect("new"));
     let delay = Duration::from_millis(20);
@@ -30,8 +41,7 @@ fn run_with(acks: Acks, recovery: &str, accurate_ecn: bool) -> Report {
         control: ControlKind::by_name("cubic").expect("known"),
         ecn: if accurate_ecn { Ecn::Ect0 } else { Ecn::NotCapable },
         accurate_ecn,
-        // Without it, a sender takes what a counter of three bits may have missed for marked (RFC 9768, section 3.2.2.5.2).
-        accurate_ecn_option: accurate_ecn,
+        accurate_ecn_option: counters == Counters::PacketsAndBytes,
         ..Config::new(Profile::Rfc)
     });
     let application = Application::Bulk { size: Some(Bytes::new(10_000_000)), transfer: Transfer::Upload };
@@ -79,8 +89,20 @@ fn thinning_frees_a_transfer_by_its_factor_at_most() {
 /// The control bits of AccECN's acknowledgements are a counter (RFC 9768): those with one value take the place of one another.
 #[test]
 fn filtering_frees_a_transfer_with_accurate_ecn_too() {
-    let [kept, filtered] = [Acks::Keep, Acks::Filter].map(|acks| run_with(acks, "rack", true));
-    let gain = goodput(&filtered) / goodput(&kept);
-    assert!(gain > 1.4, "{gain:.2} of {:.0} bit/s", goodput(&kept));
-    assert!(filtered.links[1].counters.dropped_acks.packets > 1_000);
+    for counters in [Counters::Packets, Counters::PacketsAndBytes] {
+        let [kept, filtered] = [Acks::Keep, Acks::Filter].map(|acks| run_with(acks, "rack", counters));
+        let gain = goodput(&filtered) / goodput(&kept);
+        assert!(gain > 1.4, "{counters:?}: {gain:.2} of {:.0} bit/s", goodput(&kept));
+        assert!(filtered.links[1].counters.dropped_acks.packets > 1_000);
+    }
+}
+
+/// No link marks: that acknowledgements are filtered, thinned or lost is no mark.
+#[test]
+fn missing_acknowledgements_are_not_taken_for_marks_on_a_path_that_does_not_mark() {
+    for acks in [Acks::Keep, Acks::Filter, Acks::Thin(4)] {
+        let [none, packets] = [Counters::None, Counters::Packets].map(|counters| run_with(acks, "rack", counters));
+        let share = goodput(&packets) / goodput(&none);
+        assert!(share > 0.95, "{acks:?}: {share:.2} of {:.0} bit/s", goodput(&none));
+    }
 }

@@ -8,6 +8,11 @@ use units::Ecn;
 const FIRST_COUNT: u8 = 5;
 /// The counter's three bits.
 const COUNT_MASK: u8 = 7;
+/// Packets for each acknowledgement, on average, from which on a counter that stands still is not taken for one that went round (Linux 7.0,
+/// `ACK_COMP_THRESH`).
+const FEW_ACKS: u16 = 4;
+/// The average moves by a share of 2^-6 of the difference, and is kept in 2^-6 packets (Linux 7.0, `PKTS_ACKED_WEIGHT` and `_PREC`).
+const AVERAGE_SHIFT: u32 = 6;
 /// Marked packets after which an acknowledgement leaves (RFC 9768, section 3.2.2.5.1).
 const MARKS_PER_ACK: u8 = 2;
 /// Bytes with a codepoint of ECT before the first (RFC 9768, section 3.2.1).
@@ -164,8 +169,42 @@ enum Reports {
     Nothing,
     /// That there were some, until it hears of a reduction.
     Echoes,
-    /// How many there were: its counter as last seen.
-    Counts(u8),
+    /// How many there were.
+    Counts(Counter),
+}
+
+/// The peer's counter of marked packets, of which a segment has three bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counter {
+    /// Those bits as last seen.
+    last: u8,
+    /// Whether it has ever counted.
+    has_counted: bool,
+    /// The average number of packets that an acknowledgement covers, in 2^-6 packets; 0 before the first.
+    packets_per_ack: u16,
+}
+
+impl Counter {
+    /// At its beginning.
+    const FIRST: Self = Self { last: FIRST_COUNT, has_counted: false, packets_per_ack: 0 };
+
+    /// How many of `packets`, which an acknowledgement newly reports as delivered, are marked if its counter is `count`: the most that
+    /// can be, as far as that is likely (RFC 9768, section 3.2.2.5.2). The counter has not gone round on a path that never marked
+    /// anything; and where acknowledgements are few in any case, that they are few says nothing of marks.
+    fn take(&mut self, count: u8, packets: u64) -> u64 {
+        let increase = u64::from(count.wrapping_sub(self.last) & COUNT_MASK);
+        self.last = count;
+        self.has_counted |= increase > 0;
+        self.average(packets);
+        let may_have_gone_round = self.has_counted && self.packets_per_ack <= FEW_ACKS << AVERAGE_SHIFT;
+        if may_have_gone_round { wrapped(increase, packets) } else { increase.min(packets) }
+    }
+
+    fn average(&mut self, packets: u64) {
+        let (sample, average) = (packets << AVERAGE_SHIFT, u64::from(self.packets_per_ack));
+        let next = if average == 0 { sample } else { ((average << AVERAGE_SHIFT) - average + sample) >> AVERAGE_SHIFT };
+        self.packets_per_ack = next.min(u16::MAX.into()) as u16;
+    }
 }
 
 /// What the sending half has done about echoes.
@@ -190,7 +229,7 @@ impl Answer {
 
     /// The peer counts marked packets.
     pub(crate) fn use_counts(&mut self) {
-        self.reports = Reports::Counts(FIRST_COUNT);
+        self.reports = Reports::Counts(Counter::FIRST);
     }
 
     /// How many bytes an acknowledgement reports as marked, of those that it newly acknowledges cumulatively or shows to have been
@@ -202,13 +241,11 @@ impl Answer {
             Reports::Nothing | Reports::Echoes => 0,
             // What reports nothing new may be an old acknowledgement that comes late.
             Reports::Counts(_) if delivered == 0 || segment.has(Flags::SYN) => 0,
-            Reports::Counts(counted) => {
-                let count = count_of(segment);
-                let increase = u64::from(count.wrapping_sub(*counted) & COUNT_MASK);
-                *counted = count;
+            Reports::Counts(counter) => {
+                let packets = counter.take(count_of(segment), delivered.div_ceil(mss));
                 let marked = match segment.accurate_ecn() {
                     Some(bytes) => ahead(bytes.marked, self.counted_bytes),
-                    None => wrapped(increase, delivered.div_ceil(mss)) * mss,
+                    None => packets * mss,
                 };
                 let taken = marked.min(delivered);
                 self.counted_bytes = (self.counted_bytes + (taken as u32 & BYTES_MASK)) & BYTES_MASK;
@@ -346,6 +383,25 @@ mod tests {
         ] {
             assert_eq!(wrapped(increase, packets), expected, "{increase} of {packets}");
         }
+    }
+
+    #[test]
+    fn a_counter_that_never_counted_has_not_gone_round() {
+        let mut counter = Counter::FIRST;
+        assert_eq!([2, 9, 40].map(|packets| counter.take(FIRST_COUNT, packets)), [0, 0, 0]);
+        let mut counter = Counter::FIRST;
+        let taken = [(5, 2), (6, 2), (6, 2), (6, 9)].map(|(count, packets)| counter.take(count, packets));
+        assert_eq!(taken, [0, 1, 0, 8], "acknowledgements are lost on a path that marks");
+    }
+
+    #[test]
+    fn a_counter_has_not_gone_round_where_acknowledgements_are_few() {
+        let mut counter = Counter::FIRST;
+        let taken = [(5, 16), (6, 16), (6, 16), (0, 16)].map(|(count, packets)| counter.take(count, packets));
+        assert_eq!(taken, [0, 1, 0, 2]);
+        // 48 of two packets halve the average, roughly: of 16 it takes 117 to come below four.
+        let frequent = (0..200).map(|_| counter.take(0, 2)).sum::<u64>();
+        assert_eq!((frequent, counter.take(0, 16)), (0, 16));
     }
 
     #[test]

@@ -260,14 +260,14 @@ fn the_sender_takes_marked_bytes_as_they_are_counted() {
 }
 
 #[test]
-fn few_acknowledgements_tell_prague_as_much_with_the_option() {
+fn few_acknowledgements_tell_prague_more_with_the_option_and_without_it_are_no_marks() {
     let acks = AckPolicy { every: 32, delay: Duration::from_millis(40), quick: 0 };
     let goodput = |accurate_ecn_option| {
         let config = Config { acks, accurate_ecn_option, ..l4s("prague") };
         over_dual_pi2(config, 20).0
     };
-    let (guessed, counted) = (goodput(false), goodput(true));
-    assert!(counted > 0.6 && counted > 2.0 * guessed, "{counted} with it, {guessed} without");
+    let (packets, bytes) = (goodput(false), goodput(true));
+    assert!(bytes > 0.6 && (0.4..0.9 * bytes).contains(&packets), "{bytes} with it, {packets} without");
 }
 
 #[test]
