@@ -359,6 +359,31 @@ fn an_interrupt_before_the_first_result_leaves_no_empty_tables() {
 }
 
 #[test]
+fn a_directory_that_another_command_writes_results_to_is_refused() {
+    let endless = SCENARIO.replace("200kB", "100GB");
+    let folder = folder(endless.split("[variants]").next().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(["simulate", "test.toml", "--set", "stop.time=87600h", "--set", "stop.max_memory=8GB", "--out", "out"]);
+    let mut child = command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (begun, out) = (Instant::now(), folder.path().join("out"));
+    while partial_tables(&out).is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let second = simulate(folder.path(), &["test.toml", "--out", "out"]);
+    let left = partial_tables(&out);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(second.status.code(), Some(2), "{}", stderr(&second));
+    assert!(stderr(&second).contains("--out out: another command is writing results there"), "{}", stderr(&second));
+    assert!(left.is_some(), "the files of the first are gone");
+
+    // What the killed one left behind is no results.
+    let third = simulate(folder.path(), &["test.toml", "--out", "out"]);
+    assert!(third.status.success() && partial_tables(&out).is_none(), "{}", stderr(&third));
+}
+
+#[test]
 fn an_output_that_is_a_file_is_named_as_such() {
     let folder = folder(SCENARIO);
     for args in [&["--out", "test.toml"][..], &["--out", "test.toml", "--sweep", "link.sat.loss=0,1e-3"]] {

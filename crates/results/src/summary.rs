@@ -177,7 +177,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
     let (sum, squares) = (values.iter().sum::<f64>(), values.iter().map(|value| value * value).sum::<f64>());
-    (values.len() > 1 && squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+    // Equal values may exceed 1 by a rounding error.
+    (values.len() > 1 && squares > 0.0).then(|| (sum * sum / (values.len() as f64 * squares)).min(1.0))
 }
 
 fn links(runs: &[&Run]) -> Vec<LinkSummary> {

@@ -4,7 +4,7 @@ use super::FormatArg;
 use crate::output::{Failure, Output};
 use ::replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use clap::ValueEnum as _;
-use results::{Comparison, Format, PictureFormat, Run, TABLES, Tables};
+use results::{Comparison, Format, PartialFile, PictureFormat, Run, TABLES, Tables};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -41,9 +41,11 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// In `directory`, which is made if it is not there, and from which results of an earlier command are removed.
+    /// In `directory`, which is made if it is not there, and from which results of an earlier command are removed. One that another
+    /// command writes to at this time is refused.
     pub fn create(directory: &Path, format: Format, pictures: PictureFormat) -> Result<Self, Failure> {
         crate::named_files::make_directory("--out", directory)?;
+        refuse_directory_in_use(directory)?;
         remove_results(directory)?;
         let tables = Tables::create(directory, format).map_err(|error| Failure::usage(format!("--out {error}")))?;
         let written = TABLES.map(|table| directory.join(format!("{table}.{}", format.extension()))).to_vec();
@@ -137,16 +139,40 @@ pub fn check<'a>(replicas: impl IntoIterator<Item = &'a Replica>) -> Result<(), 
     Ok(())
 }
 
-/// Removes the files of `directory` that have names of results: beside new ones they would be taken for such.
+/// Removes the files of `directory` that have names of results: beside new ones they would be taken for such. What another process
+/// is writing stays.
 pub fn remove_results(directory: &Path) -> Result<(), Failure> {
-    let unreadable = |error| Failure::usage(format!("--out {}: {error}", directory.display()));
-    for entry in fs::read_dir(directory).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.file_name().and_then(OsStr::to_str).is_some_and(is_result) {
+    for path in results_in(directory)? {
+        if !PartialFile::is_being_written(&path) {
             remove_if_there(&path)?;
         }
     }
     Ok(())
+}
+
+/// Refuses a directory in which another command is writing its results: half would be the one's and half the other's.
+fn refuse_directory_in_use(directory: &Path) -> Result<(), Failure> {
+    match results_in(directory)?.iter().find(|path| PartialFile::is_being_written(path)) {
+        None => Ok(()),
+        Some(path) => Err(Failure::usage(format!(
+            "--out {}: another command is writing results there ({}): wait for its end, or choose another directory",
+            directory.display(),
+            path.display()
+        ))),
+    }
+}
+
+/// The files of `directory` that have names of results.
+fn results_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error| Failure::usage(format!("--out {}: {error}", directory.display()));
+    let mut results = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.file_name().and_then(OsStr::to_str).is_some_and(is_result) {
+            results.push(path);
+        }
+    }
+    Ok(results)
 }
 
 /// Whether `name` is that of a table, whole or partial, a picture or a capture that this command writes.
