@@ -214,6 +214,9 @@ fn measure(setup: &Setup, kind: &Kind) -> Result<Sample, Error> {
         }
         Kind::Connections => {
             let row = connections::measure_satpep(setup, &LOAD)?;
+            if !row.is_complete() {
+                return Err(Error::failed("not every connection was relayed and answered"));
+            }
             let idle = (row.hub_bytes_per_idle_stream + row.terminal_bytes_per_idle_stream) / 2.0;
             let connection_us = Some(row.cpu_us_per_connection);
             Ok(Sample { idle_bytes: Some(idle), connection_us, ..Sample::default() })
@@ -248,6 +251,9 @@ fn watch(topology: &Topology, gateways: &Gateways, workload: &Workload) -> Resul
     let flows = flows::run(&[Ends { client: &topology.terminals[0], server: &topology.hub }], workload)?;
     let (cpu_after, waits_after) = (gateways.cpu_times()?, gateways.waits()?);
     let busiest = busiest(&threads, &gateways.thread_times()?);
+    if flows.iter().any(|flow| !flow.verified) {
+        return Err(Error::failed("the transfer arrived wrong"));
+    }
     let cpu_s = |at: usize| Some((cpu_after[at] - cpu[at]).as_secs_f64());
     let bytes = flows.iter().fold(Bytes::ZERO, |sum, flow| sum + flow.bytes);
     Ok(Sample {

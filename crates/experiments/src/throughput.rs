@@ -65,6 +65,9 @@ pub(crate) fn measure_proxies(
                 "a connection got nothing through the proxies, or not all, in the time that it had",
             ));
         }
+        if flows.iter().any(|flow| !flow.verified) {
+            return Err(Error::failed("what came through the proxies is not what was sent"));
+        }
         let cpu = cpu_time()? - cpu;
         let first = flows.iter().map(|flow| flow.start).min().unwrap_or(start);
         let last = flows.iter().map(|flow| flow.end).max().unwrap_or(start);
@@ -89,14 +92,14 @@ mod tests {
     use lab::transfer::Trace;
 
     #[test]
-    fn proxies_that_carry_nothing_are_no_row() {
+    fn proxies_that_carry_nothing_or_something_else_are_no_row() {
         let start = Instant::now();
-        let measured = |bytes, is_cut_off| {
+        let measured = |bytes, is_cut_off, verified| {
             let flow = Flow {
                 start,
                 end: start + std::time::Duration::from_secs(4),
                 bytes: Bytes::new(bytes),
-                verified: true,
+                verified,
                 is_cut_off,
                 trace: Trace::new(start),
                 retransmitted_segments: 0,
@@ -104,7 +107,8 @@ mod tests {
             };
             measure_proxies(1, || Ok(Duration::ZERO), || Ok(vec![flow.clone()]))
         };
-        assert_eq!(measured(1_000, false).expect("a row").throughput_bps, 2_000);
-        assert!(measured(0, true).is_err() && measured(0, false).is_err());
+        assert_eq!(measured(1_000, false, true).expect("a row").throughput_bps, 2_000);
+        assert!(measured(0, true, true).is_err() && measured(0, false, true).is_err());
+        assert!(measured(1_001, false, false).is_err());
     }
 }

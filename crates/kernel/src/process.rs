@@ -4,6 +4,7 @@ use crate::Error;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -80,26 +81,26 @@ pub fn cpu_time(pid: u32) -> Result<Duration, Error> {
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Processor time that each thread of process `pid` has used so far, by its number, in ticks of the kernel (10 ms): threads that have ended
-/// are not among them.
+/// Processor time that each thread of process `pid` has used so far, by its number: threads that have ended are not among them.
 ///
 /// # Errors
 /// If there is no such process.
 pub fn thread_times(pid: u32) -> Result<BTreeMap<u32, Duration>, Error> {
-    // SAFETY: the call takes no pointers.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
+    let time_of = |thread: PathBuf| {
+        let number: u32 = thread.file_name()?.to_str()?.parse().ok()?;
+        // It may have ended since. The first field is the time on a processor in nanoseconds, where `stat` counts ticks of 10 ms.
+        let schedstat = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+        let used = schedstat.split(' ').next()?.parse().ok()?;
+        Some((number, Duration::from_nanos(used)))
+    };
+    Ok(threads(pid)?.filter_map(time_of).collect())
+}
+
+/// The folders of the threads of process `pid`.
+fn threads(pid: u32) -> Result<impl Iterator<Item = PathBuf>, Error> {
     let path = format!("/proc/{pid}/task");
     let threads = std::fs::read_dir(&path).map_err(Error::while_doing(format!("reading {path}")))?;
-    let time_of = |entry: std::fs::DirEntry| {
-        let thread: u32 = entry.file_name().to_str()?.parse().ok()?;
-        // It may have ended since.
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name may hold anything, brackets too. Fields 14 and 15 of proc_pid_stat(5) are user and system time.
-        let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
-        let used = fields.map(|field| field.parse::<f64>().ok()).sum::<Option<f64>>()?;
-        Some((thread, Duration::from_secs_f64(used / ticks)))
-    };
-    Ok(threads.flatten().filter_map(time_of).collect())
+    Ok(threads.flatten().map(|thread| thread.path()))
 }
 
 /// Bytes of memory that process `pid` keeps resident.
@@ -107,21 +108,23 @@ pub fn thread_times(pid: u32) -> Result<BTreeMap<u32, Duration>, Error> {
 /// # Errors
 /// If there is no such process.
 pub fn resident_memory(pid: u32) -> Result<u64, Error> {
-    Ok(of_status(pid, "VmRSS:")? * 1024)
+    Ok(of_status(format!("/proc/{pid}/status"), "VmRSS:")? * 1024)
 }
 
-/// How often the main thread of process `pid` has waited for something so far: its voluntary context switches.
+/// How often the threads of process `pid` have waited for something so far: the voluntary context switches of those that have not ended.
 ///
 /// # Errors
 /// If there is no such process.
 pub fn waits(pid: u32) -> Result<u64, Error> {
-    of_status(pid, "voluntary_ctxt_switches:")
+    // A thread may end between the listing and the reading.
+    let of = |thread: PathBuf| of_status(thread.join("status"), "voluntary_ctxt_switches:").ok();
+    Ok(threads(pid)?.filter_map(of).sum())
 }
 
-/// The number after `key` in what the kernel tells of process `pid`.
-fn of_status(pid: u32, key: &str) -> Result<u64, Error> {
-    let path = format!("/proc/{pid}/status");
-    let status = std::fs::read_to_string(&path).map_err(Error::while_doing(format!("reading {path}")))?;
+/// The number after `key` in `status`, the kernel's file of a process or thread.
+fn of_status(status: impl AsRef<Path>, key: &str) -> Result<u64, Error> {
+    let path = status.as_ref().display();
+    let status = std::fs::read_to_string(&status).map_err(Error::while_doing(format!("reading {path}")))?;
     let number = status.lines().find_map(|line| line.strip_prefix(key)?.trim().trim_end_matches(" kB").parse().ok());
     number.ok_or_else(|| Error::Missing(format!("{path} does not tell {key}")))
 }
@@ -171,8 +174,29 @@ mod tests {
         let number: u32 = thread.file_name().unwrap().to_str().unwrap().parse().unwrap();
         let times = thread_times(std::process::id()).unwrap();
         assert!(times.len() >= 2 && times[&number] >= Duration::from_millis(30), "{times:?}");
+        let tick = Duration::from_millis(10).as_nanos();
+        assert!(times[&number].as_nanos() % tick > 0, "counted in ticks: {times:?}");
         drop(done);
         busy.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn the_waits_of_all_threads_count() {
+        let (pid, nap) = (std::process::id(), Duration::from_millis(1));
+        let (napped, said) = std::sync::mpsc::channel();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let before = waits(pid).unwrap();
+        let naps = std::thread::spawn(move || {
+            (0..20).for_each(|_| std::thread::sleep(nap));
+            napped.send(()).unwrap();
+            wait.recv().unwrap_err();
+        });
+        said.recv().unwrap();
+        let main_waited = of_status("/proc/self/status", "voluntary_ctxt_switches:").unwrap();
+        let after = waits(pid).unwrap();
+        assert!(after >= before + 20, "{before}, {after}; the main thread alone {main_waited}");
+        drop(done);
+        naps.join().unwrap();
     }
 
     #[test]

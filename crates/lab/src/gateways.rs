@@ -226,7 +226,7 @@ impl Gateways {
         self.running.iter().map(of).collect()
     }
 
-    /// How often the main threads of all gateways have waited for something so far.
+    /// How often the threads of all gateways have waited for something so far.
     ///
     /// # Errors
     /// If one has ended.

@@ -249,7 +249,8 @@ impl Work {
         Tally {
             connections: self.begun,
             unanswered: self.waiting,
-            begun_per_second: if begun_in > 0.0 { self.begun as f64 / begun_in } else { 0.0 },
+            // Between n connections there are n - 1 intervals.
+            begun_per_second: if begun_in > 0.0 { self.begun.saturating_sub(1) as f64 / begun_in } else { 0.0 },
             elapsed_s: self.begun_at.elapsed().as_secs_f64(),
             median_ms: at(0.5),
             p99_ms: at(0.99),

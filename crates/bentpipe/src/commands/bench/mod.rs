@@ -211,6 +211,9 @@ impl Args {
         if self.without.is_some() && !self.simulate_only {
             return Err(Failure::usage("--without needs --simulate-only: gateways run with all of the transport"));
         }
+        if self.simulate_only && self.seeds == 0 {
+            return Err(Failure::usage("--simulate-only --seeds 0: nothing is measured; give at least one seed"));
+        }
         self.check_only(limit::names())?;
         let without = self.without.map(WithoutArg::of_limit).transpose()?;
         let (simulated, real) = (self.seeds, !self.simulate_only);
