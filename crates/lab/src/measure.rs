@@ -4,7 +4,8 @@
 pub fn jain_index(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
+    // Equal shares may exceed 1 by a rounding error.
+    if squares == 0.0 { 1.0 } else { (sum * sum / (shares.len() as f64 * squares)).min(1.0) }
 }
 
 /// The median of some numbers: the one in the middle, or the mean of the two there; `None` of none.
@@ -23,6 +24,7 @@ mod tests {
     #[test]
     fn jain_knows_equal_and_unequal_shares() {
         assert_eq!(jain_index(&[3.0, 3.0, 3.0]), 1.0);
+        assert!((1..100).all(|n| jain_index(&vec![0.1 * f64::from(n); n as usize]) <= 1.0));
         assert_eq!(jain_index(&[1.0, 0.0, 0.0, 0.0]), 0.25);
     }
 
