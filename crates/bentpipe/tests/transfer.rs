@@ -107,6 +107,21 @@ fn data_arrives_whole_from_a_sender_that_listens_over_ipv6_with_options_and_a_tr
 }
 
 #[test]
+fn a_trace_that_would_overwrite_the_data_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(at("data"), "of before").unwrap();
+    for trace in ["data", "data.part"] {
+        // Nobody is there: it is refused before any connection.
+        let args = ["receive", "--from", "127.0.0.1:9", "--out", &at("data"), "--trace", &at(trace)];
+        let output = run(&args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("--trace") && said.contains("overwrite"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(at("data")).unwrap(), "of before");
+}
+
+#[test]
 fn a_trace_that_cannot_be_written_hides_no_result() {
     let sender = Listening::start("127.0.0.1", &["send", "--size", "1MB"]);
     let output = run(&["receive", "--from", &sender.address, "--trace", "/dev/full", "--json"]);

@@ -25,9 +25,7 @@ impl PartialFile {
     /// If `target` can be no file, or its partial file cannot be used.
     pub fn open(target: &Path, resumes: bool) -> Result<(Self, Beginning), Failure> {
         let target = &file_of(target)?;
-        let mut path = target.to_owned().into_os_string();
-        path.push(".part");
-        let path = PathBuf::from(path);
+        let path = path_of(target);
         let failed = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
         // Its readers are those of the file that it replaces; its owner may go on with it. A link would lead the data to a file of
         // another name.
@@ -111,6 +109,13 @@ impl Drop for PartialFile {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// The name of the partial file of `target`.
+pub fn path_of(target: &Path) -> PathBuf {
+    let mut path = target.to_owned().into_os_string();
+    path.push(".part");
+    PathBuf::from(path)
 }
 
 /// The file that `target` names: where a link leads, because to replace the link would leave the file as it was.

@@ -8,6 +8,7 @@ mod port;
 mod view;
 
 use crate::commands::modem::{End, Modems, Site};
+use crate::named_files;
 use crate::output::{Failure, Output};
 use capacity_log::CapacityLog;
 use clap::Args as ClapArgs;
@@ -117,6 +118,20 @@ pub struct Args {
 
 impl Args {
     /// The links up and down.
+    /// Refuses a log that would overwrite the link's file, or the other log.
+    fn refuse_overwriting(&self) -> Result<(), Failure> {
+        let logs = [("--arrival-log", &self.arrival_log), ("--capacity-log", &self.capacity_log)];
+        for (option, log) in logs.iter().filter_map(|(option, log)| Some((option, log.as_ref()?))) {
+            if let Some(link) = &self.link_file {
+                named_files::refuse_same(option, log, link, "the file of --link")?;
+            }
+        }
+        match (&self.arrival_log, &self.capacity_log) {
+            (Some(one), Some(other)) => named_files::refuse_same("--capacity-log", other, one, "the arrival log"),
+            _ => Ok(()),
+        }
+    }
+
     fn links(&self) -> Result<LinkFile, Failure> {
         let (up, down) = (self.link.up()?, self.link.down()?);
         let mut links = match &self.link_file {
@@ -197,6 +212,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
              ever; give one end each of two pairs, whose other ends are the hosts'"
         )));
     }
+    args.refuse_overwriting()?;
     let links = args.links()?;
     let paths = [link_file::path_up(&links), links.down.clone().into()];
     for (direction, path) in ["up", "down"].into_iter().zip(&paths) {
@@ -452,6 +468,20 @@ mod tests {
         assert!(parse("--link x --preset geo").is_err());
         let unused = parse("--reorder-delay 5ms").unwrap().links().expect_err("no --reorder").to_string();
         assert!(unused.contains("--reorder-delay delays nothing without --reorder"), "{unused}");
+    }
+
+    #[test]
+    fn a_log_does_not_overwrite_the_links_file_or_the_other_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name).display().to_string();
+        let check = |options: String| parse(&options).unwrap().refuse_overwriting();
+        let both = |arrivals: &str, capacity: &str| {
+            check(format!("--link {} --arrival-log {} --capacity-log {}", at("geo.toml"), at(arrivals), at(capacity)))
+        };
+        assert!(both("a.csv", "c.csv").is_ok());
+        for (arrivals, capacity) in [("geo.toml", "c.csv"), ("a.csv", "./geo.toml"), ("a.csv", "a.csv")] {
+            assert!(both(arrivals, capacity).is_err(), "{arrivals} {capacity}");
+        }
     }
 
     #[test]
