@@ -185,16 +185,16 @@ fn a_pair_that_learns_is_fair_too() {
     }
 }
 
-/// A file over a link with this round trip and a queue of so many packets: the share of packets that the queue drops, and of the rate
-/// that the file gets.
-fn over_a_short_queue(rate: Rate, rtt: Duration, packets: u64) -> [f64; 2] {
+/// A file over a link with this round trip and queue, in the time that the link needs for so many packets: the share of packets that
+/// the queue drops, and of the rate that the file gets.
+fn over_a_short_queue(rate: Rate, rtt: Duration, queue: QueueLimit, packets: u64) -> [f64; 2] {
     let mut network = Network::new();
     let nodes = ["client", "near", "far", "server"].map(|name| network.add_node(name).expect("new"));
     let lan = LinkConfig {
         queue: QueueLimit::Unlimited,
         ..LinkConfig::new(Rate::from_bps(1_000_000_000), Duration::from_micros(50))
     };
-    let satellite = LinkConfig { queue: QueueLimit::Packets(packets), ..LinkConfig::new(rate, rtt / 2) };
+    let satellite = LinkConfig { queue, ..LinkConfig::new(rate, rtt / 2) };
     network.add_link("left", nodes[0], nodes[1], lan.clone(), lan.clone()).expect("valid");
     network.add_link("satellite", nodes[1], nodes[2], satellite.clone(), satellite).expect("valid");
     network.add_link("right", nodes[2], nodes[3], lan.clone(), lan).expect("valid");
@@ -208,8 +208,7 @@ fn over_a_short_queue(rate: Rate, rtt: Duration, packets: u64) -> [f64; 2] {
         record: false,
     };
     let pair = GatewayConfig::new("pair", [nodes[1], nodes[2]], Transport::Satpep(SatpepSettings::default()));
-    // Time for 10,000 packets.
-    let time = rate.time_to_send(Bytes::new(15_000_000));
+    let time = rate.time_to_send(Bytes::new(1500 * packets));
     let settings =
         Settings { stop: Stop { at: Some(Instant::ZERO + time), when_complete: false }, ..Settings::default() };
     let mut simulation = Simulation::with_gateways(network, vec![flow], vec![pair], settings).expect("valid");
@@ -217,7 +216,7 @@ fn over_a_short_queue(rate: Rate, rtt: Duration, packets: u64) -> [f64; 2] {
     let report = simulation.report();
     let counters = &report.links.iter().find(|link| link.name == "satellite").expect("there").counters;
     let dropped = counters.dropped_queue_full.packets as f64 / counters.offered.packets as f64;
-    [dropped, report.flows[0].bytes as f64 / 15e6 / PAYLOAD]
+    [dropped, report.flows[0].bytes as f64 / (1500 * packets) as f64 / PAYLOAD]
 }
 
 #[test]
@@ -234,10 +233,21 @@ fn trains_fit_into_a_short_queue() {
         (64, 550, 4),
     ] {
         let (rate, rtt) = (Rate::from_bps(kbps * 1000), Duration::from_millis(rtt));
-        let [dropped, share] = over_a_short_queue(rate, rtt, packets);
+        let [dropped, share] = over_a_short_queue(rate, rtt, QueueLimit::Packets(packets), 10_000);
         assert!(
             dropped < 0.04 && share > 0.93,
             "{rate}, {rtt}, {packets} packets: {dropped:.4} dropped, share {share:.3}"
         );
+    }
+}
+
+/// At 1 Mbit/s trains are all that is sent at first. What they lose in a queue of three packets is no policer's doing: the estimate would
+/// fall to an eighth, and stay there for half a minute.
+#[test]
+fn what_trains_lose_in_a_short_queue_of_a_slow_link_lowers_no_estimate() {
+    for bytes in [4000, 4600, 4800, 5000, 5200, 6000] {
+        let (rate, rtt) = (Rate::from_bps(1_000_000), Duration::from_millis(40));
+        let [_, share] = over_a_short_queue(rate, rtt, QueueLimit::Bytes(Bytes::new(bytes)), 500);
+        assert!(share > 0.8, "{bytes} bytes: share {share:.3}");
     }
 }

@@ -156,6 +156,8 @@ impl Estimator {
     const SLOW_PACKETS: f64 = 64.0;
     /// Below this rate (10 Mbit/s) a queue of one BDP may be shorter than a train. On a faster link a train loses its end where the link falls.
     const SHORT_OF_ROOM: f64 = 1.25e6;
+    /// Up to here trains are half of what is sent, or more: what they lose in a queue that has no room for them is no policer's doing.
+    const MOSTLY_TRAINS: f64 = 0.24e6;
     /// What a guess may have under way until the link answers: bytes, and time at the prior's rate. A prior ten times too high costs six
     /// per cent of 10 MB then.
     const UNPROVEN: f64 = 512e3;
@@ -512,7 +514,9 @@ impl Estimator {
             judgement.shift = self.on_point(now, point);
         }
         let lost = if self.parts.has(EstimatorPart::Losses) { news.lost } else { &[] };
-        lost.iter().for_each(|lost| self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size)));
+        for lost in lost.iter().filter(|lost| !(lost.is_train && self.rate < Self::MOSTLY_TRAINS)) {
+            self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size));
+        }
         self.counts = news.counts;
         self.on_round(now, sent, position);
         if news.point.is_some() {
