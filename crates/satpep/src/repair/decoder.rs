@@ -167,11 +167,13 @@ impl<P: Payload> Decoder<P> {
         }
     }
 
-    /// Gives all memory back to the allocator: nothing has arrived for long, so that no block of what has is still on its way.
+    /// Gives all memory back to the allocator, and gives up what is being decoded: nothing has arrived for long, so that no block of what
+    /// has is still on its way, or nothing will arrive any more.
     pub(crate) fn clear(&mut self) {
         self.first += self.symbols.len() as u64;
         (self.symbols, self.bytes) = (VecDeque::new(), 0);
         (self.spare, self.blocks) = (Vec::new(), VecDeque::new());
+        (self.jobs, self.working_since) = (VecDeque::new(), None);
         self.rounds.clear();
     }
 
