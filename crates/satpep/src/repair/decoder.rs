@@ -642,7 +642,7 @@ mod tests {
         const MOST: usize = 3_000_000;
         let mut decoder = Decoder::<Stored>::new(MOST as u64);
         for number in 0..100_000 {
-            let length = if units::mix(number) % 32 == 0 { 60_000 } else { 10 };
+            let length = if units::mix(number).is_multiple_of(32) { 60_000 } else { 10 };
             decoder.remember(PacketNumber::new(number), &vec![1; length], 0, true);
         }
         let taken: usize = decoder.symbols.iter().flatten().map(|packet| packet.bytes.capacity()).sum();
