@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::ops::{Range, Sub};
 
 /// Sorted ranges, cheapest where most work is: at the ends.
-/// Used for bytes of a stream, or numbers of packets.
+/// Used for bytes of a stream, or numbers of packets. Where a peer may have many ranges kept and change any of them,
+/// [`RangeTree`](crate::RangeTree) is the form to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeSet<T = u64> {
     ranges: VecDeque<Range<T>>,

@@ -284,13 +284,13 @@ impl<P: Payload> Endpoint<P> {
         if let Some(mut session) = peer.session.take() {
             peer.past.add(&session.counters());
             self.capacity.forget(id);
-            self.receive_memory.update(&mut session.credit.receive_holding, 0);
-            self.send_memory.update(&mut session.credit.send_holding, 0);
+            session.uncharge(&mut self.receive_memory, &mut self.send_memory);
             match reason {
                 ResetReason::Shutdown | ResetReason::PeerRestarted => self.keep_unread(id, session, reason),
                 _ => self.events.extend(session.abandon(reason)),
             }
         }
+        self.charge(id);
     }
 
     pub(super) fn on_peer_timeout(&mut self, now: Instant, id: PeerId) {

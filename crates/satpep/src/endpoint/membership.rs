@@ -103,9 +103,8 @@ impl<P: Payload> Endpoint<P> {
         peer.leaves_at = Some(now + FAREWELL);
         peer.attempt = None;
         self.by_key.remove(&peer.config.public_key);
-        if let Some(mut unread) = peer.unread.take() {
-            self.events.extend(unread.abandon(ResetReason::Shutdown));
-        }
+        self.drop_unread(id, ResetReason::Shutdown);
+        let peer = &mut self.peers[id.index()];
         if let Some(session) = &mut peer.session {
             self.events.extend(session.abandon(ResetReason::Shutdown));
             session.close();
@@ -156,8 +155,7 @@ impl<P: Payload> Endpoint<P> {
             if let Some(mut session) = peer.session.take() {
                 // The next peer of this name has a path and packets of its own.
                 self.capacity.forget(id);
-                self.receive_memory.update(&mut session.credit.receive_holding, 0);
-                self.send_memory.update(&mut session.credit.send_holding, 0);
+                session.uncharge(&mut self.receive_memory, &mut self.send_memory);
             }
             peer.keys = super::peer::Keys::default();
             // The twin, if there is one, leaves at the same time, and serves the next peer of this name.

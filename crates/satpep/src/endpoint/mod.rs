@@ -692,12 +692,16 @@ impl<P: Payload> Endpoint<P> {
 
     /// Sets what the session with a peer may hold beside the others.
     fn lend_memory(&mut self, id: PeerId) {
-        if let Some(session) = self.peers.get_mut(id.index()).and_then(|peer| peer.session.as_mut()) {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return };
+        let kept = peer.unread_bytes();
+        if let Some(session) = &mut peer.session {
             let capacity = self.capacity.rate();
             let (unread, most) = (session.credit.unread(), session.credit.most_in_round());
             let receive = self.config.receive_pool_beside(unread, most);
             let send = self.config.grown_send_pool(capacity, session.rtt());
-            let receive = self.receive_memory.allowance(&session.credit.receive_holding, receive);
+            let least = self.receive_memory.reserve().min(receive);
+            let receive = self.receive_memory.allowance(&session.credit.receive_holding, receive + kept);
+            let receive = receive.saturating_sub(kept).max(least);
             let send = self.send_memory.allowance(&session.credit.send_holding, send);
             session.credit.set_pools(receive, send);
             session.credit.set_unsent_cap(capacity);
@@ -742,10 +746,10 @@ impl<P: Payload> Endpoint<P> {
             self.collect_trace(now, id);
         }
         self.collect_events(now, id);
+        self.charge(id);
         let peer = &mut self.peers[id.index()];
         let within_cap = peer.is_within_cap(now);
         if let Some(session) = &mut peer.session {
-            session.charge(&mut self.receive_memory, &mut self.send_memory);
             if session.has_urgent() && !std::mem::replace(&mut peer.urgent_queued, true) {
                 self.urgent.push_back(id);
             }

@@ -27,11 +27,17 @@ fn private_key(index: usize) -> PrivateKey {
 impl Pair {
     /// A connected pair; the second is the initiator.
     fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// The same of ends whose configuration `adjust` has changed.
+    fn with(adjust: impl Fn(&mut EndpointConfig)) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let rate = Rate::from_bps(100_000_000);
         let ends = [0, 1].map(|index| {
             let mut config = EndpointConfig::new(private_key(index), rate, rate, Duration::from_millis(20));
             config.keepalive = Duration::from_secs(2);
+            adjust(&mut config);
             let mut end = Endpoint::new(config, now, 1 << 60, [index as u8; 32]);
             let address_of_peer = (index == 1).then(|| address(0));
             end.add_peer(now, PeerConfig::new(private_key(1 - index).public_key(), address_of_peer)).expect("peer");
@@ -407,4 +413,66 @@ fn an_index_of_keys_or_of_a_handshake_that_there_are_is_not_given_again() {
     let used = [current, pending.local_index];
     // Each has a chance of one in 32,768 to be one of these.
     assert!((0..400_000).all(|_| !used.contains(&end.new_index(PeerId(0)))));
+}
+
+/// A pair of which end 0 has `length` bytes to read of a session that is over, and a new session with the peer; with the stream's name.
+fn pair_with_unread(length: usize) -> (Pair, StreamId) {
+    let mut pair = Pair::with(|config| config.memory = Some(Bytes::from(2 << 20)));
+    let id = pair.ends[1].open(pair.now, PeerId(0)).expect("open");
+    let mut written = 0;
+    while written < length {
+        written += pair.ends[1].write(pair.now, id, &vec![1; length - written]);
+        pair.run(10);
+    }
+    pair.ends[1].finish(pair.now, id);
+    pair.run(50);
+    let opened = |event| if let Event::Opened(name) = event { Some(name) } else { None };
+    let name = events(&mut pair.ends[0]).into_iter().find_map(opened).expect("a stream");
+    pair.ends[0].finish(pair.now, name);
+    pair.run(200);
+    assert!(pair.ends[0].peers[0].session.as_ref().is_some_and(|session| session.repair_memory() > 0));
+    pair.restart(Some(address(0)));
+    pair.run(8000);
+    assert_eq!((pair.ends[0].peer_state(PeerId(0)), pair.ends[0].readable_len(name)), (PeerState::Up, length as u64));
+    (pair, name)
+}
+
+#[test]
+fn what_is_left_to_read_of_a_session_that_is_over_counts_as_memory_of_the_peer() {
+    const LEFT: usize = 200_000;
+    let (mut pair, name) = pair_with_unread(LEFT);
+    let granted = |pair: &Pair| {
+        let session = pair.ends[0].peers[0].session.as_ref().expect("connected").credit.granted();
+        (session, pair.ends[0].memory_stats().granted - session)
+    };
+    let send = |pair: &mut Pair| {
+        let id = pair.ends[1].open(pair.now, PeerId(0)).expect("open");
+        pair.ends[1].write(pair.now, id, b"news");
+        pair.run(100);
+    };
+    // Half of the memory is for what is received: half of that is reserved, and who is alone may have half of the rest.
+    let allowed = (3 << 20) / 4;
+    let left = LEFT as u64;
+    send(&mut pair);
+    assert_eq!(granted(&pair), (allowed - left, left));
+    pair.ends[0].consume(pair.now, name, LEFT / 2);
+    assert_eq!(granted(&pair), (allowed - left, left / 2));
+    pair.ends[0].consume(pair.now, name, LEFT / 2);
+    assert!(pair.ends[0].peers[0].unread.is_none());
+    send(&mut pair);
+    assert_eq!(granted(&pair), (allowed, 0));
+}
+
+#[test]
+fn a_session_that_is_over_keeps_no_packets_for_repair() {
+    let (pair, _) = pair_with_unread(100_000);
+    assert_eq!(pair.ends[0].peers[0].unread.as_ref().map(|unread| unread.repair_memory()), Some(0));
+}
+
+#[test]
+fn a_peer_that_is_removed_leaves_no_memory_in_use() {
+    let (mut pair, _) = pair_with_unread(100_000);
+    pair.ends[0].remove_peer(pair.now, PeerId(0));
+    pair.run(8000);
+    assert_eq!(pair.ends[0].memory_stats().granted, 0);
 }

@@ -1,6 +1,7 @@
 //! What has arrived in full of a session that is over, and its user has not read: he may take his time.
 
 use super::Endpoint;
+use super::peer::Peer;
 use crate::event::{Event, PeerId, StreamId};
 use crate::payload::Payload;
 use crate::session::Session;
@@ -13,8 +14,34 @@ impl<P: Payload> Endpoint<P> {
         if session.has_no_streams() {
             return;
         }
-        if let Some(mut before) = self.peers[id.index()].unread.replace(Box::new(session)) {
-            self.events.extend(before.abandon(reason));
+        session.forget_packets();
+        self.drop_unread(id, reason);
+        self.peers[id.index()].unread = Some(Box::new(session));
+    }
+
+    /// Ends with `reason` what is left to be read.
+    pub(super) fn drop_unread(&mut self, id: PeerId, reason: ResetReason) {
+        if let Some(mut unread) = self.peers[id.index()].unread.take() {
+            self.events.extend(unread.abandon(reason));
+            unread.uncharge(&mut self.receive_memory, &mut self.send_memory);
+        }
+    }
+
+    /// Counts what a peer has this side hold against the endpoint's memory. What is left to be read of a session that is over counts as
+    /// the next session's: a peer that begins one after the other gets no more memory by that.
+    pub(super) fn charge(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return };
+        let (receive, send) = (&mut self.receive_memory, &mut self.send_memory);
+        let kept = peer.unread_bytes();
+        match (&mut peer.session, &mut peer.unread) {
+            (Some(session), unread) => {
+                if let Some(unread) = unread {
+                    unread.uncharge(receive, send);
+                }
+                session.charge(kept, receive, send);
+            }
+            (None, Some(unread)) => receive.update(&mut unread.credit.receive_holding, kept),
+            (None, None) => {}
         }
     }
 
@@ -44,8 +71,16 @@ impl<P: Payload> Endpoint<P> {
             );
         }
         if unread.has_no_streams() {
-            peer.unread = None;
+            self.drop_unread(id.peer, ResetReason::PeerRestarted);
         }
+        self.charge(id.peer);
         Some(result)
+    }
+}
+
+impl<P: Payload> Peer<P> {
+    /// Bytes that are left to be read of a session that is over.
+    pub(super) fn unread_bytes(&self) -> u64 {
+        self.unread.as_ref().map_or(0, |unread| unread.credit.held())
     }
 }

@@ -112,6 +112,9 @@ impl<P: Payload> Decoder<P> {
     const ENTRY: usize = size_of::<Option<Remembered>>();
     /// Space of so many forgotten packets is kept.
     const MAX_SPARE: usize = 64;
+    /// It serves packets of which it is at most so many times the length, or the length of packets of so many bytes.
+    const MOST_SPACE: usize = 4;
+    const LEAST_SPACE: usize = 64;
     /// Packets are needed for so many round trips of this length at least: the symbols of a block leave while its last packet is in flight,
     /// and its first one was when they were made.
     const ROUNDS: usize = 4;
@@ -167,11 +170,13 @@ impl<P: Payload> Decoder<P> {
         }
     }
 
-    /// Gives all memory back to the allocator: nothing has arrived for long, so that no block of what has is still on its way.
+    /// Gives all memory back to the allocator, and gives up what is being decoded: nothing has arrived for long, so that no block of what
+    /// has is still on its way, or nothing will arrive any more.
     pub(crate) fn clear(&mut self) {
         self.first += self.symbols.len() as u64;
         (self.symbols, self.bytes) = (VecDeque::new(), 0);
         (self.spare, self.blocks) = (Vec::new(), VecDeque::new());
+        (self.jobs, self.working_since) = (VecDeque::new(), None);
         self.rounds.clear();
     }
 
@@ -189,7 +194,9 @@ impl<P: Payload> Decoder<P> {
         if !has_data {
             return self.keep(number, Remembered::symbol(Vec::new()));
         }
-        let mut bytes = self.spare.pop().unwrap_or_default();
+        // The length is what counts: space that is much longer would be memory that nothing counts.
+        let most = Self::MOST_SPACE * frames.len().max(Self::LEAST_SPACE);
+        let mut bytes = self.spare.pop().filter(|space| space.capacity() <= most).unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(frames);
         self.keep(number, Remembered { bytes, elided, is_symbol: false, symbol_length: None });
@@ -627,5 +634,18 @@ mod tests {
             decoder.remember(PacketNumber::new(number), &packet(number % 16), 0, true);
             assert!(decoder.bytes <= 100_000 && decoder.symbols.len() <= Decoder::<Stored>::MAX_SYMBOLS);
         }
+    }
+
+    /// The space of a long packet is not kept for a short one, whose length is what counts.
+    #[test]
+    fn memory_is_bounded_whatever_the_lengths() {
+        const MOST: usize = 3_000_000;
+        let mut decoder = Decoder::<Stored>::new(MOST as u64);
+        for number in 0..100_000 {
+            let length = if units::mix(number).is_multiple_of(32) { 60_000 } else { 10 };
+            decoder.remember(PacketNumber::new(number), &vec![1; length], 0, true);
+        }
+        let taken: usize = decoder.symbols.iter().flatten().map(|packet| packet.bytes.capacity()).sum();
+        assert!(taken <= 2 * MOST, "{taken} bytes");
     }
 }

@@ -373,11 +373,17 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// Counts what the session holds against the endpoint's memory.
-    pub(crate) fn charge(&mut self, receive: &mut Memory, send: &mut Memory) {
-        let (granted, buffered) = (self.credit.granted(), self.credit.send_buffered());
+    /// Counts what the session holds against the endpoint's memory, and with it `kept` bytes of the same peer's.
+    pub(crate) fn charge(&mut self, kept: u64, receive: &mut Memory, send: &mut Memory) {
+        let (granted, buffered) = (self.credit.granted() + kept, self.credit.send_buffered());
         receive.update(&mut self.credit.receive_holding, granted);
         send.update(&mut self.credit.send_holding, buffered);
+    }
+
+    /// The session holds nothing any more of the endpoint's memory, as far as that counts.
+    pub(crate) fn uncharge(&mut self, receive: &mut Memory, send: &mut Memory) {
+        receive.update(&mut self.credit.receive_holding, 0);
+        send.update(&mut self.credit.send_holding, 0);
     }
 
     /// The session's limit goes into the next packet.

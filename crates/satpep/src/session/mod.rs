@@ -273,7 +273,7 @@ impl<P: Payload> Session<P> {
             self.streams.iter().filter(|(_, stream)| !stream.has_arrived()).map(|(key, _)| key).collect();
         let mut events: Vec<_> = self.events.drain(..).collect();
         for key in lost {
-            if self.streams.remove(key).is_some_and(|stream| !stream.is_aborted()) {
+            if self.drop_stream(key).is_some_and(|stream| !stream.is_aborted()) {
                 events.push(Event::Reset(self.id(key), reason));
             }
         }
@@ -285,8 +285,21 @@ impl<P: Payload> Session<P> {
         let is_over = |stream: &Stream<P>| stream.is_aborted() && !stream.is_held();
         let aborted: Vec<_> = self.streams.iter().filter(|(_, stream)| is_over(stream)).map(|(key, _)| key).collect();
         for key in aborted {
-            self.streams.remove(key);
+            self.drop_stream(key);
         }
+    }
+
+    /// Removes a stream of a session that is over: nobody reads what is left of it.
+    fn drop_stream(&mut self, key: StreamKey) -> Option<Stream<P>> {
+        let stream = self.streams.remove(key)?;
+        self.credit.on_consumed(stream.receive.held());
+        Some(stream)
+    }
+
+    /// Forgets the packets that came and went: the session is over, and only what its streams have received is of use.
+    pub(crate) fn forget_packets(&mut self) {
+        self.decoder.clear();
+        self.trace = None;
     }
 
     /// What the peer said of a path since this was last asked.

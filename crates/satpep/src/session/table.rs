@@ -10,7 +10,7 @@ use crate::stream::{Stream, StreamNumber};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
-use units::RangeSet;
+use units::RangeTree;
 
 /// What a frame of the peer says about the stream with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) struct StreamTable<P> {
     own_open: u32,
     own_limit: u32,
     /// Streams that the peer has opened so far, by index.
-    seen: RangeSet,
+    seen: RangeTree,
     peer_open: u32,
     peer_limit: u32,
     /// Streams that are kept for their readers alone.
@@ -47,7 +47,7 @@ pub(super) struct StreamTable<P> {
 }
 
 impl<P: Payload> StreamTable<P> {
-    /// Losses leave at most so many pieces apart, of all streams together: each takes up 16 to 32 bytes, of which no credit tells the
+    /// Losses leave at most so many pieces apart, of all streams together: each takes up 16 to 50 bytes, of which no credit tells the
     /// peer. A flight of 1 Gbit/s and 600 ms has 54,000 packets.
     pub(super) const MOST_PIECES: usize = 1 << 18;
 
@@ -65,7 +65,7 @@ impl<P: Payload> StreamTable<P> {
             next_own: StreamNumber::first(even),
             own_open: 0,
             own_limit,
-            seen: RangeSet::new(),
+            seen: RangeTree::new(),
             peer_open: 0,
             held: 0,
             pieces: 0,

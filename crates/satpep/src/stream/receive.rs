@@ -4,7 +4,7 @@ use super::offset::StreamOffset;
 use crate::event::Violation;
 use crate::payload::Payload;
 use std::io::IoSlice;
-use units::RangeSet;
+use units::RangeTree;
 
 /// Bytes from the peer, put in order.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(crate) struct ReceiveHalf<P> {
     /// Everything before has arrived.
     in_order_to: StreamOffset,
     /// Ranges that arrived above `in_order_to`.
-    early: RangeSet<StreamOffset>,
+    early: RangeTree<StreamOffset>,
     /// The end of the furthest byte that arrived.
     highest: StreamOffset,
     /// The peer may send bytes below this offset. It never falls.
@@ -32,7 +32,7 @@ pub(crate) struct ReceiveHalf<P> {
 
 impl<P: Payload> ReceiveHalf<P> {
     /// Losses leave at most so many pieces apart, and one more for so many bytes of the window: a peer that sends single
-    /// bytes here and there would have us remember, and move, far more than bytes.
+    /// bytes here and there would have us remember far more than bytes.
     pub(crate) const MANY_PIECES: u64 = 4096;
     pub(crate) const BYTES_PER_PIECE: u64 = 2048;
 
@@ -175,7 +175,7 @@ impl<P: Payload> ReceiveHalf<P> {
         let dropped = self.held();
         self.read = self.highest;
         self.in_order_to = self.highest;
-        self.early = RangeSet::new();
+        self.early = RangeTree::new();
         self.bytes.release(pool, self.highest, self.highest);
         dropped
     }
