@@ -158,13 +158,14 @@ impl TcpTransport {
                     }
                     continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.send_answers(at),
                 Ok(_) => self.note_end(peer),
                 Err(error) => self.note_failure(peer, &error),
             }
             return self.lose_session(now, peer, "its session has ended");
         }
         self.read_later(at);
+        self.send_answers(at);
     }
 
     /// The peer has said something on the control connection.

@@ -245,6 +245,9 @@ impl TcpTransport {
 
     /// The control connection `at` of a session with a process of `peer` that is being replaced is ready for something.
     pub(super) fn on_former_initiator(&mut self, now: Instant, peer: usize, at: usize) {
+        if self.tunnels[at].flush().is_err() {
+            return self.end_former_initiator(peer, at);
+        }
         for _ in 0..READS {
             while let Some(former) = self.peers[peer].former_initiator(at)
                 && let Some(message) = former.reader.poll()
@@ -256,17 +259,18 @@ impl TcpTransport {
             if tunnel.pending() >= MAX_PENDING {
                 return self.end_former_initiator(peer, at);
             }
-            match tunnel.flush().and_then(|_| tunnel.read(&mut buffer)) {
+            match tunnel.read(&mut buffer) {
                 Ok(count @ 1..) => {
                     if let Some(former) = self.peers[peer].former_initiator(at) {
                         former.reader.push(&buffer[..count]);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.send_answers(at),
                 Ok(_) | Err(_) => return self.end_former_initiator(peer, at),
             }
         }
         self.read_later(at);
+        self.send_answers(at);
     }
 
     /// Ends such a connection: the process at its other end has ended, or cannot be reached.

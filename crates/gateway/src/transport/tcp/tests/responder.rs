@@ -63,6 +63,8 @@ fn is_acknowledged(hub: &Hub) -> bool {
     control.is_none_or(|at| hub.transport.tunnels[at].is_acknowledged())
 }
 
+const TAKES_OVER: Message = Message::Leaving { has_successor: true };
+
 fn is_probe(message: &Message) -> bool {
     matches!(message, Message::Probe(_))
 }
@@ -159,4 +161,24 @@ fn bytes_are_followed_by_one_probe(ends: bool) {
     hub.turn();
     hub.now += Duration::from_secs(100);
     assert_eq!(hub.hear(&mut control, &mut reader, |_| true), Message::Idle);
+}
+
+#[test]
+fn probes_are_answered_in_a_session_of_the_hubs_and_where_another_has_taken_its_place() {
+    let (mut hub, mut responder) = Responder::with_hub();
+    let mut control = responder.respond(&mut hub, 1);
+    let (mut reader, probes) = (Reader::new(), encoded(&Message::Probe(7)).repeat(1_000));
+    let mut answered = |hub: &mut Hub, control: &mut TcpStream| {
+        control.write_all(&probes).unwrap();
+        for _ in 0..1_000 {
+            hub.hear(control, &mut reader, |message| *message == Message::Answer(7));
+        }
+    };
+    answered(&mut hub, &mut control);
+    hub.now += Duration::from_secs(1);
+    control.write_all(&encoded(&TAKES_OVER)).unwrap();
+    hub.until(|hub| (!is_up(hub)).then_some(()));
+    let _newer = responder.respond(&mut hub, 1);
+    assert_eq!(hub.transport.peers[0].former_initiators.len(), 1);
+    answered(&mut hub, &mut control);
 }
