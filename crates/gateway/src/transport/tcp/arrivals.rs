@@ -1,6 +1,6 @@
 //! Connections that peers make: what for, and whether they may.
 
-use super::peer::SessionLine;
+use super::notices::SessionLine;
 use super::place::Place;
 use super::rejection::Rejection;
 use super::session::{Accepted, Initiator, Responder};
