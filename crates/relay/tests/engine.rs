@@ -309,6 +309,34 @@ fn a_reset_that_waits_behind_data_is_passed_on_when_these_do_not_arrive() {
 }
 
 #[test]
+fn streams_that_wait_to_be_reset_are_each_looked_at_when_they_are_due() {
+    let mut engine = engine();
+    for (key, stream) in [3, 4, 5].into_iter().enumerate() {
+        engine.transport.requests.insert(stream, ReceivedRequest::Complete(one()));
+        engine.on_stream_event(START, StreamEvent::Opened(stream, 0));
+        settle(&mut engine, START);
+        engine.on_connected(START, key);
+        engine.transport.undelivered.insert(stream, 1000);
+    }
+    for (seconds, key) in [(0.0, 2), (10.0, 0), (20.0, 1)] {
+        engine.on_tcp_failed(at(seconds), key);
+    }
+    assert_eq!(
+        (engine.transport.reset_behind.as_slice(), engine.next_timeout()),
+        ([5, 3, 4].as_slice(), Some(at(30.0)))
+    );
+    engine.transport.undelivered.extend([(5, 900), (4, 900)]);
+    let looks: Vec<(Instant, usize)> = std::iter::from_fn(|| {
+        let due = engine.next_timeout()?;
+        engine.handle_timeout(due);
+        Some((due, engine.transport.resets.len()))
+    })
+    .collect();
+    assert_eq!(looks, [(30.0, 0), (40.0, 1), (50.0, 1), (60.0, 2), (80.0, 3)].map(|(due, resets)| (at(due), resets)));
+    assert_eq!(engine.transport.resets, [3, 5, 4].map(|stream| (stream, ResetReason::Aborted)));
+}
+
+#[test]
 fn a_reset_behind_the_fin_is_found_when_the_fin_is_read() {
     let mut engine = connected();
     engine.hosts.failed.push(1001);

@@ -120,7 +120,8 @@ pub enum Event {
     PeerRestarted(PeerId),
     /// The peer takes no more streams: new connections should bypass it. Those that there are go on.
     PeerDrains(PeerId),
-    /// The peer broke the protocol: the session ends, and a [`Event::Reset`] follows for each of its streams.
+    /// The peer broke the protocol, which ends the session: new connections should bypass it. A [`Event::Reset`] follows for each stream
+    /// that was open.
     PeerBroke(PeerId, Violation),
     /// The peer's clock says an earlier time than in a handshake before, by this much: it was set back, or was wrong then.
     /// The handshake succeeded all the same, a round trip later. Reported at most every ten minutes.

@@ -16,6 +16,7 @@ mod direct;
 mod identity;
 mod initiator;
 mod membership;
+mod notices;
 mod peer;
 mod place;
 mod ports;
@@ -435,7 +436,7 @@ impl TcpTransport {
                 && known.silent_since(self.probe_timers.longest_keepalive) + self.longest_silence <= now
             {
                 known.hear(now, Duration::ZERO);
-                self.reset_streams(peer, ResetReason::Outage, |_| true);
+                self.reset_streams(now, peer, ResetReason::Outage, |_| true);
             }
         }
         let (mut gone, mut failed, longest_rto) = (Vec::new(), Vec::new(), self.sockets.longest_rto);
@@ -560,7 +561,7 @@ impl SatelliteTransport for TcpTransport {
         self.accepting |= std::mem::take(&mut self.callers_wait);
         self.admit_waiting(now);
         self.log_lasting_shortages(now);
-        self.peers.iter_mut().for_each(|peer| peer.log_overdue_session(now));
+        self.peers.iter_mut().for_each(|peer| peer.log_overdue_sessions(now));
         self.sweep(now);
         self.talk(now);
         self.note_acknowledged_departure(now);

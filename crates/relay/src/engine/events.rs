@@ -220,19 +220,14 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// Resets streams of which what was sent before their host's reset does not go on to arrive.
     fn look_at_resetting(&mut self, now: Instant) {
-        let Self { resetting, transport, .. } = self;
-        resetting.retain_mut(|(stream, before, due)| {
-            if *due > now {
-                return true;
+        while let Some(&(stream, before, _)) = self.resetting.front().filter(|(_, _, due)| *due <= now) {
+            self.resetting.pop_front();
+            match self.transport.undelivered(stream) {
+                Some(left) if left < before => self.resetting.push_back((stream, left, now + NO_PROGRESS)),
+                Some(_) => self.transport.reset(now, stream, ResetReason::Aborted),
+                None => {}
             }
-            let Some(left) = transport.undelivered(*stream) else { return false };
-            let goes_on = left < *before;
-            if !goes_on {
-                transport.reset(now, *stream, ResetReason::Aborted);
-            }
-            (*before, *due) = (left, now + NO_PROGRESS);
-            goes_on
-        });
+        }
     }
 
     /// TCP of connection `key` was reset or has failed; what its host sent before may wait to be read.

@@ -108,8 +108,9 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     /// Connections that may be able to move bytes, each at most once.
     work: VecDeque<usize>,
     deadlines: BTreeSet<(Instant, usize)>,
-    /// Streams that are to be reset once their data have arrived: what has not by the last look, and when to look again.
-    resetting: Vec<(T::Stream, u64, Instant)>,
+    /// Streams that are to be reset once their data have arrived: what has not by the last look, and when to look again. The first one is due
+    /// first, because each waits equally long.
+    resetting: VecDeque<(T::Stream, u64, Instant)>,
     next_sweep: Instant,
     /// Whether SYNs are held until the server has answered, and the connections whose TCP has yet to be accepted.
     holds_syns: bool,
@@ -161,7 +162,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             by_stream: HashMap::new(),
             work: VecDeque::new(),
             deadlines: BTreeSet::new(),
-            resetting: Vec::new(),
+            resetting: VecDeque::new(),
             next_sweep: Instant::ZERO,
             holds_syns: false,
             unaccepted: HashMap::new(),
@@ -210,7 +211,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// When to call [`Engine::handle_timeout`] and [`Engine::serve_waiting`] if nothing happens before.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let of_streams = self.resetting.iter().map(|(_, _, due)| *due);
+        let of_streams = self.resetting.front().map(|(_, _, due)| *due);
         self.deadlines.first().map(|(at, _)| *at).into_iter().chain(self.end_of_patience()).chain(of_streams).min()
     }
 

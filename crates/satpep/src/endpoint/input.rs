@@ -259,10 +259,13 @@ impl<P: Payload> Endpoint<P> {
         let ended = self.peers[id.index()].session.as_ref().map(|session| session.peer_epoch);
         let was_unresponsive = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_unresponsive);
         self.drop_session(id, reason);
-        if !was_unresponsive {
-            let has_left = reason == ResetReason::Shutdown;
-            self.events.push_back(if has_left { Event::PeerLeft(id) } else { Event::PeerUnresponsive(id) });
-        }
+        let news = match reason {
+            ResetReason::Shutdown => Some(Event::PeerLeft(id)),
+            // The peer has answered; `PeerBroke` reports the end of the session.
+            ResetReason::Protocol => None,
+            _ => Some(Event::PeerUnresponsive(id)),
+        };
+        self.events.extend(news.filter(|_| !was_unresponsive));
         let peer = &mut self.peers[id.index()];
         let later = std::mem::take(&mut peer.keys).unconfirmed;
         peer.keys.unconfirmed = later.filter(|later| ended.is_some_and(|ended| later.parameters.epoch != ended));

@@ -1,6 +1,6 @@
 //! Connections that peers make: what for, and whether they may.
 
-use super::peer::SessionLine;
+use super::notices::SessionLine;
 use super::place::Place;
 use super::rejection::Rejection;
 use super::session::{Accepted, Initiator, Responder};
@@ -328,7 +328,7 @@ impl TcpTransport {
             let tunnel = &mut self.tunnels[at];
             let said = match tunnel.read(&mut buffer[..room]) {
                 Ok(count @ 1..) => &buffer[..count],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.send_answers(at),
                 Ok(_) | Err(_) => return self.end_responder(now, at),
             };
             let outcome = match &mut tunnel.role {
@@ -358,6 +358,7 @@ impl TcpTransport {
             }
         }
         self.read_later(at);
+        self.send_answers(at);
     }
 
     /// A peer has begun a session.

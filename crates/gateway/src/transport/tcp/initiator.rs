@@ -1,5 +1,6 @@
 //! Connections to peers: the control connection as initiator, warm connections, and tunnels.
 
+use super::notices::OwnSessionLine;
 use super::rejection::Rejection;
 use super::session::Initiator;
 use super::sockets::{is_unavailable, is_without_source};
@@ -83,6 +84,7 @@ impl TcpTransport {
         let settings = &self.peers[peer].settings;
         let (Some(address), Ok(nonce)) = (settings.address, seed()) else { return };
         let hello = Hello::new(self.private_key.public_key(), nonce);
+        self.peers[peer].hello_at = now;
         // The hello may be repeated by anybody: it may ride in the SYN, and fetches the cookie for those that follow.
         let sent = self
             .connect(now, peer, Role::Initiator(peer))
@@ -158,13 +160,14 @@ impl TcpTransport {
                     }
                     continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.send_answers(at),
                 Ok(_) => self.note_end(peer),
                 Err(error) => self.note_failure(peer, &error),
             }
             return self.lose_session(now, peer, "its session has ended");
         }
         self.read_later(at);
+        self.send_answers(at);
     }
 
     /// The peer has said something on the control connection.
@@ -228,12 +231,12 @@ impl TcpTransport {
             is_draining: false,
             is_told_leaving: false,
         });
-        tracing::info!(peer = known.settings.name, "peer is up");
+        known.log_own_session(now, OwnSessionLine::Up);
         self.counters.sessions += 1;
         self.events.push_back(StreamEvent::PeersChanged);
         if has_restarted {
             // It knows nothing of the connections that were relayed, but for those that it has opened in sessions of its new run.
-            self.reset_streams(peer, ResetReason::PeerRestarted, |tunnel| {
+            self.reset_streams(now, peer, ResetReason::PeerRestarted, |tunnel| {
                 tunnel.session_begun_at.is_none_or(|begun_at| begun_at < heard_before)
             });
         }
@@ -245,11 +248,17 @@ impl TcpTransport {
     }
 
     /// Nothing will come of those connections relayed through the peer that `are_lost`.
-    pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason, are_lost: impl Fn(&Tunnel) -> bool) {
+    pub(super) fn reset_streams(
+        &mut self,
+        now: Instant,
+        peer: usize,
+        reason: ResetReason,
+        are_lost: impl Fn(&Tunnel) -> bool,
+    ) {
         let is_lost = |tunnel: &Tunnel| tunnel.is_through(peer) && are_lost(tunnel);
         let lost: Vec<usize> = self.tunnels.iter().filter(|(_, tunnel)| is_lost(tunnel)).map(|(at, _)| at).collect();
         if !lost.is_empty() {
-            tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
+            self.peers[peer].log_own_session(now, OwnSessionLine::Reset(reason));
         }
         for at in lost {
             let tunnel = &mut self.tunnels[at];
@@ -273,7 +282,7 @@ impl TcpTransport {
         self.end_request_in_former(peer);
         if initiator.is_up() || was_requesting {
             self.peers[peer].lost_at = now;
-            tracing::warn!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
+            self.peers[peer].log_own_session(now, OwnSessionLine::Down(why));
             self.events.push_back(StreamEvent::PeersChanged);
         } else {
             tracing::debug!(peer = self.peers[peer].settings.name, "peer is not up: {why}");

@@ -2,12 +2,13 @@
 
 use super::Name;
 use super::initiator::FastOpen;
+use super::notices::SessionLines;
 use super::session::Initiator;
 use super::succession::{Former, FormerInitiator, Opener};
 use super::talk::Notified;
 use super::tunnel::Tunnel;
 use crate::config::Peer;
-use crate::relays::log_limit::{LineLimit, LogLimit, ShortageLimit};
+use crate::relays::log_limit::{LogLimit, ShortageLimit};
 use ::satpep::ResetReason;
 use relay::reach::Announced;
 use status::Trouble;
@@ -23,6 +24,8 @@ use units::{Duration, Instant};
 pub(super) struct TcpPeer {
     pub(super) settings: Peer,
     pub(super) initiator: Option<Initiator>,
+    /// When this gateway last said hello to it, or the peer was added.
+    pub(super) hello_at: Instant,
     /// Sessions that it has begun, the newest last.
     pub(super) sessions: VecDeque<u64>,
     /// The connection of the newest.
@@ -65,7 +68,7 @@ pub(super) struct TcpPeer {
     /// How often the log says that it has no room.
     pub(super) shortage: ShortageLimit<()>,
     /// How often the log has its sessions.
-    session_lines: LineLimit<SessionLine>,
+    pub(super) session_lines: SessionLines,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
     /// When that run was last heard in a session that this gateway had begun.
@@ -90,27 +93,6 @@ pub(super) struct TcpPeer {
     pub(super) retransmitted_segments: u64,
     /// Whether the place is free.
     is_none: bool,
-}
-
-/// What the log says of the sessions that a peer begins, as often as it likes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SessionLine {
-    /// One has begun, from this address.
-    Begun(IpAddr),
-    /// There is none any more.
-    Ended,
-}
-
-impl SessionLine {
-    /// Writes the line about `peer`. Before it, `not_logged` lines were left out.
-    fn say(self, peer: &str, not_logged: Option<u64>) {
-        match self {
-            Self::Begun(from) => {
-                tracing::info!(peer, %from, not_logged, "the peer has begun a session: its connections are accelerated");
-            }
-            Self::Ended => tracing::warn!(peer, not_logged, "the peer's session has ended"),
-        }
-    }
 }
 
 /// Whether sessions of a peer end one another, as they do where two gateways use one private key. One gateway that restarts or
@@ -158,25 +140,12 @@ impl Rivals {
 }
 
 impl TcpPeer {
-    /// Logs what has happened to the sessions that the peer begins, unless the log has had much of that.
-    pub(super) fn log_session(&mut self, now: Instant, line: SessionLine) {
-        if let Some((line, not_logged)) = self.session_lines.admit(now, line, matches!(line, SessionLine::Begun(_))) {
-            line.say(&self.settings.name, not_logged);
-        }
-    }
-
-    /// Logs what was left out of that and holds still, once it is time.
-    pub(super) fn log_overdue_session(&mut self, now: Instant) {
-        if let Some((line, not_logged)) = self.session_lines.overdue(now) {
-            line.say(&self.settings.name, not_logged);
-        }
-    }
-
     pub(super) fn new(settings: &Peer, now: Instant, rtt: Duration) -> Self {
         let is_initiator = settings.public_key.is_some() && settings.address.is_some();
         Self {
             settings: settings.clone(),
             initiator: is_initiator.then_some(Initiator::Waits(now)),
+            hello_at: now,
             sessions: VecDeque::new(),
             responder: None,
             has_been_up: false,
@@ -199,7 +168,7 @@ impl TcpPeer {
             is_notified_full: false,
             notified: Notified::default(),
             shortage: ShortageLimit::default(),
-            session_lines: LineLimit::default(),
+            session_lines: SessionLines::default(),
             epoch: None,
             epoch_heard_at: now,
             warm: VecDeque::new(),

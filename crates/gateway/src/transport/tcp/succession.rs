@@ -8,6 +8,7 @@
 
 use super::arrivals::SESSIONS_EACH;
 use super::departure::Departure;
+use super::notices::OwnSessionLine;
 use super::session::{Accepted, Initiator};
 use super::talk::{MAX_PENDING, Notified, READS, room};
 use super::tunnel::{Role, Tunnel};
@@ -197,14 +198,11 @@ impl TcpTransport {
             return;
         };
         if has_successor && self.departure.is_none() {
-            tracing::info!(
-                peer = known.settings.name,
-                "another process of the peer takes over: a session with it begins"
-            );
+            known.log_own_session(now, OwnSessionLine::Succeeded);
             return self.initiate_with_successor(now, peer);
         }
         if !std::mem::replace(is_draining, true) {
-            tracing::info!(peer = known.settings.name, "peer drains: it takes no more connections");
+            known.log_own_session(now, OwnSessionLine::Drains);
             self.drop_warm(peer);
             self.events.push_back(StreamEvent::PeersChanged);
         }
@@ -214,7 +212,9 @@ impl TcpTransport {
     fn initiate_with_successor(&mut self, now: Instant, peer: usize) {
         let known = &mut self.peers[peer];
         let invites = known.initiator.as_ref().is_some_and(Initiator::invites);
-        let Some(Initiator::Up { tunnel, key, next, reader, .. }) = known.initiator.replace(Initiator::Waits(now))
+        // A peer could call for one session after the other.
+        let due = now.max(known.hello_at + self.probe_timers.retry);
+        let Some(Initiator::Up { tunnel, key, next, reader, .. }) = known.initiator.replace(Initiator::Waits(due))
         else {
             return;
         };
@@ -245,6 +245,9 @@ impl TcpTransport {
 
     /// The control connection `at` of a session with a process of `peer` that is being replaced is ready for something.
     pub(super) fn on_former_initiator(&mut self, now: Instant, peer: usize, at: usize) {
+        if self.tunnels[at].flush().is_err() {
+            return self.end_former_initiator(peer, at);
+        }
         for _ in 0..READS {
             while let Some(former) = self.peers[peer].former_initiator(at)
                 && let Some(message) = former.reader.poll()
@@ -256,17 +259,18 @@ impl TcpTransport {
             if tunnel.pending() >= MAX_PENDING {
                 return self.end_former_initiator(peer, at);
             }
-            match tunnel.flush().and_then(|_| tunnel.read(&mut buffer)) {
+            match tunnel.read(&mut buffer) {
                 Ok(count @ 1..) => {
                     if let Some(former) = self.peers[peer].former_initiator(at) {
                         former.reader.push(&buffer[..count]);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.send_answers(at),
                 Ok(_) | Err(_) => return self.end_former_initiator(peer, at),
             }
         }
         self.read_later(at);
+        self.send_answers(at);
     }
 
     /// Ends such a connection: the process at its other end has ended, or cannot be reached.

@@ -206,7 +206,8 @@ impl TcpTransport {
         self.tunnels[at].pending() < MAX_PENDING
     }
 
-    /// What `peer` has said on connection `at`, of the session that this gateway has begun or the peer.
+    /// What `peer` has said on connection `at`, of the session that this gateway has begun or the peer. The answer is queued until
+    /// [`TcpTransport::send_answers`].
     pub(super) fn hear(&mut self, now: Instant, peer: usize, at: usize, is_own: bool, message: Message) {
         let known = &mut self.peers[peer];
         let mut answer = Vec::new();
@@ -231,10 +232,14 @@ impl TcpTransport {
             Message::Leaving { .. } => self.on_initiator_leaves(peer, at),
             Message::Idle => {}
         }
-        if !answer.is_empty() {
-            // A session that has failed says so by its next event.
-            let _ = self.tunnels[at].say(&answer);
-        }
+        self.tunnels[at].queue(&answer);
+    }
+
+    /// Sends the answers to what was read in one turn on connection `at`: one write for each probe would let a peer cause thousands of
+    /// writes, and as many packets, in a turn.
+    pub(super) fn send_answers(&mut self, at: usize) {
+        // A session that has failed says so by its next event.
+        let _ = self.tunnels[at].flush();
     }
 
     /// Has announcements count that have waited long enough.

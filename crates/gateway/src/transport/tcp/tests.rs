@@ -679,7 +679,7 @@ fn connections_to_servers_themselves_outlive_the_far_gateway_and_do_not_speak_fo
     assert_eq!((hub.transport.carried_bytes(0), hub.transport.is_busy(0)), (before, false));
     hub.transport.tunnels[past].awaits_reply = true;
     assert!(!hub.transport.is_busy(0), "nobody asks the far gateway about another's answer");
-    hub.transport.reset_streams(0, ResetReason::PeerRestarted, |_| true);
+    hub.transport.reset_streams(hub.now, 0, ResetReason::PeerRestarted, |_| true);
     let failed = [through, past].map(|at| hub.transport.tunnels[at].failed);
     assert_eq!(failed, [Some(ResetReason::PeerRestarted), None]);
 }

@@ -262,8 +262,13 @@ impl Tunnel {
 
     /// Sends `bytes` behind what is pending, now or as soon as the socket takes them.
     pub(super) fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.pending.extend_from_slice(bytes);
+        self.queue(bytes);
         self.flush().map(drop)
+    }
+
+    /// Queues `bytes` behind what is pending, until the next [`Tunnel::flush`].
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
     }
 
     /// Says what every tunnel request begins with: where it rides in a SYN, it tells whether that works.

@@ -42,6 +42,19 @@ impl Terminal {
     }
 }
 
+/// The lengths of the TLS records that `bytes` begins with, as far as they are complete.
+fn records(mut bytes: &[u8]) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    // Type, version, length (RFC 8446, section 5.1).
+    while let Some((&[_, _, _, high, low], rest)) = bytes.split_first_chunk()
+        && let Some((record, rest)) = rest.split_at_checked(u16::from_be_bytes([high, low]).into())
+    {
+        lengths.push(record.len());
+        bytes = rest;
+    }
+    lengths
+}
+
 /// What `result` brings; `None` if it is too soon.
 fn done<T>(result: io::Result<T>) -> Option<T> {
     match result {
@@ -67,4 +80,25 @@ fn a_peer_that_asks_without_end_and_reads_nothing_is_hung_up_on_in_tls_too() {
     }
     hub.until(|hub| hub.transport.tunnels.is_empty().then_some(()));
     assert_eq!(hub.transport.peers[0].responder, None);
+}
+
+#[test]
+fn the_probes_of_one_turn_are_answered_in_one_record() {
+    const PROBES: usize = 1_000;
+    let mut hub = Hub::with("", "accept_from = [\"127.0.0.1/32\"]");
+    let mut terminal = Terminal::begin(&mut hub);
+    while done((&terminal.socket).read(&mut [0; 4096])).is_some() {}
+    let probes = encoded(&Message::Probe(9)).repeat(PROBES);
+    terminal.say(&probes);
+    let mut bytes = Vec::new();
+    let lengths = hub.until(|_| {
+        let mut buffer = [0; 4096];
+        let count = done((&terminal.socket).read(&mut buffer))?;
+        bytes.extend_from_slice(&buffer[..count]);
+        let lengths = records(&bytes);
+        // Beside its content, a record has the type of that and a tag.
+        let content: usize = lengths.iter().map(|length| length - 17).sum();
+        (content >= probes.len()).then_some(lengths)
+    });
+    assert_eq!((lengths.len(), lengths[0]), (1, probes.len() + 17), "an answer is as long as its probe");
 }

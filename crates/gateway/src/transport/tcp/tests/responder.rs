@@ -2,7 +2,9 @@
 
 use super::super::session::Initiator;
 use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tcp_tunnel::{Greeting, Offer, Parser, TAG};
+use tracing::span;
 
 /// The terminal's gateway, which the hub connects to.
 struct Responder {
@@ -61,6 +63,34 @@ fn is_up(hub: &Hub) -> bool {
 fn is_acknowledged(hub: &Hub) -> bool {
     let control = hub.transport.peers[0].initiator.as_ref().and_then(Initiator::tunnel);
     control.is_none_or(|at| hub.transport.tunnels[at].is_acknowledged())
+}
+
+const TAKES_OVER: Message = Message::Leaving { has_successor: true };
+
+/// Counts the lines of the log at its default level.
+#[derive(Clone, Default)]
+struct Lines(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
 }
 
 fn is_probe(message: &Message) -> bool {
@@ -159,4 +189,66 @@ fn bytes_are_followed_by_one_probe(ends: bool) {
     hub.turn();
     hub.now += Duration::from_secs(100);
     assert_eq!(hub.hear(&mut control, &mut reader, |_| true), Message::Idle);
+}
+
+#[test]
+fn a_peer_that_ends_one_session_after_the_other_does_not_fill_the_log() {
+    for says in [None, Some(TAKES_OVER), Some(Message::Leaving { has_successor: false })] {
+        let lines = Lines::default();
+        tracing::subscriber::with_default(lines.clone(), || {
+            let (mut hub, mut responder) = Responder::with_hub();
+            for _ in 0..60 {
+                let mut control = responder.respond(&mut hub, 1);
+                control.write_all(&says.iter().flat_map(encoded).collect::<Vec<u8>>()).unwrap();
+                drop(control);
+                hub.until(|hub| (!is_up(hub)).then_some(()));
+                hub.now += Duration::from_secs(1);
+                hub.transport.tick(hub.now);
+            }
+        });
+        let count = lines.0.load(Ordering::Relaxed);
+        assert!((2..=32).contains(&count), "{says:?}: {count} lines in a minute");
+    }
+}
+
+#[test]
+fn processes_of_a_peer_that_take_over_from_one_another_get_one_session_a_second() {
+    let (mut hub, mut responder) = Responder::with_hub();
+    let mut controls = Vec::new();
+    for seconds in [0, 1, 1] {
+        hub.now += Duration::from_secs(seconds);
+        let mut control = responder.respond(&mut hub, 1);
+        control.write_all(&encoded(&TAKES_OVER)).unwrap();
+        hub.until(|hub| (!is_up(hub)).then_some(()));
+        let due = hub.transport.peers[0].initiator.as_ref().map(Initiator::due);
+        assert_eq!(due, Some(hub.now + hub.transport.probe_timers.retry));
+        controls.push(control);
+    }
+    hub.now += Duration::from_secs(1);
+    let mut control = responder.respond(&mut hub, 1);
+    hub.now += Duration::from_secs(2);
+    control.write_all(&encoded(&TAKES_OVER)).unwrap();
+    hub.until(|hub| (!is_up(hub)).then_some(()));
+    // The last one has lasted for a while: its successor gets a session at once.
+    responder.respond(&mut hub, 1);
+}
+
+#[test]
+fn probes_are_answered_in_a_session_of_the_hubs_and_where_another_has_taken_its_place() {
+    let (mut hub, mut responder) = Responder::with_hub();
+    let mut control = responder.respond(&mut hub, 1);
+    let (mut reader, probes) = (Reader::new(), encoded(&Message::Probe(7)).repeat(1_000));
+    let mut answered = |hub: &mut Hub, control: &mut TcpStream| {
+        control.write_all(&probes).unwrap();
+        for _ in 0..1_000 {
+            hub.hear(control, &mut reader, |message| *message == Message::Answer(7));
+        }
+    };
+    answered(&mut hub, &mut control);
+    hub.now += Duration::from_secs(1);
+    control.write_all(&encoded(&TAKES_OVER)).unwrap();
+    hub.until(|hub| (!is_up(hub)).then_some(()));
+    let _newer = responder.respond(&mut hub, 1);
+    assert_eq!(hub.transport.peers[0].former_initiators.len(), 1);
+    answered(&mut hub, &mut control);
 }
