@@ -17,7 +17,7 @@
 use crate::path::{PathModel, terminals};
 use link::{DropReason, Outcome, Packet};
 use std::io::{BufWriter, Write};
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, SendError, SyncSender, TrySendError};
 use std::{io, mem, thread};
 use units::{Bytes, Duration, Ecn, Instant};
 
@@ -165,7 +165,10 @@ impl LogWriter {
 
     /// Writes what is left, and says whether all was written.
     pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.pass_on();
+        // No packet waits for the disk any more.
+        if let Err(SendError(batch)) = self.batches.send(self.batch) {
+            self.unwritten += batch.len() as u64;
+        }
         drop(self.batches);
         self.thread.join().map_err(|_| io::Error::other("its thread panicked"))??;
         match self.unwritten {
@@ -205,6 +208,56 @@ mod tests {
     use super::*;
     use link::LinkConfig;
     use units::Rate;
+
+    /// A disk that takes nothing until it is let go.
+    struct Stalled {
+        reached: SyncSender<()>,
+        released: Option<Receiver<()>>,
+    }
+
+    impl Write for Stalled {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if let Some(released) = self.released.take() {
+                self.reached.send(()).expect("the test waits");
+                let _ = released.recv();
+            }
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_end_waits_for_a_disk_that_has_stalled_and_loses_no_packet() {
+        let (reached, reaches) = mpsc::sync_channel(1);
+        let (release, released) = mpsc::sync_channel(1);
+        let link = LinkConfig::new(Rate::from_bps(1_000), Duration::ZERO);
+        let disk = Stalled { reached, released: Some(released) };
+        let mut writer = LogWriter::start(disk, &[link.clone(), link].map(PathModel::from)).expect("buffered");
+        let record = Record {
+            number: 0,
+            arrived: Duration::ZERO,
+            size: Bytes::new(1500),
+            flow: 0,
+            ecn: Ecn::NotCapable,
+            outcome: LoggedOutcome::InTransit,
+            at: Duration::ZERO,
+            terminal: None,
+        };
+        let mut batch = |number: u64| writer.take(Instant::ZERO + INTERVAL * number, 0, &mut vec![record]);
+        batch(1);
+        reaches.recv().expect("the first batch is being written");
+        (2..=WAITING_BATCHES as u64 + 1).for_each(&mut batch);
+        // Not yet due, so that it is the last one's.
+        writer.take(Instant::ZERO, 0, &mut vec![record]);
+        let release = thread::spawn(move || {
+            thread::sleep(std::time::Duration::from_millis(100));
+            release.send(()).expect("the disk waits");
+        });
+        writer.finish().expect("all is written");
+        release.join().expect("released");
+    }
 
     #[test]
     fn what_cannot_be_written_is_reported() {

@@ -542,8 +542,8 @@ fn warn_if_others_read(key_file: &Path) {
     }
 }
 
-/// The name of the nftables table of gateway `name`.
-fn table_name(name: &str) -> String {
+/// The name of the nftables table of gateway `name`. Names that differ in `-` and `_` alone have the same one.
+pub(crate) fn table_name(name: &str) -> String {
     if name == "bentpipe" { name.to_owned() } else { format!("bentpipe_{}", name.replace('-', "_")) }
 }
 

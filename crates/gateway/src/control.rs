@@ -307,6 +307,10 @@ fn answered(path: &Path, question: &str, deadline: Instant) -> std::io::Result<V
     }
     match failed {
         Some(error) if document.is_empty() || !is_hangup(&error) => Err(error),
+        None if document.is_empty() => Err(std::io::Error::new(
+            ErrorKind::UnexpectedEof,
+            "the gateway closed the connection without an answer, as one does that ends",
+        )),
         _ => Ok(document),
     }
 }
@@ -396,6 +400,21 @@ mod tests {
         // Where the gateway has not read all, its answer is followed by a reset.
         let _ = near.read_to_end(&mut document);
         (serde_json::from_slice(&document).unwrap(), asked)
+    }
+
+    #[test]
+    fn a_gateway_that_ends_before_it_answers_is_reported_as_such() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let ending = std::thread::spawn(move || {
+            let mut asked = [0; "status\n".len()];
+            listener.accept().unwrap().0.read_exact(&mut asked).unwrap();
+        });
+        let error = status(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        assert!(error.to_string().contains("closed the connection without an answer"), "{error}");
+        ending.join().unwrap();
     }
 
     #[test]

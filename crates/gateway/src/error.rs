@@ -29,6 +29,18 @@ pub enum StartError {
         /// How far its drain is, behind a comma; empty if it does not drain.
         drain: String,
     },
+    /// A running gateway of another name has this one's nftables table.
+    #[error(
+        "gateway {name} (pid {pid}) has the nftables table {table} already: the names of gateways on one host must differ in more than - and _"
+    )]
+    TableTaken {
+        /// The table, in the family `inet`.
+        table: String,
+        /// The name of the running gateway.
+        name: String,
+        /// Its process.
+        pid: u64,
+    },
     /// There is no running gateway to take over from, or it hands nothing over.
     #[error("--take-over: {0}")]
     TakeOver(String),
@@ -48,7 +60,10 @@ impl StartError {
         match self {
             StartError::Kernel(error) => error.is_missing(),
             StartError::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
-            StartError::Peer { .. } | StartError::TakeOver(_) | StartError::Runs { .. } => false,
+            StartError::Peer { .. }
+            | StartError::TakeOver(_)
+            | StartError::Runs { .. }
+            | StartError::TableTaken { .. } => false,
         }
     }
 }

@@ -18,6 +18,8 @@ use units::{Duration, Instant};
 const KEPT_BACK: u64 = 16;
 /// No more than that are: clients beyond wait in the listener's queue.
 const MAX_KEPT_BACK: u64 = 512;
+/// No fewer than that, half of which is for the process itself: to start `nft` takes three pipes and two descriptors beside.
+const MIN_KEPT_BACK: u64 = 24;
 
 /// How often a SYN to a server is sent again: `connect_timeout` ends the attempt.
 const SYN_RETRIES: u8 = 127;
@@ -28,7 +30,7 @@ pub fn usable_descriptors(limit: u64) -> u64 {
 }
 
 fn kept_back(limit: u64) -> u64 {
-    (limit / KEPT_BACK).min(MAX_KEPT_BACK)
+    (limit / KEPT_BACK).clamp(MIN_KEPT_BACK, MAX_KEPT_BACK).min(limit / 2)
 }
 
 /// How many of `limit` descriptors connections may take at all: pipes need some, and the program that ends interception.
@@ -268,6 +270,16 @@ mod tests {
         {
             assert_eq!((usable_descriptors(limit), most_for_connections(limit)), (usable, for_connections));
         }
+    }
+
+    /// Three pipes for `nft`, /dev/null, and a socket to ask the kernel.
+    #[test]
+    fn a_small_limit_leaves_enough_to_start_the_program_that_ends_interception() {
+        for limit in [64, 128, 256, 384] {
+            assert!(limit - most_for_connections(limit) >= 8, "{limit}");
+            assert!(usable_descriptors(limit) < most_for_connections(limit), "{limit}");
+        }
+        assert_eq!(usable_descriptors(20), 10, "most of the lowest limits is not kept back");
     }
 
     #[test]

@@ -49,6 +49,11 @@ fn is_permitted(account: &Account, found: &Metadata, right: u32) -> bool {
     account.uid == 0 || found.mode() & right != 0
 }
 
+/// The directory of the file `path`: the working directory for a bare name. `None` for the root of all.
+pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
+    path.parent().map(|directory| if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
+}
+
 /// As whom a gateway goes on, and who may ask it.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -114,7 +119,7 @@ impl Plan {
     /// Makes the directory of the socket file `path`, where it is missing, and gives it to the gateway's user, who removes
     /// the file at the end. A directory that exists is given away only if it is the usual one.
     pub(crate) fn prepare_directory(&self, path: &Path) -> io::Result<()> {
-        let Some(directory) = path.parent() else { return Ok(()) };
+        let Some(directory) = directory_of(path) else { return Ok(()) };
         let is_new = !directory.exists();
         std::fs::create_dir_all(directory)?;
         let is_ours = is_new || directory == Path::new("/run/bentpipe");
@@ -213,13 +218,13 @@ fn files(settings: &Settings) -> Files {
     for file in settings.file.iter().chain(&settings.private_key_file).chain(&std::env::current_exe().ok()) {
         let real = file.canonicalize().ok();
         readable.extend(
-            [Some(file), real.as_ref()].into_iter().flatten().filter_map(|path| Some(path.parent()?.to_owned())),
+            [Some(file), real.as_ref()].into_iter().flatten().filter_map(|path| Some(directory_of(path)?.to_owned())),
         );
     }
     let sockets = [Some(&settings.control), settings.updates.socket.as_ref()];
     let mut writable: Vec<PathBuf> =
-        sockets.into_iter().flatten().filter_map(|socket| Some(socket.parent()?.to_owned())).collect();
-    let log = settings.connection_log.as_ref().and_then(|log| log.file.parent());
+        sockets.into_iter().flatten().filter_map(|socket| Some(directory_of(socket)?.to_owned())).collect();
+    let log = settings.connection_log.as_ref().and_then(|log| directory_of(&log.file));
     writable.extend(log.map(Path::to_owned));
     writable.extend(settings.state_directory.exists().then(|| settings.state_directory.clone()));
     writable.extend(settings.debug.qlog.as_ref().map(|qlog| qlog.directory.clone()));
@@ -268,5 +273,18 @@ mod tests {
         {
             assert!(page.contains(&words), "docs/security.md does not name {words}: {page}");
         }
+    }
+
+    #[test]
+    fn a_bare_name_is_a_file_of_the_working_directory() {
+        for section in ["[control]\nsocket = \"c\"", "[updates]\nsocket = \"u\"", "[connection_log]\nfile = \"l\""] {
+            let files = files(&parse(&format!("{}{section}\n", minimal()), "x").unwrap());
+            assert!(files.writable.contains(&PathBuf::from(".")), "{section}: {:?}", files.writable);
+        }
+        let account = Account::find("root").unwrap();
+        let plan = Plan { account, is_named: true, group: None };
+        let before = std::fs::metadata(".").unwrap().uid();
+        plan.prepare_directory(Path::new("c")).unwrap();
+        assert_eq!(std::fs::metadata(".").unwrap().uid(), before, "a directory that exists is not given away");
     }
 }

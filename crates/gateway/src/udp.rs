@@ -254,7 +254,8 @@ impl Udp {
             std::array::from_fn(|_| IoSliceMut::new(buffers.next().expect("there are BATCH_SIZE buffers")))
         };
         let filled = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut self.metas)?;
-        self.arrivals.read(clock::now(), clock::unix_time());
+        let (now, unix_time) = clock::now_by_both();
+        self.arrivals.read(now, unix_time);
         for (at, (buffer, meta)) in buffers.0.iter_mut().zip(&self.metas).enumerate().take(filled) {
             let from = sender(meta.addr);
             let mark = match meta.ecn {

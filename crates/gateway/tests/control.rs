@@ -1,6 +1,7 @@
 //! The control socket of a running gateway: questions, silence, nonsense, impatience; and what its state tells (docs/monitoring.md).
 
-use crate::pair::{End, Family, OnThreads, PATIENCE, Pair, echo_all, echoes};
+use crate::pair::{End, Family, OnThreads, PATIENCE, Pair, Running, echo_all, echoes, run};
+use gateway::{Gateway, StartError};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -106,6 +107,51 @@ fn a_client_that_neither_asks_nor_reads_does_not_hold_the_gateway_up() {
     assert_eq!(pair.count(End::Terminal, "accepted"), 1);
     assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
     drop(idle);
+}
+
+/// A gateway beside the hub, called `name`, with all else of its own that several gateways on one host need.
+fn start_beside(pair: &Pair, name: &str) -> Result<Running, StartError> {
+    let socket = pair.directory.path().join(format!("{name}.sock"));
+    let text = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
+    let own = format!("name = \"{name}\"\nlisten = \"127.0.0.1:4600\"\n");
+    let text = text
+        .replace(&format!("listen = \"{}\"\n", pair.listen), &own)
+        .replace("interfaces = [\"lan\"]", "port = 4601\nmark = 0x63000000\ntable = 25300\nrule_priority = 20")
+        .replace(pair.socket(End::Hub).to_str().unwrap(), socket.to_str().unwrap());
+    let file = pair.directory.path().join(format!("{name}.toml"));
+    std::fs::write(&file, text).unwrap();
+    run(pair.site(End::Hub), gateway::config::load(&file).unwrap(), Gateway::start)
+}
+
+/// Its nftables table would take the place of the first one's, and that one's of it, for ever.
+#[test]
+fn a_gateway_whose_name_differs_in_hyphens_alone_does_not_start_beside_the_other() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(End::Hub, "");
+    let first = start_beside(&pair, "site_1").unwrap();
+    let refused = start_beside(&pair, "site-1").map(drop).unwrap_err().to_string();
+    assert!(refused.contains("nftables table bentpipe_site_1") && refused.contains("gateway site_1"), "{refused}");
+    assert_eq!(gateway::status(&pair.directory.path().join("site_1.sock")).unwrap()["name"], "site_1");
+    drop(first);
+    drop(start_beside(&pair, "site-1").unwrap());
+}
+
+/// In another network namespace, the table is another one.
+#[test]
+fn a_gateway_of_such_a_name_elsewhere_is_no_obstacle() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(End::Hub, "");
+    let _first = start_beside(&pair, "site_1").unwrap();
+    let text = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
+    let socket = pair.directory.path().join("site-1.sock");
+    let text = text
+        .replace("[gateway]\n", "[gateway]\nname = \"site-1\"\n")
+        .replace(pair.socket(End::Hub).to_str().unwrap(), socket.to_str().unwrap());
+    std::fs::write(pair.config(End::Terminal), text).unwrap();
+    drop(
+        run(pair.site(End::Terminal), gateway::config::load(&pair.config(End::Terminal)).unwrap(), Gateway::start)
+            .unwrap(),
+    );
 }
 
 #[test]

@@ -117,7 +117,7 @@ pub fn restart_congestion_control(socket: &socket2::Socket) -> io::Result<()> {
 /// `idle` if that is less; unless the socket's user timeout says otherwise, the connection fails after four of them.
 ///
 /// # Errors
-/// If it is not a TCP socket.
+/// If it is not a TCP socket, or `idle` is longer than 32,767 s (`MAX_TCP_KEEPIDLE` in the kernel's include/net/tcp.h).
 pub fn set_keepalive(socket: &socket2::Socket, idle: Duration) -> io::Result<()> {
     // The kernel waits for the interval after an answered probe, too.
     let interval = idle.min(Duration::from_secs(15));

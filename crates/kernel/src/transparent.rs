@@ -153,7 +153,7 @@ pub fn prepare(socket: &Socket) -> io::Result<()> {
 /// are accepted from a listener inherit it.
 ///
 /// # Errors
-/// If it is not a TCP socket.
+/// If it is not a TCP socket, or `idle` is longer than 32,767 s (`MAX_TCP_KEEPIDLE` in the kernel's include/net/tcp.h).
 pub fn set_keepalive(socket: &Socket, idle: Duration) -> io::Result<()> {
     let interval = (idle / 4).clamp(Duration::from_secs(1), Duration::from_secs(75));
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(9))
@@ -309,6 +309,16 @@ mod tests {
         assert_eq!(socket.tcp_keepalive_time().expect("time"), HOURS);
         assert_eq!(socket.tcp_keepalive_interval().expect("interval"), Duration::from_secs(75));
         assert_eq!(socket.tcp_keepalive_retries().expect("retries"), 9);
+    }
+
+    #[test]
+    fn the_longest_idle_time_of_a_gateway_is_within_the_kernels_limit() {
+        let (socket, _peer) = connection();
+        let nine_hours = Duration::from_secs(9 * 3600);
+        set_keepalive(&socket, nine_hours).expect("at most MAX_TCP_KEEPIDLE");
+        assert_eq!(socket.tcp_keepalive_time().expect("time"), nine_hours);
+        let beyond = set_keepalive(&socket, Duration::from_secs(32_768)).expect_err("longer than the kernel waits");
+        assert_eq!(beyond.raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]

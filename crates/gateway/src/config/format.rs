@@ -169,7 +169,7 @@ pub struct Gateway {
     #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "15min"))]
     pub user_timeout: Option<Interval>,
     /// Idle time after which a host is probed.
-    #[schemars(extend("x-least" = "10s", "x-most" = "24h", "default" = "2h"))]
+    #[schemars(extend("x-least" = "10s", "x-most" = "9h", "default" = "2h"))]
     pub host_keepalive: Option<Interval>,
     /// Directory of what is remembered between runs: the capacity, as it was measured. Where it is missing, nothing is.
     #[schemars(extend("default" = "/var/lib/bentpipe/gateway"))]

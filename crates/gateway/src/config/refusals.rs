@@ -39,7 +39,7 @@ fn the_bounds_of_a_setting_are_taken_and_what_lies_just_beyond_is_refused() {
         ("gateway", "memory", ["1MiB", "16384GiB"], ["1023KiB", "16385GiB"]),
         ("gateway", "workers", ["1", "16"], ["0", "17"]),
         ("gateway", "user_timeout", ["1s", "24h"], ["999ms", "86401s"]),
-        ("gateway", "host_keepalive", ["10s", "24h"], ["9999ms", "86401s"]),
+        ("gateway", "host_keepalive", ["10s", "9h"], ["9999ms", "32401s"]),
         ("link", "rtt", ["10us", "1min"], ["9us", "61s"]),
         ("link", "mtu", ["576", "65534"], ["575", "65535"]),
         ("link", "dscp", ["0", "63"], ["-1", "64"]),

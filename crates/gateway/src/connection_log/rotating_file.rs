@@ -1,6 +1,7 @@
 //! A file that lines are appended to. When it is full it is renamed, and a new one begins.
 
 use crate::log_file;
+use crate::privileges::directory_of;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -146,8 +147,7 @@ fn ends_in_a_line(file: &File) -> io::Result<bool> {
 pub(super) fn check(path: &Path) -> io::Result<()> {
     match OpenOptions::new().read(true).append(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-            std::fs::metadata(directory.unwrap_or(Path::new("."))).map(drop)
+            std::fs::metadata(directory_of(path).unwrap_or(path)).map(drop)
         }
         opened => opened.map(drop),
     }
