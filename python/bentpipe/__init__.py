@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bentpipe._bentpipe import (
     BentpipeError,
@@ -60,15 +60,18 @@ __all__ = [
 # the others are not among the names that `from bentpipe import *` imports.
 _LAZY = {"gym": "bentpipe.gym", "model": "bentpipe.model", "plots": "bentpipe.plots", "ray": "bentpipe.ray"}
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        try:
-            return importlib.import_module(_LAZY[name])
-        except ModuleNotFoundError as error:
-            missing = (error.name or __name__).partition(".")[0]
-            if missing == __name__:
-                raise
-            # So that hasattr() says what there is.
-            raise AttributeError(f"bentpipe.{name} needs {missing}, which is not installed") from error
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    from bentpipe import gym as gym, model as model, plots as plots, ray as ray
+else:
+    # A type checker that sees it takes any name for one of the module.
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            try:
+                return importlib.import_module(_LAZY[name])
+            except ModuleNotFoundError as error:
+                missing = (error.name or __name__).partition(".")[0]
+                if missing == __name__:
+                    raise
+                # So that hasattr() says what there is.
+                raise AttributeError(f"bentpipe.{name} needs {missing}, which is not installed") from error
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -57,7 +57,7 @@ def lab(
     # Faults name the scenario, not the file that is made for the command.
     choose_variants(scenario.check(), variants)
     with _file_of(scenario) as path:
-        return run("lab", path, *arguments)
+        return run("lab", _text(Path(path)), *arguments)
 
 
 @contextmanager
@@ -99,11 +99,18 @@ def run(*arguments: str) -> dict[str, Any]:
 
     Ctrl-C has the command end, which prints what it has finished: that is the `document` of the KeyboardInterrupt. A second one kills it.
     """
-    command = [program(), *arguments, "--json"]
+    # In UTF-8 whatever the locale, as the command reads and writes texts.
+    command = [program(), *(argument.encode("utf-8", "surrogateescape") for argument in arguments), "--json"]
     try:
         # In a session of its own, so that the command gets an interrupt once, from wherever it comes. The price: it outlives a killed Python.
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
         )
     except OSError as error:
         raise MissingError(f"{program()}: {error.strerror}") from error
@@ -198,4 +205,7 @@ def _text(value: Any) -> str:
         return f"{round(value.total_seconds() * 1e6)}us"
     if isinstance(value, (list, tuple)):
         return ",".join(map(_text, value))
+    if isinstance(value, os.PathLike):
+        # Encoded in UTF-8, it has the bytes that the file system has.
+        return os.fsencode(value).decode("utf-8", "surrogateescape")
     return str(value)

@@ -46,8 +46,8 @@ class LinkEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     """A scenario in which an agent sets the congestion window of `flow` (by default the only TCP flow), once a round trip
     (`step="rtt"`) or with each acknowledgement (`step="ack"`).
 
-    An episode is a run with a seed drawn by the environment, or with `options={"seed": ...}` of `reset`. It ends with the flow, or with the run, and is
-    cut short after `max_steps`. The scenario's recovery must leave the window alone: newreno, sack or rack.
+    An episode is a run with a seed drawn by the environment, or with `options={"seed": ...}` of `reset`. It ends when the flow's last data are
+    acknowledged, or with the run, and is cut short after `max_steps`. The scenario's recovery must leave the window alone: newreno, sack or rack.
     """
 
     metadata = {"render_modes": []}

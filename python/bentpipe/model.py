@@ -122,7 +122,7 @@ def predict(
     )
     times, rates, binding, doubt = _bentpipe.predict(control, direction == "up", *arrays)
     _doubt(doubt, 3)
-    return Prediction(times.reshape(shape), rates.reshape(shape), np.array(binding).reshape(shape))
+    return Prediction(times.reshape(shape), rates.reshape(shape), np.array(binding, dtype=np.str_).reshape(shape))
 
 
 def _losses(name: str, loss: Any, rtt: Any, mss: Any, ack_every: Any, rto: Any, window: Any) -> Floats:

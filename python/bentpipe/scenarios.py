@@ -56,11 +56,13 @@ class Scenario:
     def from_file(cls, path: str | os.PathLike[str]) -> Scenario:
         """A scenario from a TOML file."""
         path = Path(path)
+        # Bytes of the name that are no text are U+FFFD, as with the command.
+        name = str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise fault(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-        scenario = cls.from_toml(text, name=str(path), folder=path.parent)
+            raise fault(f"{name}: {getattr(error, 'strerror', None) or error}") from error
+        scenario = cls.from_toml(text, name=name, folder=path.parent)
         scenario._file = os.path.abspath(path)
         return scenario
 

@@ -27,6 +27,8 @@ _CHUNK_S = 0.5
 _MOST_RUNS = 2_000
 # How many chunks wait or run for each worker: enough that none idles, few enough that their results fit into memory.
 _CHUNKS_EACH = 2
+# Settings that results have columns for: a column of a sweep's settings cannot have their names.
+_COLUMNS = ("name", "version")
 # Looks at Ctrl-C while workers are busy.
 _LOOK_S = 0.1
 
@@ -362,8 +364,15 @@ def sweep(
 
 def grid_points(grid: Grid) -> list[dict[str, Any]]:
     """The settings of each point."""
-    if not isinstance(grid, Mapping):
-        return _listed(grid)
+    points = _combined(grid) if isinstance(grid, Mapping) else _listed(grid)
+    for key in itertools.chain.from_iterable(points):
+        if key in _COLUMNS:
+            raise fault(f"grid: {key}: the results have a column of this name: leave it out")
+    return points
+
+
+def _combined(grid: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The points of a grid that lists the values of each key."""
     for key, values in grid.items():
         if not _is_list(values):
             raise fault(f"grid: {key} = {cut(repr(values))}: expected a list of values")

@@ -6,8 +6,9 @@ use crate::experiment::Experiment;
 use pyo3::prelude::*;
 use scenario::{Application, Traffic};
 use sim::{Simulation, Stopped};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tcp::control::{Ack, Control, Loss, Start, Window};
+use units::Instant;
 
 /// Events between two looks at signals, and at whether the flow has ended.
 const EVENTS_AT_ONCE: u32 = 1 << 13;
@@ -47,6 +48,8 @@ struct Turn {
     round_ends: u64,
     is_due: bool,
     begun_s: f64,
+    /// What was acknowledged in all, in bytes.
+    acknowledged: u64,
     so_far: Step,
 }
 
@@ -83,6 +86,7 @@ impl Control for Steered {
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         let mut turn = lock(&self.0);
         window.cwnd = turn.wanted;
+        turn.acknowledged += ack.delivered;
         let step = &mut turn.so_far;
         step.mss = ack.mss;
         step.cwnd = window.cwnd;
@@ -122,6 +126,8 @@ pub(crate) struct Episode {
     is_bulk: bool,
     simulation: Mutex<Simulation>,
     turn: Arc<Mutex<Turn>>,
+    /// Whether the flow was complete when the run was.
+    is_complete: OnceLock<bool>,
 }
 
 #[pymethods]
@@ -154,7 +160,7 @@ impl Episode {
             Traffic::Tcp { application: Application::Bulk { .. }, .. }
                 | Traffic::Quic { application: Application::Bulk { .. }, .. }
         );
-        Ok(Self { flow, is_bulk, simulation: Mutex::new(simulation), turn })
+        Ok(Self { flow, is_bulk, simulation: Mutex::new(simulation), turn, is_complete: OnceLock::new() })
     }
 
     /// Goes on to the end of the next step, with a congestion window of `cwnd` segments from the next acknowledgement on (as it
@@ -173,7 +179,7 @@ impl Episode {
                 simulation.map_err(|_| BentpipeError::new_err("another thread makes a step of this episode"))?;
             let mut events = 0;
             loop {
-                let stopped = simulation.run_for(1);
+                let stopped = self.advance(&mut simulation);
                 if let Some(limit) = stopped.and_then(Stopped::limit) {
                     return Err(LimitError::new_err(format!("the run stopped at {limit}")));
                 }
@@ -181,8 +187,7 @@ impl Episode {
                 let looks = events % EVENTS_AT_ONCE == 0;
                 let mut turn = lock(&self.turn);
                 if turn.is_due || stopped.is_some() || looks {
-                    let ended_s =
-                        if turn.may_be_over() { self.ended(&simulation, turn.so_far.in_flight) } else { None };
+                    let ended_s = if turn.may_be_over() { self.ended(&simulation, &turn) } else { None };
                     let is_over = stopped.is_some() || ended_s.is_some();
                     if turn.is_due || is_over {
                         let now_s = simulation.now().as_secs_f64();
@@ -201,13 +206,31 @@ impl Episode {
 }
 
 impl Episode {
-    /// When the flow ended, if it has: it is complete, has failed, or has stopped with nothing in flight any more.
-    fn ended(&self, simulation: &Simulation, in_flight: u64) -> Option<f64> {
+    /// Handles an event; returns why the run ended. If a run ends with the receiver's last byte, the acknowledgements of the last data
+    /// are still on their way: they are part of the episode.
+    fn advance(&self, simulation: &mut Simulation) -> Option<Stopped> {
+        let stopped = simulation.run_for(1);
+        let is_complete = |simulation: &Simulation| simulation.report().flows[self.flow].complete;
+        let goes_on = stopped == Some(Stopped::Complete)
+            && *self.is_complete.get_or_init(|| is_complete(simulation))
+            && simulation.close_for(1);
+        stopped.filter(|_| !goes_on)
+    }
+
+    /// When the flow ended, if it has: it is complete and all is acknowledged, has failed, or has stopped with nothing in flight any more.
+    fn ended(&self, simulation: &Simulation, turn: &Turn) -> Option<f64> {
+        let step = &turn.so_far;
         let report = simulation.report();
         let flow = &report.flows[self.flow];
         let until_s = flow.until_s?;
-        let has_stopped = until_s < report.end_s && (self.is_bulk || in_flight == 0);
-        (flow.complete || flow.failure.is_some() || has_stopped).then_some(until_s)
+        let stop_s = simulation.flows()[self.flow].stop.map(Instant::as_secs_f64);
+        let stopped_s = if flow.complete { stop_s } else { Some(until_s) };
+        let has_stopped = stopped_s.is_some_and(|at| at < report.end_s) && (self.is_bulk || step.in_flight == 0);
+        // What was in flight at the last acknowledgement lacks what was sent since.
+        let is_acknowledged = if turn.is_due { step.in_flight == 0 } else { turn.acknowledged >= flow.bytes };
+        // A timeout shows that acknowledgements were lost: the data have arrived.
+        let is_complete = flow.complete && (is_acknowledged || step.timeouts > 0);
+        (is_complete || flow.failure.is_some() || has_stopped).then_some(until_s)
     }
 }
 

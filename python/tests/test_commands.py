@@ -86,6 +86,16 @@ def test_what_a_command_warns_of_is_a_warning(monkeypatch, tmp_path):
         assert bp.papers() == {}
 
 
+def test_arguments_and_documents_are_utf_8_whatever_the_locale(tmp_path):
+    program = tmp_path / "bentpipe"
+    program.write_text("""#!/bin/sh\nprintf '{"argument": "%s"}' "$2"\n""")
+    program.chmod(0o755)
+    code = "import bentpipe as bp; print(ascii(bp.tune(to='\\xfc')))"
+    environment = {"BENTPIPE": str(program), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "{'argument': '--to=\\xfc'}\n", done.stderr
+
+
 def test_an_interrupt_stays_one_whatever_the_command_printed(monkeypatch, tmp_path):
     end = """def end(*_):
     print('{"papers": [', flush=True)
@@ -127,6 +137,14 @@ def namespaces() -> bool:
     """Whether this machine lets us make network namespaces."""
     probe = ["unshare", "--net", "true"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net", "true"]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def test_the_lab_gets_the_name_of_a_file_as_it_is(monkeypatch, tmp_path, scenario):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.toml")
+    with open(path, "w") as file:
+        file.write(scenario.to_toml())
+    monkeypatch.setenv("BENTPIPE", written(tmp_path, """print('{"name": "' + ascii(sys.argv[2]).strip("'").replace("\\\\", "/") + '"}')"""))
+    assert bp.lab(path)["name"].endswith("/caf/udce9.toml")
 
 
 def test_the_lab_runs_a_scenario_with_the_kernel_s_tcp(command, scenario):

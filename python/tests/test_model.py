@@ -43,6 +43,12 @@ def test_mathis_falls_with_the_root_of_losses():
     assert rates[0] / rates[1] == pytest.approx(10, rel=1e-3)
 
 
+def test_a_prediction_of_nothing_has_the_types_of_others():
+    nothing, one = bp.model.predict([], "550ms"), bp.model.predict("6Mbit/s", "550ms")
+    assert [array.shape for array in nothing] == [(0,)] * 3
+    assert [array.dtype.kind for array in nothing] == [array.dtype.kind for array in one] == ["f", "f", "U"]
+
+
 def test_predictions_are_those_of_the_command(command):
     document = bp.commands.run("predict", "--rate", "6Mbit/s", "--rtt", "550ms", "--size", "1MB")
     found = bp.model.predict("6Mbit/s", ["550ms", "100ms"], size="1MB")

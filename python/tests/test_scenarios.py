@@ -1,6 +1,7 @@
 """Scenarios: from text, from files, built in Python, changed."""
 
 import copy
+import os
 from datetime import timedelta
 
 import numpy as np
@@ -103,6 +104,19 @@ def test_a_file_is_read_and_one_that_is_not_there_is_named(scenarios, tmp_path):
     assert bp.Scenario.from_file(scenarios / "geo-bulk.toml").check().variants == ["newreno", "sack", "cubic", "hybla", "bbr"]
     with pytest.raises(bp.ScenarioError, match="none.toml: No such file"):
         bp.Scenario.from_file(tmp_path / "none.toml")
+
+
+def test_a_file_may_have_a_name_that_is_not_text(scenario, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.toml")
+    with pytest.raises(bp.ScenarioError, match="caf\ufffd.toml: No such file"):
+        bp.Scenario.from_file(path)
+    with open(path, "w") as file:
+        file.write(scenario.to_toml())
+    assert len(bp.simulate(path).flows) == len(bp.simulate(scenario).flows)
+    with open(path, "a") as file:
+        file.write("nothing = 1\n")
+    with pytest.raises(bp.ScenarioError, match="caf\ufffd.toml:"):
+        bp.Scenario.from_file(path)
 
 
 def test_a_scenario_of_a_file_finds_what_that_names_from_any_directory(tmp_path, monkeypatch, scenario):

@@ -84,6 +84,19 @@ def test_points_that_are_the_same_simulation_are_refused(scenario, grid):
         bp.sweep(scenario, grid, seeds=2)
 
 
+def test_settings_that_results_have_a_column_for_are_refused_before_the_first_run(scenario, tmp_path):
+    flows = bp.sweep(scenario, {"link.sat.loss": [0.0]}).flows
+    for column, value in [("name", "x"), ("version", 1)]:
+        for grid in ({column: [value]}, [{"link.sat.loss": 0.0}, {column: value, "link.sat.loss": 1e-3}]):
+            with pytest.raises(bp.ScenarioError, match=f"grid: {column}: the results have a column of this name"):
+                bp.sweep(scenario, grid, out=tmp_path)
+    # No other column is named as a setting.
+    for column in set(flows) - {"name", "version"}:
+        with pytest.raises(bp.ScenarioError, match=column):
+            bp.sweep(scenario, {column: ["x"]}, out=tmp_path)
+    assert not os.listdir(tmp_path)
+
+
 def test_what_the_simulator_refuses_is_refused_before_the_first_run(scenarios, tmp_path):
     grid = {"link.sat.rate": ["6Mbit/s", "unlimited"], "link.sat.queue": ["100packets"]}
     with pytest.raises(bp.ScenarioError, match="grid: link.sat.rate=.*unlimited.*: gateway `.*`: the links .* have no rate"):

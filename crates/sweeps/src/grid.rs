@@ -3,6 +3,9 @@
 use crate::Error;
 use std::str::FromStr;
 
+/// Settings that results have columns for: a column of a sweep's settings cannot have their names.
+const COLUMNS: [&str; 2] = ["name", "version"];
+
 /// A setting and the values that it takes, as `--set` of the command line takes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axis {
@@ -32,6 +35,9 @@ impl FromStr for Axis {
         let key = key.trim().to_owned();
         if key.is_empty() {
             return Err(wrong("there is no key"));
+        }
+        if COLUMNS.contains(&key.as_str()) {
+            return Err(Error::Axis(format!("`{text}`: the results have a column `{key}`: leave it out")));
         }
         if values.iter().any(String::is_empty) {
             return Err(wrong("a value is empty"));
@@ -119,6 +125,14 @@ mod tests {
         for wrong in ["link.sat.loss", "=1", "a=", "a=1,,2", "a=1,1"] {
             let error = wrong.parse::<Axis>().expect_err(wrong).to_string();
             assert!(error.contains("KEY=VALUE,VALUE"), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_that_results_have_a_column_for_are_refused() {
+        for (text, key) in [("name=x,y", "name"), (" version =1", "version")] {
+            let error = text.parse::<Axis>().expect_err(text).to_string();
+            assert!(error.contains(&format!("the results have a column `{key}`")), "{error}");
         }
     }
 }
