@@ -110,13 +110,17 @@ pub enum Event {
     PeerUp(PeerId),
     /// The peer has not answered for a few round trips: new connections should bypass it.
     PeerUnresponsive(PeerId),
+    /// The peer has not answered for as long as an outage may last ([`EndpointConfig::outage_limit`](crate::EndpointConfig::outage_limit)),
+    /// which ends the session. An [`Event::Reset`] follows for each stream that was open.
+    PeerGivenUp(PeerId),
     /// The peer said that it stops, which ends the session: new connections should bypass it. An [`Event::Reset`] follows for each
     /// stream that was open.
     PeerLeft(PeerId),
     /// The peer answers, but the path does not carry IP packets of 576 bytes over IPv4, or of 1280 over IPv6, there or back: connections
     /// should bypass it. [`Event::PeerUp`] follows when it does.
     PathTooSmall(PeerId),
-    /// The peer's gateway restarted and lost its streams; a [`Event::Reset`] follows for each.
+    /// The peer does not have the session any more: its gateway restarted, or gave up the session in an outage. A [`Event::Reset`] follows
+    /// for each stream that was open.
     PeerRestarted(PeerId),
     /// The peer takes no more streams: new connections should bypass it. Those that there are go on.
     PeerDrains(PeerId),

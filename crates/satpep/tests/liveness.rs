@@ -321,6 +321,8 @@ fn an_outage_longer_than_the_limit_resets_the_streams_and_the_peer_comes_back_by
     world.run_for(seconds(12));
     assert_eq!(resets(&world, 0), [(id, ResetReason::Outage)]);
     assert_eq!(resets(&world, 1), [(names[0], ResetReason::Outage)]);
+    let given_up = |event: &Event| matches!(event, Event::PeerGivenUp(_));
+    assert!(world.gateways.iter().all(|gateway| gateway.count(given_up) == 1), "that is said");
     assert!(!world.is_finished(1, id));
     for gateway in &world.gateways {
         let at = gateway.first(|event| matches!(event, Event::Reset(..))).expect("reset").since(start);

@@ -147,6 +147,7 @@ impl<P: Payload> Endpoint<P> {
             Event::PeerDrains(id) if self.state(id) != PeerState::Up => Event::PeerDrains(id.own()),
             Event::PeerUnresponsive(_) | Event::PeerLeft(_) | Event::PeerDrains(_) => return None,
             Event::PeerUp(id) => Event::PeerUp(id.own()),
+            Event::PeerGivenUp(id) => Event::PeerGivenUp(id.own()),
             Event::PeerRestarted(id) => Event::PeerRestarted(id.own()),
             Event::PeerKeyShared(id) => Event::PeerKeyShared(id.own()),
             Event::OwnKeyShared(id) => Event::OwnKeyShared(id.own()),

@@ -266,6 +266,9 @@ impl<P: Payload> Endpoint<P> {
             _ => Some(Event::PeerUnresponsive(id)),
         };
         self.events.extend(news.filter(|_| !was_unresponsive));
+        if reason == ResetReason::Outage {
+            self.events.push_back(Event::PeerGivenUp(id));
+        }
         let peer = &mut self.peers[id.index()];
         let later = std::mem::take(&mut peer.keys).unconfirmed;
         peer.keys.unconfirmed = later.filter(|later| ended.is_some_and(|ended| later.parameters.epoch != ended));

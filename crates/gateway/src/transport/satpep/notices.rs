@@ -2,6 +2,7 @@
 //! minute, and of its silence some.
 
 use super::Satpep;
+use peering::ResetReason;
 use satpep::Event;
 use units::Instant;
 
@@ -45,6 +46,7 @@ fn peer_of(event: &Event) -> Option<satpep::PeerId> {
     match *event {
         Event::PeerUp(peer)
         | Event::PeerUnresponsive(peer)
+        | Event::PeerGivenUp(peer)
         | Event::PeerLeft(peer)
         | Event::PathTooSmall(peer)
         | Event::PeerRestarted(peer)
@@ -68,6 +70,9 @@ fn say(peer: &str, event: &Event, not_logged: Option<u64>) {
     match *event {
         Event::PeerUp(_) => tracing::info!(peer, not_logged, "peer is up"),
         Event::PeerUnresponsive(_) => tracing::warn!(peer, not_logged, "peer does not answer"),
+        Event::PeerGivenUp(_) => {
+            tracing::warn!(peer, reason = %ResetReason::Outage, not_logged, "the peer's connections are reset");
+        }
         Event::PeerLeft(_) => tracing::info!(
             peer,
             not_logged,
@@ -80,7 +85,7 @@ fn say(peer: &str, event: &Event, not_logged: Option<u64>) {
              go end to end; look for a tunnel or an interface with a smaller MTU"
         ),
         Event::PeerRestarted(_) => {
-            tracing::warn!(peer, not_logged, "peer has restarted: its connections are reset");
+            tracing::warn!(peer, not_logged, "peer has restarted, or an outage exceeded its limit: its connections are reset");
         }
         Event::PeerDrains(_) => tracing::info!(peer, not_logged, "peer drains: it takes no more connections"),
         Event::PeerBroke(_, violation) => {
