@@ -363,7 +363,16 @@ fn a_directory_that_another_command_writes_results_to_is_refused() {
     let endless = SCENARIO.replace("200kB", "100GB");
     let folder = folder(endless.split("[variants]").next().unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    command.args(["simulate", "test.toml", "--set", "stop.time=87600h", "--set", "stop.max_memory=8GB", "--out", "out"]);
+    command.args([
+        "simulate",
+        "test.toml",
+        "--set",
+        "stop.time=87600h",
+        "--set",
+        "stop.max_memory=8GB",
+        "--out",
+        "out",
+    ]);
     let mut child = command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (begun, out) = (Instant::now(), folder.path().join("out"));
     while partial_tables(&out).is_none() {

@@ -111,9 +111,10 @@ fn a_trace_that_would_overwrite_the_data_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(at("data"), "of before").unwrap();
-    for trace in ["data", "data.part"] {
+    std::os::unix::fs::symlink(at("data"), at("link")).unwrap();
+    for (out, trace) in [("data", "data"), ("data", "data.part"), ("link", "data.part")] {
         // Nobody is there: it is refused before any connection.
-        let args = ["receive", "--from", "127.0.0.1:9", "--out", &at("data"), "--trace", &at(trace)];
+        let args = ["receive", "--from", "127.0.0.1:9", "--out", &at(out), "--trace", &at(trace)];
         let output = run(&args);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains("--trace") && said.contains("overwrite"), "{said}");

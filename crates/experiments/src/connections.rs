@@ -116,7 +116,9 @@ fn connections(load: &Load, descriptors_each: u64) -> Result<u64, Error> {
         tracing::warn!(wanted, most, limit, "the limit on open files (ulimit -Hn) lets a gateway have fewer");
     }
     if most == 0 {
-        return Err(Error::failed(format!("the limit on open files (ulimit -Hn) of {limit} leaves a gateway none for connections")));
+        return Err(Error::failed(format!(
+            "the limit on open files (ulimit -Hn) of {limit} leaves a gateway none for connections"
+        )));
     }
     Ok(wanted.min(most))
 }

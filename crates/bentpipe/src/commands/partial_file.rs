@@ -25,7 +25,7 @@ impl PartialFile {
     /// If `target` can be no file, or its partial file cannot be used.
     pub fn open(target: &Path, resumes: bool) -> Result<(Self, Beginning), Failure> {
         let target = &file_of(target)?;
-        let path = path_of(target);
+        let path = part_of(target);
         let failed = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
         // Its readers are those of the file that it replaces; its owner may go on with it. A link would lead the data to a file of
         // another name.
@@ -53,6 +53,14 @@ impl PartialFile {
         }
         let beginning = Beginning::read(&mut file).map_err(failed)?;
         Ok((Self { target: target.to_owned(), path, file, is_finished: false }, beginning))
+    }
+
+    /// The name of the partial file of `target`.
+    ///
+    /// # Errors
+    /// If `target` can be no file.
+    pub fn path_of(target: &Path) -> Result<PathBuf, Failure> {
+        Ok(part_of(&file_of(target)?))
     }
 
     /// Gives the file its name, and the mode of the file that had it.
@@ -111,9 +119,8 @@ impl Drop for PartialFile {
     }
 }
 
-/// The name of the partial file of `target`.
-pub fn path_of(target: &Path) -> PathBuf {
-    let mut path = target.to_owned().into_os_string();
+fn part_of(file: &Path) -> PathBuf {
+    let mut path = file.to_owned().into_os_string();
     path.push(".part");
     PathBuf::from(path)
 }

@@ -1,7 +1,7 @@
 //! `bentpipe receive`: the end of a transfer that wants the data.
 
 use super::connection::{INITIAL_WINDOW_HELP, ListenArgs, SocketArgs, Transfer, conclude, progress_bar};
-use super::partial_file::{self, PartialFile};
+use super::partial_file::PartialFile;
 use crate::named_files;
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
@@ -153,7 +153,12 @@ impl Target {
         if let Some(path) = &args.trace {
             if let Some(out) = &args.out {
                 named_files::refuse_same("--trace", path, out, "the file of --out")?;
-                named_files::refuse_same("--trace", path, &partial_file::path_of(out), "the file of --out while it arrives")?;
+                named_files::refuse_same(
+                    "--trace",
+                    path,
+                    &PartialFile::path_of(out)?,
+                    "the file of --out while it arrives",
+                )?;
             }
             let file = File::create(path).map_err(|error| file_failure(path, &error))?;
             target.trace = Some((path.clone(), file));

@@ -117,7 +117,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// The links up and down.
     /// Refuses a log that would overwrite the link's file, or the other log.
     fn refuse_overwriting(&self) -> Result<(), Failure> {
         let logs = [("--arrival-log", &self.arrival_log), ("--capacity-log", &self.capacity_log)];
@@ -132,6 +131,7 @@ impl Args {
         }
     }
 
+    /// The links up and down.
     fn links(&self) -> Result<LinkFile, Failure> {
         let (up, down) = (self.link.up()?, self.link.down()?);
         let mut links = match &self.link_file {

@@ -85,7 +85,11 @@ fn say(peer: &str, event: &Event, not_logged: Option<u64>) {
              go end to end; look for a tunnel or an interface with a smaller MTU"
         ),
         Event::PeerRestarted(_) => {
-            tracing::warn!(peer, not_logged, "peer has restarted, or an outage exceeded its limit: its connections are reset");
+            tracing::warn!(
+                peer,
+                not_logged,
+                "peer has restarted, or an outage exceeded its limit: its connections are reset"
+            );
         }
         Event::PeerDrains(_) => tracing::info!(peer, not_logged, "peer drains: it takes no more connections"),
         Event::PeerBroke(_, violation) => {
