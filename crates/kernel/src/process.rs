@@ -175,7 +175,7 @@ mod tests {
         let times = thread_times(std::process::id()).unwrap();
         assert!(times.len() >= 2 && times[&number] >= Duration::from_millis(30), "{times:?}");
         let tick = Duration::from_millis(10).as_nanos();
-        assert!(times[&number].as_nanos() % tick > 0, "counted in ticks: {times:?}");
+        assert!(!times[&number].as_nanos().is_multiple_of(tick), "counted in ticks: {times:?}");
         drop(done);
         busy.unwrap().join().unwrap();
     }

@@ -2,8 +2,7 @@
 //! minute, and of its silence some.
 
 use super::Satpep;
-use peering::ResetReason;
-use satpep::Event;
+use satpep::{Event, ResetReason};
 use units::Instant;
 
 /// Lines in a minute about a peer that does not answer.
