@@ -103,6 +103,17 @@ fn one_history_is_fetched_at_a_time_and_the_span_that_was_chosen_last_is_shown()
 }
 
 #[test]
+fn a_span_without_points_has_no_time_in_its_legends() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = shown(&site, "") else { return };
+    let times =
+        "[...document.querySelectorAll('.u-legend .u-series:first-child .u-value')].map((time) => time.textContent)";
+    browser.wait(&format!("{times}.length === 6 && {times}.every((time) => /^[0-9:]+$/.test(time))"));
+    browser.value("document.querySelector('[value=day]').click()");
+    browser.wait(&format!("{times}.every((time) => time === '–')"));
+}
+
+#[test]
 fn streams_are_filtered_and_sorted_by_the_gateway() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "#streams") else { return };
