@@ -26,11 +26,9 @@ const stream = new Stream(onDocument, onState);
 const events = new Map();
 let shown = null;
 
-// "Skip to content" leads to the content of the view that is shown.
 function current() {
   const named = location.hash.slice(1);
-  if (VIEWS.includes(named)) return named;
-  return named === "main" && shown ? shown : "link";
+  return VIEWS.includes(named) ? named : "link";
 }
 
 // Shows the view of the address; the gateway is asked for its table.
@@ -202,4 +200,9 @@ function list(target, shown) {
 
 for (const input of document.querySelectorAll("input[name=span]")) input.addEventListener("change", () => loadHistory());
 addEventListener("hashchange", show);
+// The address stays that of the view, to which the browser goes back.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  get("main").focus();
+});
 show();

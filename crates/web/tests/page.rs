@@ -69,9 +69,12 @@ fn the_link_to_the_content_leaves_the_view_as_it_is() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "#peers") else { return };
     browser.value("document.querySelector('.skip').click()");
-    browser.wait("location.hash === '#main'");
     browser.wait("document.activeElement.id === 'main'");
     assert_eq!(browser.value("document.getElementById('view-peers').hidden"), false);
+    browser.value("location.hash = '#streams'");
+    browser.wait("!document.getElementById('view-streams').hidden");
+    browser.value("history.back()");
+    browser.wait("!document.getElementById('view-peers').hidden");
 }
 
 #[test]
