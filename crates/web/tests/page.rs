@@ -204,6 +204,29 @@ fn everything_that_can_be_used_has_a_name_and_no_width_scrolls_sideways() {
 }
 
 #[test]
+fn colours_that_the_system_forces_leave_bar_and_tabs_readable() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = shown(&site, "") else { return };
+    browser.wait("document.querySelectorAll('.u-marker').length > 6");
+    let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});
+    browser.call("Emulation.setEmulatedMedia", forced);
+    browser.wait("matchMedia('(forced-colors: active)').matches");
+    let differ = |element: &str, property: &str| {
+        let colours =
+            format!("[...document.querySelectorAll('{element}')].map((one) => getComputedStyle(one).{property})");
+        format!("{colours}.length > 1 && new Set({colours}).size > 1")
+    };
+    for (element, property) in [
+        (".bar, .bar span", "backgroundColor"),
+        (".swatch", "backgroundColor"),
+        ("figure:first-child .u-marker", "borderTopColor"),
+        ("nav a", "borderBottomColor"),
+    ] {
+        assert_eq!(browser.value(&differ(element, property)), true, "{element}");
+    }
+}
+
+#[test]
 fn a_link_that_is_cut_and_restored_is_seen_in_numbers_and_events() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "") else { return };
