@@ -2,7 +2,7 @@
 
 import { Charts } from "./charts.js";
 import { count, duration, rate, share, size, time, when } from "./numbers.js";
-import { Stream } from "./stream.js";
+import { Stream, address } from "./stream.js";
 import { Table } from "./tables.js";
 
 const VIEWS = ["link", "peers", "streams", "events"];
@@ -88,7 +88,7 @@ async function loadHistory(isOther = false) {
   request = own;
   if (isOther) former = [...events.keys()];
   try {
-    const response = await fetch(`./history?span=${chosenSpan()}`, { signal: own.signal });
+    const response = await fetch(address(`./history?span=${chosenSpan()}`), { signal: own.signal });
     if (!response.ok) return;
     const history = await response.json();
     loaded = history.times.at(-1) ?? gatewayTime;

@@ -5,7 +5,7 @@ use crate::site::Site;
 use serde_json::{Value, json};
 use status::{Modem, PeerState, Stall, StallCause, Trouble};
 use std::net::TcpListener;
-use web::Access;
+use web::{Access, Token};
 
 const IS_LIVE: &str = "document.getElementById('connection').textContent === 'live'";
 
@@ -114,6 +114,15 @@ fn a_span_without_points_has_no_time_in_its_legends() {
     browser.wait(&format!("{times}.length === 6 && {times}.every((time) => /^[0-9:]+$/.test(time))"));
     browser.value("document.querySelector('[value=day]').click()");
     browser.wait(&format!("{times}.every((time) => time === '–')"));
+}
+
+#[test]
+fn an_address_with_the_token_shows_all_of_the_page() {
+    let site = Site::start(Access::Token(Token::new("0123456789abcdef").unwrap()));
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(&format!("http://any:0123456789abcdef@{}/", site.address()), 1280, 900);
+    browser.wait(IS_LIVE);
+    browser.wait("document.querySelectorAll('#charts canvas').length === 6");
 }
 
 #[test]
