@@ -70,7 +70,7 @@ function onDocument(status, isFirst) {
 let loaded = 0;
 // The request for the history whose answer is awaited.
 let request = null;
-// The numbers of events that go when the next history has come.
+// The events that go when the next history has come, with their numbers.
 let former = [];
 // The gateway's clock: by how much it has been set since the gateway started, and the time of the latest document.
 let clockLead = null;
@@ -86,14 +86,14 @@ async function loadHistory(isOther = false) {
   request?.abort();
   const own = new AbortController();
   request = own;
-  if (isOther) former = [...events.keys()];
+  if (isOther) former = [...events];
   try {
     const response = await fetch(address(`./history?span=${chosenSpan()}`), { signal: own.signal });
     if (!response.ok) return;
     const history = await response.json();
     loaded = history.times.at(-1) ?? gatewayTime;
-    // Those that came while the history was under way stay.
-    for (const number of former.splice(0)) events.delete(number);
+    // Those that came while the history was under way stay, also in the places of former ones.
+    for (const [number, event] of former.splice(0)) if (events.get(number) === event) events.delete(number);
     take(history.events, false);
     charts.load(history);
   } catch {

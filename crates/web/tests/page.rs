@@ -151,6 +151,36 @@ fn a_page_that_loses_its_gateway_says_so_and_comes_back_by_itself() {
 }
 
 #[test]
+fn events_of_another_process_stay_when_a_history_from_before_them_comes() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = Browser::start() else { return };
+    let slow = "const fast = window.fetch; window.late = 0; window.came = false; window.fetch = async (address, options) => { \
+                const response = await fast(address, options); \
+                if (!address.includes('history') || late === 0) return response; \
+                const text = await response.text(); \
+                await new Promise((done) => setTimeout(done, late)); \
+                setTimeout(() => { came = true; }, 500); \
+                return new Response(text); }";
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": slow}));
+    browser.open(&format!("http://{}/", site.address()), 1280, 900);
+    browser.wait(IS_LIVE);
+    let latest = |text: &str| format!("document.getElementById('latest').innerText.includes('{text}')");
+    site.change(|state| state.peers[0].state = PeerState::Unresponsive);
+    browser.wait(&latest("terminal-1 is unresponsive"));
+    let address = site.address();
+    drop(site);
+    browser.value("window.late = 6000");
+    let again = Site::at(TcpListener::bind(address).unwrap(), Access::Local);
+    browser.wait("document.getElementById('connection').textContent !== 'live'");
+    browser.wait(IS_LIVE);
+    again.change(|state| state.peers[1].state = PeerState::Unresponsive);
+    browser.wait(&latest("terminal-2 is unresponsive"));
+    browser.wait("came");
+    assert_eq!(browser.value(&latest("terminal-2 is unresponsive")), true);
+    assert_eq!(browser.value(&latest("terminal-1")), false);
+}
+
+#[test]
 fn a_hidden_page_has_no_connection_until_it_is_shown_again() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = Browser::start() else { return };
