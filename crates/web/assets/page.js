@@ -135,9 +135,9 @@ function link(status) {
   say("without", status.without ? rate(status.without.throughput_bps) : "–");
   const missing = status.gateway.transport === "tcp"
     ? "Without gateways: not estimated with the tcp transport, which counts no packets."
-    : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes.";
+    : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes, outages not counted.";
   say("estimate", status.without
-    ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(status.without.rtt_s)} RTT that loses ${share(status.without.loss)} of its packets, as this one in the last 5 minutes.`
+    ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(status.without.rtt_s)} RTT that loses ${share(status.without.loss)} of its packets, as this one in the last 5 minutes without outages.`
     : missing);
 }
 
