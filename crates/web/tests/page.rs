@@ -138,6 +138,26 @@ fn streams_are_filtered_and_sorted_by_the_gateway() {
 }
 
 #[test]
+fn what_is_marked_is_the_order_of_the_rows() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = shown(&site, "#peers") else { return };
+    let is_first = |name| format!("document.querySelector('#view-peers tbody th')?.textContent === '{name}'");
+    let marked = "[...document.querySelectorAll('#view-peers :is([aria-sort], [aria-pressed=true])')].map((one) => one.textContent).join()";
+    browser.wait(&is_first("terminal-2"));
+    assert_eq!(browser.value(marked), "Busiest first");
+    for (button, name, mark) in [
+        ("[title=\"Sort by sent\"]", "terminal-1", "Sent"),
+        ("[title=\"Sort by received\"]", "terminal-2", "Received"),
+        ("[title=\"Sort by peer\"]", "terminal-1", "Peer"),
+        ("[aria-pressed]", "terminal-2", "Busiest first"),
+    ] {
+        browser.value(&format!("document.querySelector('#view-peers {button}').click()"));
+        browser.wait(&is_first(name));
+        assert_eq!(browser.value(marked), mark);
+    }
+}
+
+#[test]
 fn a_page_that_loses_its_gateway_says_so_and_comes_back_by_itself() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "") else { return };
