@@ -9,10 +9,10 @@ use units::Probability;
 
 /// Seconds over which losses are counted.
 const PERIOD: usize = 300;
-/// Round trips before and after an outage, in seconds at least [`MIN_MARGIN`]: a peer is unresponsive after so many without an answer, and
-/// what was in flight is known to be lost a round trip after the peer is heard again.
+/// So many round trips before and after an outage are left out, at least [`MIN_MARGIN`]: a peer is unresponsive after so many without an
+/// answer, and what was in flight is found to be lost up to about a round trip after the peer is heard again.
 const MARGIN_ROUNDS: f64 = 3.0;
-/// The shortest time without an answer after which a peer is unresponsive.
+/// In seconds: the shortest time without an answer after which a peer is unresponsive.
 const MIN_MARGIN: f64 = 1.0;
 
 /// Packets sent and lost.
