@@ -2,7 +2,7 @@
 
 import { Charts } from "./charts.js";
 import { count, duration, rate, share, size, time, when } from "./numbers.js";
-import { Stream } from "./stream.js";
+import { Stream, address } from "./stream.js";
 import { Table } from "./tables.js";
 
 const VIEWS = ["link", "peers", "streams", "events"];
@@ -26,11 +26,9 @@ const stream = new Stream(onDocument, onState);
 const events = new Map();
 let shown = null;
 
-// "Skip to content" leads to the content of the view that is shown.
 function current() {
   const named = location.hash.slice(1);
-  if (VIEWS.includes(named)) return named;
-  return named === "main" && shown ? shown : "link";
+  return VIEWS.includes(named) ? named : "link";
 }
 
 // Shows the view of the address; the gateway is asked for its table.
@@ -72,7 +70,7 @@ function onDocument(status, isFirst) {
 let loaded = 0;
 // The request for the history whose answer is awaited.
 let request = null;
-// The numbers of events that go when the next history has come.
+// The events that go when the next history has come, with their numbers.
 let former = [];
 // The gateway's clock: by how much it has been set since the gateway started, and the time of the latest document.
 let clockLead = null;
@@ -88,14 +86,14 @@ async function loadHistory(isOther = false) {
   request?.abort();
   const own = new AbortController();
   request = own;
-  if (isOther) former = [...events.keys()];
+  if (isOther) former = [...events];
   try {
-    const response = await fetch(`./history?span=${chosenSpan()}`, { signal: own.signal });
+    const response = await fetch(address(`./history?span=${chosenSpan()}`), { signal: own.signal });
     if (!response.ok) return;
     const history = await response.json();
     loaded = history.times.at(-1) ?? gatewayTime;
-    // Those that came while the history was under way stay.
-    for (const number of former.splice(0)) events.delete(number);
+    // Those that came while the history was under way stay, also in the places of former ones.
+    for (const [number, event] of former.splice(0)) if (events.get(number) === event) events.delete(number);
     take(history.events, false);
     charts.load(history);
   } catch {
@@ -137,9 +135,9 @@ function link(status) {
   say("without", status.without ? rate(status.without.throughput_bps) : "–");
   const missing = status.gateway.transport === "tcp"
     ? "Without gateways: not estimated with the tcp transport, which counts no packets."
-    : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes.";
+    : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes, outages not counted.";
   say("estimate", status.without
-    ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(status.without.rtt_s)} RTT that loses ${share(status.without.loss)} of its packets, as this one in the last 5 minutes.`
+    ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(status.without.rtt_s)} RTT that loses ${share(status.without.loss)} of its packets, as this one in the last 5 minutes without outages.`
     : missing);
 }
 
@@ -202,4 +200,9 @@ function list(target, shown) {
 
 for (const input of document.querySelectorAll("input[name=span]")) input.addEventListener("change", () => loadHistory());
 addEventListener("hashchange", show);
+// The address stays that of the view, to which the browser goes back.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  get("main").focus();
+});
 show();

@@ -29,7 +29,7 @@ export function plot(parent, { title, lines, format, least, splits, steps, heigh
       { ...axis, size: 84, ...(splits && { splits: () => splits }), ...(steps && { incrs: steps }), values: (_, splits) => splits.map(format) },
     ],
     series: [
-      { label: "time", value: (_, value) => (value === null ? "–" : x.whole(value)) },
+      { label: "time", value: (_, value) => (typeof value === "number" ? x.whole(value) : "–") },
       ...lines.map(({ label, stroke, dash }) => ({
         label, dash, stroke: colour(stroke), width: 1.75, pxAlign: 0, points: { show: false },
         value: (_, value) => format(value),

@@ -4,6 +4,10 @@
 const SILENCE = 5000;
 const RETRY = 2000;
 
+// The address of what lies beside the page, without the user and the token that the page's own may have: browsers fetch none that
+// has them.
+export const address = (path) => new URL(path, location.href).href;
+
 export class Stream {
   #source = null;
   #timer = null;
@@ -29,8 +33,8 @@ export class Stream {
     this.#source?.close();
     this.#source = null;
     if (document.hidden) return;
-    const address = `./events?${this.#query}`;
-    const source = new EventSource(address);
+    const events = address(`./events?${this.#query}`);
+    const source = new EventSource(events);
     this.#source = source;
     let isFirst = true;
     source.onmessage = (message) => {
@@ -42,16 +46,16 @@ export class Stream {
     source.onerror = () => {
       source.close();
       this.#lost(RETRY);
-      this.#ask(address, source);
+      this.#ask(events, source);
     };
     this.#expect(SILENCE);
   }
 
   // Why the gateway refuses, which an EventSource does not say.
-  async #ask(address, source) {
+  async #ask(events, source) {
     const abort = new AbortController();
     try {
-      const answer = await fetch(address, { signal: abort.signal });
+      const answer = await fetch(events, { signal: abort.signal });
       const isPlain = answer.headers.get("content-type")?.startsWith("text/plain");
       const text = answer.ok || !isPlain ? null : (await answer.text()).trim().split("\n")[0].slice(0, 100);
       if (text && this.#source === source) this.#onState(false, text);

@@ -6,8 +6,8 @@ const PEERS = [
   { label: "Peer", sort: "name", text: (row) => row.name, isHeader: true },
   { label: "State", sort: "trouble", text: (row) => (row.trouble ? `${row.state}: ${row.trouble}` : row.state),
     isTrouble: (row) => row.state !== "up" || Boolean(row.trouble) },
-  { label: "Sent", sort: "rate", text: (row) => rate(row.sent_bps), isNumber: true },
-  { label: "Received", text: (row) => rate(row.received_bps), isNumber: true },
+  { label: "Sent", sort: "sent", text: (row) => rate(row.sent_bps), isNumber: true },
+  { label: "Received", sort: "received", text: (row) => rate(row.received_bps), isNumber: true },
   { label: "Lost", sort: "loss", text: (row) => share(row.loss), isNumber: true, isTrouble: (row) => row.loss > 0.05 },
   { label: "Repair", text: (row) => rate(row.repair_bps), isNumber: true },
   { label: "RTT", text: (row) => time(row.rtt_s), isNumber: true },
@@ -24,8 +24,8 @@ const STREAMS = [
   { label: "Stalled by", sort: "trouble", text: (row) => (row.stall ? `${row.stall.cause}, ${duration(row.stall.time_s)}` : "–"),
     isTrouble: (row) => row.stall !== null },
   { label: "Age", sort: "age", text: (row) => duration(row.age_s), isNumber: true },
-  { label: "From TCP", sort: "rate", text: (row) => rate(row.sent_bps), isNumber: true },
-  { label: "To TCP", text: (row) => rate(row.received_bps), isNumber: true },
+  { label: "From TCP", sort: "sent", text: (row) => rate(row.sent_bps), isNumber: true },
+  { label: "To TCP", sort: "received", text: (row) => rate(row.received_bps), isNumber: true },
   { label: "Bytes from", text: (row) => size(row.from_tcp_bytes), isNumber: true },
   { label: "Bytes to", text: (row) => size(row.to_tcp_bytes), isNumber: true },
   { label: "Without, at least", text: (row) => (row.without_s === null ? "–" : duration(row.without_s)), isNumber: true },
@@ -46,6 +46,8 @@ export class Table {
   #body = element("tbody");
   #heads = [];
   #status = element("p", { className: "note", textContent: "asking the gateway" });
+  // By both directions together: no column shows that.
+  #busiest = element("button", { type: "button", textContent: "Busiest first" });
   #previous = element("button", { type: "button", textContent: "Previous" });
   #next = element("button", { type: "button", textContent: "Next" });
 
@@ -58,10 +60,11 @@ export class Table {
       clearTimeout(timer);
       timer = setTimeout(() => this.#change({ filter: filter.value.trim(), page: 0 }), PATIENCE);
     });
+    this.#busiest.addEventListener("click", () => this.#change({ sort: "rate", page: 0 }));
     this.#previous.addEventListener("click", () => this.#change({ page: Math.max(0, this.#view.page - 1) }));
     this.#next.addEventListener("click", () => this.#change({ page: this.#view.page + 1 }));
     const label = element("label", { textContent: name === "peers" ? "Name contains " : "Address or peer contains " }, filter);
-    section.querySelector(".tools").append(label, this.#status, this.#previous, this.#next);
+    section.querySelector(".tools").append(label, this.#busiest, this.#status, this.#previous, this.#next);
     const table = section.querySelector("table");
     table.setAttribute("aria-labelledby", section.querySelector("h2").id);
     table.append(element("thead", {}, element("tr", {}, ...this.#columns.map((column) => this.#head(column)))), this.#body);
@@ -93,6 +96,7 @@ export class Table {
   }
 
   #showSort() {
+    this.#busiest.setAttribute("aria-pressed", this.#view.sort === "rate");
     for (const [sort, head] of this.#heads) {
       if (sort !== this.#view.sort) head.removeAttribute("aria-sort");
       else head.setAttribute("aria-sort", sort === "name" ? "ascending" : "descending");

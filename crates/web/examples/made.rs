@@ -56,7 +56,7 @@ impl Hub {
         self.state.satellite.sent_ip_bytes += (rate as f64 * load / 8.0) as u64;
         self.state.satellite.received_ip_bytes += (rate as f64 * load / 40.0) as u64;
         if second.is_multiple_of(45) {
-            *self.state.bypassed.entry("peer_down".into()).or_default() += second % 7 + 1;
+            *self.state.bypassed.entry("unserved".into()).or_default() += second % 7 + 1;
         }
         for (n, peer) in (0u64..).zip(&mut self.state.peers) {
             let is_dead = n.is_multiple_of(97) && second % 60 > 40;
@@ -65,6 +65,7 @@ impl Hub {
             peer.rtt_s = Some(0.55 + 0.002 * ((n + second) % 40) as f64);
             let packets = if is_dead { 0 } else { 2000 / (n + 2) + (n + second) % 5 };
             peer.sent_packets += packets;
+            self.state.satellite.sent_packets += packets;
             peer.lost_packets += u64::from((n * 7 + second).is_multiple_of(11)) * packets.div_ceil(50);
             peer.sent_bytes += packets * 1300;
             peer.received_bytes += packets * 250;

@@ -1,8 +1,9 @@
 //! What pages receive: history, events and the last samples, rendered once for all pages that show the same.
 
-use crate::end_to_end::{EndToEndEstimate, Losses};
+use crate::end_to_end::EndToEndEstimate;
 use crate::events::{Event, Events};
 use crate::history::{History, Span};
+use crate::losses::Losses;
 use crate::point::{Point, capacity_kind};
 use crate::rows::{self, Moved, Table, View};
 use crate::source::Detail;

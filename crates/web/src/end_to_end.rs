@@ -1,44 +1,15 @@
 //! The throughput that a connection would have without the gateways: an estimate by CUBIC's mean window over the link (RFC 9438, section 5.1).
 
-use crate::point::growth;
+use crate::losses::Losses;
 use model::{LossyPath, cubic, limit};
 use serde::Serialize;
 use status::Snapshot;
-use std::collections::VecDeque;
 use units::{Bytes, Duration, Probability, Rate};
 
-/// Seconds over which losses are counted.
-const PERIOD: usize = 300;
 /// Payload of a segment with timestamps in a packet of 1500 bytes (RFC 7323).
 const MSS: Bytes = Bytes::new(1448);
 /// RFC 6298: the first timeout. CUBIC's mean window does not depend on it.
 const RTO: Duration = Duration::from_secs(1);
-
-/// Packets sent and lost, once a second.
-#[derive(Debug, Default)]
-pub(crate) struct Losses(VecDeque<(u64, u64)>);
-
-impl Losses {
-    /// Takes what was counted from `before` to `now`.
-    pub(crate) fn take(&mut self, before: &Snapshot, now: &Snapshot) {
-        let grown = |of| growth(before, now, of);
-        let Some(counted) = grown(|peer| peer.sent_packets).zip(grown(|peer| peer.lost_packets)) else {
-            // Another process has begun.
-            return self.0.clear();
-        };
-        if self.0.len() == PERIOD {
-            self.0.pop_front();
-        }
-        self.0.push_back(counted);
-    }
-
-    /// Of the packets of the last five minutes, so many were lost; `None` if too few were sent to tell.
-    fn share(&self) -> Option<Probability> {
-        const FEWEST: u64 = 1000;
-        let (sent, lost) = self.0.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if sent < FEWEST { None } else { Probability::new((lost as f64 / sent as f64).min(1.0)).ok() }
-    }
-}
 
 /// One connection from end to end with CUBIC, alone on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -47,7 +18,7 @@ pub(crate) struct EndToEndEstimate {
     throughput_bps: u64,
     /// The round trip of the link, without queues.
     rtt_s: f64,
-    /// The losses of the last five minutes.
+    /// The losses of the last five minutes, without those of outages.
     loss: f64,
 }
 
@@ -75,13 +46,13 @@ impl EndToEndEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use status::{Link, Peer};
+    use status::{Link, Peer, PeerState};
 
     fn state(sent_packets: u64, lost_packets: u64) -> Snapshot {
         Snapshot {
             rate_bps: 6_000_000,
             link: Link { rtt_s: 0.55, ..Link::default() },
-            peers: vec![Peer { sent_packets, lost_packets, ..Peer::default() }],
+            peers: vec![Peer { state: PeerState::Up, sent_packets, lost_packets, ..Peer::default() }],
             ..Snapshot::default()
         }
     }
@@ -121,15 +92,5 @@ mod tests {
     #[test]
     fn a_session_that_begins_again_leaves_what_was_counted_before() {
         assert!(estimate(&[state(0, 0), state(5000, 50), state(10, 0)]).is_some());
-    }
-
-    #[test]
-    fn losses_are_those_of_five_minutes() {
-        let mut losses = Losses::default();
-        let states: Vec<_> =
-            (0..1000).map(|second| state(1000 * second, if second < 500 { 100 * second } else { 50_000 })).collect();
-        states.windows(2).for_each(|pair| losses.take(&pair[0], &pair[1]));
-        assert!(losses.share().is_some_and(|share| share == Probability::ZERO));
-        assert!(losses.0.len() <= PERIOD);
     }
 }

@@ -24,7 +24,7 @@
 //! | `board.rs` | what pages receive |
 //! | `http.rs`, `connection.rs`, `tls.rs` | HTTP with bounds, for the page and for other services of the gateway |
 //! | `access.rs`, `assets.rs`, `server.rs` | the page over it |
-//! | `end_to_end.rs` | the estimate of what connections would be without gateways |
+//! | `losses.rs`, `end_to_end.rs` | the estimate of what connections would be without gateways |
 //! | `replay.rs` | a finished run as a page in one file |
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
 
@@ -36,6 +36,7 @@ mod end_to_end;
 mod events;
 mod history;
 pub mod http;
+mod losses;
 mod point;
 mod replay;
 mod rows;

@@ -40,9 +40,13 @@ pub enum Table {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
-    /// The highest rate first.
+    /// The highest rate of both directions together first.
     #[default]
     Rate,
+    /// The highest rate sent (peers) or from TCP (streams) first.
+    Sent,
+    /// The highest rate received (peers) or to TCP (streams) first.
+    Received,
     /// The highest loss rate first (peers).
     Loss,
     /// Peers that are not up first; streams by how long they have stalled.
@@ -129,6 +133,8 @@ pub(crate) fn peers<'a>(view: &View, before: &Snapshot, now: &'a Snapshot, secon
                 is_well(one).cmp(&is_well(other)).then(other.loss.total_cmp(&one.loss))
             }
             Sort::Name => Ordering::Equal,
+            Sort::Sent => other.sent_bps.total_cmp(&one.sent_bps),
+            Sort::Received => other.received_bps.total_cmp(&one.received_bps),
             Sort::Rate | Sort::Age => use_of(other).total_cmp(&use_of(one)),
         };
         first.then_with(|| one.name.cmp(other.name))
@@ -205,6 +211,8 @@ pub(crate) fn streams<'a>(
             Sort::Trouble | Sort::Loss => stalled_s(other).total_cmp(&stalled_s(one)),
             Sort::Age => Ordering::Equal,
             Sort::Name => one.client.cmp(&other.client),
+            Sort::Sent => other_rates.0.total_cmp(&one_rates.0),
+            Sort::Received => other_rates.1.total_cmp(&one_rates.1),
             Sort::Rate => other_rate.total_cmp(&one_rate),
         };
         first.then_with(|| other.age_s.total_cmp(&one.age_s)).then_with(|| key(one).cmp(&key(other)))
@@ -300,6 +308,37 @@ mod tests {
         assert!(troubled.rows[..10].iter().all(|row| row.state == PeerState::Unresponsive));
         assert_eq!(troubled.rows[10].state, PeerState::Up);
         assert_eq!(first(Sort::Name).name, "terminal-0000");
+    }
+
+    #[test]
+    fn peers_sort_by_each_direction_and_by_both() {
+        let peer = |name: &str, sent_bytes, received_bytes| Peer {
+            name: name.into(),
+            sent_bytes,
+            received_bytes,
+            ..Peer::default()
+        };
+        let before = Snapshot { peers: ["a", "b", "c"].map(|name| peer(name, 0, 0)).into(), ..Snapshot::default() };
+        let now = Snapshot { peers: vec![peer("a", 10, 0), peer("b", 2, 90), peer("c", 9, 80)], ..Snapshot::default() };
+        let names = |sort| {
+            let page = peers(&view(Table::Peers, sort, 0, ""), &before, &now, 1.0);
+            page.rows.iter().map(|row| row.name).collect::<String>()
+        };
+        assert_eq!([Sort::Sent, Sort::Received, Sort::Rate].map(names), ["acb", "bca", "bca"].map(String::from));
+    }
+
+    #[test]
+    fn streams_sort_by_each_direction_and_by_both() {
+        let stream =
+            |stream, from_tcp_bytes, to_tcp_bytes| Stream { stream, from_tcp_bytes, to_tcp_bytes, ..Stream::default() };
+        let before = Moved::of([1, 2, 3].map(|n| stream(n, 0, 0)).into());
+        let streams_now = vec![stream(1, 10, 0), stream(2, 2, 90), stream(3, 9, 80)];
+        let now = Snapshot { streams: streams_now, ..Snapshot::default() };
+        let numbers = |sort| {
+            let page = streams(&view(Table::Streams, sort, 0, ""), &before, &now, 1.0, None);
+            page.rows.iter().map(|row| row.stream).collect::<Vec<_>>()
+        };
+        assert_eq!([Sort::Sent, Sort::Received, Sort::Rate].map(numbers), [[1, 3, 2], [2, 3, 1], [2, 3, 1]]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::site::Site;
 use serde_json::{Value, json};
 use status::{Modem, PeerState, Stall, StallCause, Trouble};
 use std::net::TcpListener;
-use web::Access;
+use web::{Access, Token};
 
 const IS_LIVE: &str = "document.getElementById('connection').textContent === 'live'";
 
@@ -69,9 +69,12 @@ fn the_link_to_the_content_leaves_the_view_as_it_is() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "#peers") else { return };
     browser.value("document.querySelector('.skip').click()");
-    browser.wait("location.hash === '#main'");
     browser.wait("document.activeElement.id === 'main'");
     assert_eq!(browser.value("document.getElementById('view-peers').hidden"), false);
+    browser.value("location.hash = '#streams'");
+    browser.wait("!document.getElementById('view-streams').hidden");
+    browser.value("history.back()");
+    browser.wait("!document.getElementById('view-peers').hidden");
 }
 
 #[test]
@@ -103,6 +106,26 @@ fn one_history_is_fetched_at_a_time_and_the_span_that_was_chosen_last_is_shown()
 }
 
 #[test]
+fn a_span_without_points_has_no_time_in_its_legends() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = shown(&site, "") else { return };
+    let times =
+        "[...document.querySelectorAll('.u-legend .u-series:first-child .u-value')].map((time) => time.textContent)";
+    browser.wait(&format!("{times}.length === 6 && {times}.every((time) => /^[0-9:]+$/.test(time))"));
+    browser.value("document.querySelector('[value=day]').click()");
+    browser.wait(&format!("{times}.every((time) => time === '–')"));
+}
+
+#[test]
+fn an_address_with_the_token_shows_all_of_the_page() {
+    let site = Site::start(Access::Token(Token::new("0123456789abcdef").unwrap()));
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(&format!("http://any:0123456789abcdef@{}/", site.address()), 1280, 900);
+    browser.wait(IS_LIVE);
+    browser.wait("document.querySelectorAll('#charts canvas').length === 6");
+}
+
+#[test]
 fn streams_are_filtered_and_sorted_by_the_gateway() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "#streams") else { return };
@@ -112,6 +135,26 @@ fn streams_are_filtered_and_sorted_by_the_gateway() {
     browser.wait("document.querySelector('#view-streams tbody').innerText.includes('10.0.0.7:1007') && document.querySelectorAll('#view-streams tbody tr').length === 1");
     browser.value("document.querySelector('#view-streams [title=\"Sort by age\"]').click()");
     browser.wait("document.querySelector('#view-streams [aria-sort]').innerText.startsWith('Age')");
+}
+
+#[test]
+fn what_is_marked_is_the_order_of_the_rows() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = shown(&site, "#peers") else { return };
+    let is_first = |name| format!("document.querySelector('#view-peers tbody th')?.textContent === '{name}'");
+    let marked = "[...document.querySelectorAll('#view-peers :is([aria-sort], [aria-pressed=true])')].map((one) => one.textContent).join()";
+    browser.wait(&is_first("terminal-2"));
+    assert_eq!(browser.value(marked), "Busiest first");
+    for (button, name, mark) in [
+        ("[title=\"Sort by sent\"]", "terminal-1", "Sent"),
+        ("[title=\"Sort by received\"]", "terminal-2", "Received"),
+        ("[title=\"Sort by peer\"]", "terminal-1", "Peer"),
+        ("[aria-pressed]", "terminal-2", "Busiest first"),
+    ] {
+        browser.value(&format!("document.querySelector('#view-peers {button}').click()"));
+        browser.wait(&is_first(name));
+        assert_eq!(browser.value(marked), mark);
+    }
 }
 
 #[test]
@@ -125,6 +168,36 @@ fn a_page_that_loses_its_gateway_says_so_and_comes_back_by_itself() {
     again.change(|state| state.rate_bps = 7_000_000);
     browser.wait(IS_LIVE);
     browser.wait("document.getElementById('capacity').textContent === '7.00 Mbit/s'");
+}
+
+#[test]
+fn events_of_another_process_stay_when_a_history_from_before_them_comes() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = Browser::start() else { return };
+    let slow = "const fast = window.fetch; window.late = 0; window.came = false; window.fetch = async (address, options) => { \
+                const response = await fast(address, options); \
+                if (!address.includes('history') || late === 0) return response; \
+                const text = await response.text(); \
+                await new Promise((done) => setTimeout(done, late)); \
+                setTimeout(() => { came = true; }, 500); \
+                return new Response(text); }";
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": slow}));
+    browser.open(&format!("http://{}/", site.address()), 1280, 900);
+    browser.wait(IS_LIVE);
+    let latest = |text: &str| format!("document.getElementById('latest').innerText.includes('{text}')");
+    site.change(|state| state.peers[0].state = PeerState::Unresponsive);
+    browser.wait(&latest("terminal-1 is unresponsive"));
+    let address = site.address();
+    drop(site);
+    browser.value("window.late = 6000");
+    let again = Site::at(TcpListener::bind(address).unwrap(), Access::Local);
+    browser.wait("document.getElementById('connection').textContent !== 'live'");
+    browser.wait(IS_LIVE);
+    again.change(|state| state.peers[1].state = PeerState::Unresponsive);
+    browser.wait(&latest("terminal-2 is unresponsive"));
+    browser.wait("came");
+    assert_eq!(browser.value(&latest("terminal-2 is unresponsive")), true);
+    assert_eq!(browser.value(&latest("terminal-1")), false);
 }
 
 #[test]
@@ -186,6 +259,29 @@ fn everything_that_can_be_used_has_a_name_and_no_width_scrolls_sideways() {
         browser.resize(1280, 900);
         browser.picture(&format!("{view}-dark"));
         browser.call("Emulation.setEmulatedMedia", json!({"features": []}));
+    }
+}
+
+#[test]
+fn colours_that_the_system_forces_leave_bar_and_tabs_readable() {
+    let site = Site::start(Access::Local);
+    let Some(mut browser) = shown(&site, "") else { return };
+    browser.wait("document.querySelectorAll('.u-marker').length > 6");
+    let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});
+    browser.call("Emulation.setEmulatedMedia", forced);
+    browser.wait("matchMedia('(forced-colors: active)').matches");
+    let differ = |element: &str, property: &str| {
+        let colours =
+            format!("[...document.querySelectorAll('{element}')].map((one) => getComputedStyle(one).{property})");
+        format!("{colours}.length > 1 && new Set({colours}).size > 1")
+    };
+    for (element, property) in [
+        (".bar, .bar span", "backgroundColor"),
+        (".swatch", "backgroundColor"),
+        ("figure:first-child .u-marker", "borderTopColor"),
+        ("nav a", "borderBottomColor"),
+    ] {
+        assert_eq!(browser.value(&differ(element, property)), true, "{element}");
     }
 }
 

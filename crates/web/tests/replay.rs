@@ -54,6 +54,9 @@ fn a_finished_run_opens_from_its_file_replays_and_asks_nobody() {
     for width in [360, 1280, 2560] {
         browser.resize(width, 900);
         browser.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
+        let heights = "[...document.getElementById('now').rows].map((row) => row.offsetHeight)";
+        let are_low = browser.value(&format!("Math.max(...{heights}) < 55"));
+        assert_eq!(are_low, true, "at most two lines: {}", browser.value(heights));
         browser.picture(&format!("replay-{width}"));
     }
     let dark = json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]});

@@ -67,6 +67,11 @@ impl Site {
             let mut state = reported.lock().unwrap().clone();
             state.uptime_s = f64::from(sampled);
             (state.satellite.sent_ip_bytes, state.satellite.sent_packets) = (u64::from(sampled) * 250_000, 1);
+            // The second terminal downloads.
+            for (peer, (sent, received)) in state.peers.iter_mut().zip([(20_000, 10_000), (10_000, 100_000)]) {
+                peer.sent_bytes = u64::from(sampled) * sent;
+                peer.received_bytes = u64::from(sampled) * received;
+            }
             if detail == Detail::Peers {
                 state.streams.clear();
             }

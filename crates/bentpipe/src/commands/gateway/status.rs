@@ -52,8 +52,9 @@ fn peers(peers: &[Peer]) -> Listing {
     let volumes = ["retransmitted", "repair", "received"].map(bytes);
     let mut listing = Listing::new(names.chain(counts).chain(shares).chain(volumes));
     for peer in peers {
-        // Where packets are counted.
-        let lost = (peer.sent_packets > 0).then(|| peer.lost_packets as f64 / peer.sent_packets as f64);
+        // The `tcp` transport counts segments that are sent again, but neither those that are sent nor bytes.
+        let counts_packets = peer.sent_packets > 0;
+        let lost = counts_packets.then(|| peer.lost_packets as f64 / peer.sent_packets as f64);
         listing.add([
             peer.name.as_str().into(),
             peer.state.name().into(),
@@ -63,8 +64,8 @@ fn peers(peers: &[Peer]) -> Listing {
             (peer.sent_bytes as f64).into(),
             peer.lost_packets.into(),
             lost.into(),
-            (peer.retransmitted_bytes as f64).into(),
-            (peer.repair_bytes as f64).into(),
+            counts_packets.then_some(peer.retransmitted_bytes as f64).into(),
+            counts_packets.then_some(peer.repair_bytes as f64).into(),
             (peer.received_bytes as f64).into(),
         ]);
     }
@@ -342,8 +343,14 @@ mod tests {
         for unknown in ["send_limit_bps", "cross_traffic_bps"] {
             state[unknown] = Value::Null;
         }
+        for counter in ["sent_packets", "retransmitted_bytes", "repair_bytes"] {
+            state["peers"][0][counter] = 0.into();
+        }
         let text = render(&serde_json::from_value(state).unwrap(), None).to_string();
         assert!(text.starts_with("hub: up for 1m00s\n"), "{text}");
+        let peer = text.lines().find(|line| line.starts_with("| terminal-1")).unwrap();
+        let cells: Vec<_> = peer.split('|').map(str::trim).collect();
+        assert_eq!(cells[7..11], ["12", "-", "-", "-"], "lost packets, their share, retransmitted, repair: {text}");
     }
 
     #[test]
