@@ -252,7 +252,7 @@ fn watch(topology: &Topology, gateways: &Gateways, workload: &Workload) -> Resul
     let (cpu_after, waits_after) = (gateways.cpu_times()?, gateways.waits()?);
     let busiest = busiest(&threads, &gateways.thread_times()?);
     if flows.iter().any(|flow| !flow.verified) {
-        return Err(Error::failed("the transfer arrived wrong"));
+        return Err(Error::failed("the transfer did not arrive whole in the time that it had"));
     }
     let cpu_s = |at: usize| Some((cpu_after[at] - cpu[at]).as_secs_f64());
     let bytes = flows.iter().fold(Bytes::ZERO, |sum, flow| sum + flow.bytes);

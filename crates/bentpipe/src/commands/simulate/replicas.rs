@@ -5,9 +5,11 @@ use crate::output::{Failure, Output};
 use ::replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use clap::ValueEnum as _;
 use results::{Comparison, Format, PartialFile, PictureFormat, Run, TABLES, Tables};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +34,8 @@ pub struct Outcome {
 /// The files that results go to.
 pub struct Traces {
     directory: PathBuf,
+    /// Other commands leave the directory alone while this one has it.
+    _claim: File,
     tables: Tables,
     pictures: Pictures,
     /// What the tables are called when they are whole.
@@ -45,12 +49,12 @@ impl Traces {
     /// command writes to at this time is refused.
     pub fn create(directory: &Path, format: Format, pictures: PictureFormat) -> Result<Self, Failure> {
         crate::named_files::make_directory("--out", directory)?;
-        refuse_directory_in_use(directory)?;
+        let claim = claim(directory)?;
         remove_results(directory)?;
         let tables = Tables::create(directory, format).map_err(|error| Failure::usage(format!("--out {error}")))?;
         let written = TABLES.map(|table| directory.join(format!("{table}.{}", format.extension()))).to_vec();
         let pictures = Pictures::new(directory, pictures);
-        Ok(Self { directory: directory.to_owned(), tables, pictures, written, is_empty: true })
+        Ok(Self { directory: directory.to_owned(), _claim: claim, tables, pictures, written, is_empty: true })
     }
 
     fn take(&mut self, run: &Run, is_first: bool) -> Result<(), Failure> {
@@ -150,16 +154,16 @@ pub fn remove_results(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a directory in which another command is writing its results: half would be the one's and half the other's.
-fn refuse_directory_in_use(directory: &Path) -> Result<(), Failure> {
-    match results_in(directory)?.iter().find(|path| PartialFile::is_being_written(path)) {
-        None => Ok(()),
-        Some(path) => Err(Failure::usage(format!(
-            "--out {}: another command is writing results there ({}): wait for its end, or choose another directory",
-            directory.display(),
-            path.display()
-        ))),
+/// Claims a directory for the results of this command, as long as what it returns is there: with two at once, half would be the one's
+/// and half the other's.
+fn claim(directory: &Path) -> Result<File, Failure> {
+    let refused = |problem: &str| Failure::usage(format!("--out {}: {problem}", directory.display()));
+    let opened = File::open(directory).map_err(|error| refused(&error.to_string()))?;
+    // File systems without locks let everybody have them.
+    if flock(&opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Err(refused("another command is writing results there: wait for its end, or choose another directory"));
     }
+    Ok(opened)
 }
 
 /// The files of `directory` that have names of results.
