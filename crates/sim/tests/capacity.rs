@@ -1,6 +1,6 @@
 //! A pair on a link whose capacity is reported, estimated, or shared with cross traffic.
 
-use link::{LinkConfig, QueueLimit, Steps};
+use link::{LinkConfig, Policer, QueueLimit, Steps};
 use sim::{
     Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Record, Report, SatpepSettings,
     Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
@@ -188,13 +188,21 @@ fn a_pair_that_learns_is_fair_too() {
 /// A file over a link with this round trip and queue, in the time that the link needs for so many packets: the share of packets that
 /// the queue drops, and of the rate that the file gets.
 fn over_a_short_queue(rate: Rate, rtt: Duration, queue: QueueLimit, packets: u64) -> [f64; 2] {
+    let satellite = LinkConfig { queue, ..LinkConfig::new(rate, rtt / 2) };
+    let report = file_over(satellite, rate.time_to_send(Bytes::new(1500 * packets)), SatpepSettings::default());
+    let counters = &report.links.iter().find(|link| link.name == "satellite").expect("there").counters;
+    let dropped = counters.dropped_queue_full.packets as f64 / counters.offered.packets as f64;
+    [dropped, report.flows[0].bytes as f64 / (1500 * packets) as f64 / PAYLOAD]
+}
+
+/// A file over `satellite` in both directions, for `time`.
+fn file_over(satellite: LinkConfig, time: Duration, transport: SatpepSettings) -> Report {
     let mut network = Network::new();
     let nodes = ["client", "near", "far", "server"].map(|name| network.add_node(name).expect("new"));
     let lan = LinkConfig {
         queue: QueueLimit::Unlimited,
         ..LinkConfig::new(Rate::from_bps(1_000_000_000), Duration::from_micros(50))
     };
-    let satellite = LinkConfig { queue, ..LinkConfig::new(rate, rtt / 2) };
     network.add_link("left", nodes[0], nodes[1], lan.clone(), lan.clone()).expect("valid");
     network.add_link("satellite", nodes[1], nodes[2], satellite.clone(), satellite).expect("valid");
     network.add_link("right", nodes[2], nodes[3], lan.clone(), lan).expect("valid");
@@ -207,16 +215,12 @@ fn over_a_short_queue(rate: Rate, rtt: Duration, queue: QueueLimit, packets: u64
         traffic: bulk("cubic"),
         record: false,
     };
-    let pair = GatewayConfig::new("pair", [nodes[1], nodes[2]], Transport::Satpep(SatpepSettings::default()));
-    let time = rate.time_to_send(Bytes::new(1500 * packets));
+    let pair = GatewayConfig::new("pair", [nodes[1], nodes[2]], Transport::Satpep(transport));
     let settings =
         Settings { stop: Stop { at: Some(Instant::ZERO + time), when_complete: false }, ..Settings::default() };
     let mut simulation = Simulation::with_gateways(network, vec![flow], vec![pair], settings).expect("valid");
     simulation.run();
-    let report = simulation.report();
-    let counters = &report.links.iter().find(|link| link.name == "satellite").expect("there").counters;
-    let dropped = counters.dropped_queue_full.packets as f64 / counters.offered.packets as f64;
-    [dropped, report.flows[0].bytes as f64 / (1500 * packets) as f64 / PAYLOAD]
+    simulation.report()
 }
 
 #[test]
@@ -249,5 +253,26 @@ fn what_trains_lose_in_a_short_queue_of_a_slow_link_lowers_no_estimate() {
         let (rate, rtt) = (Rate::from_bps(1_000_000), Duration::from_millis(40));
         let [_, share] = over_a_short_queue(rate, rtt, QueueLimit::Bytes(Bytes::new(bytes)), 500);
         assert!(share > 0.8, "{bytes} bytes: share {share:.3}");
+    }
+}
+
+/// The bucket holds less than the first train, which then tells nothing, as none of those that follow: what is lost has to.
+#[test]
+fn a_policer_with_a_small_bucket_is_found_whatever_the_prior() {
+    let passes = Rate::from_bps(4_000_000);
+    let time = Duration::from_secs(30);
+    for (rtt, bucket, times) in [(10, 15_000, 4.0), (40, 8_000, 8.0), (40, 15_000, 2.0), (200, 15_000, 4.0)] {
+        let policer = Some(Policer { rate: passes, burst: Bytes::new(bucket) });
+        let satellite =
+            LinkConfig { policer, ..LinkConfig::new(Rate::from_bps(100_000_000), Duration::from_millis(rtt) / 2) };
+        let rate = [Some(passes.mul_f64(times)); 2];
+        let report = file_over(satellite, time, SatpepSettings { rate, ..SatpepSettings::default() });
+        let counters = &report.links.iter().find(|link| link.name == "satellite").expect("there").counters;
+        let dropped = counters.dropped_policed.packets as f64 / counters.offered.packets as f64;
+        let share = report.flows[0].bytes as f64 / passes.bytes_in(time).as_u64() as f64 / PAYLOAD;
+        assert!(
+            dropped < 0.06 && share > 0.75,
+            "{rtt} ms, {bucket} bytes, prior x {times}: {dropped:.3} dropped, share {share:.3}"
+        );
     }
 }

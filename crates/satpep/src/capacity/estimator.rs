@@ -156,7 +156,8 @@ impl Estimator {
     const SLOW_PACKETS: f64 = 64.0;
     /// Below this rate (10 Mbit/s) a queue of one BDP may be shorter than a train. On a faster link a train loses its end where the link falls.
     const SHORT_OF_ROOM: f64 = 1.25e6;
-    /// Up to here trains are half of what is sent, or more: what they lose in a queue that has no room for them is no policer's doing.
+    /// Up to here trains are half of what is sent, or more: what they lose in a queue that has no room for them is no policer's doing. Nor
+    /// is what the first trains lose.
     const MOSTLY_TRAINS: f64 = 0.24e6;
     /// What a guess may have under way until the link answers: bytes, and time at the prior's rate. A prior ten times too high costs six
     /// per cent of 10 MB then.
@@ -514,7 +515,8 @@ impl Estimator {
             judgement.shift = self.on_point(now, point);
         }
         let lost = if self.parts.has(EstimatorPart::Losses) { news.lost } else { &[] };
-        for lost in lost.iter().filter(|lost| !(lost.is_train && self.rate < Self::MOSTLY_TRAINS)) {
+        let trains_count = self.rate >= Self::MOSTLY_TRAINS && !self.is_guess;
+        for lost in lost.iter().filter(|lost| trains_count || !lost.is_train) {
             self.probing.on_lost(lost.position as f64, f64::from(lost.ip_size));
         }
         self.counts = news.counts;

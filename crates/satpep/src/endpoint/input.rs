@@ -258,7 +258,6 @@ impl<P: Payload> Endpoint<P> {
     pub(super) fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
         let ended = self.peers[id.index()].session.as_ref().map(|session| session.peer_epoch);
         let was_unresponsive = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_unresponsive);
-        self.drop_session(id, reason);
         let news = match reason {
             ResetReason::Shutdown => Some(Event::PeerLeft(id)),
             // The peer has answered; `PeerBroke` reports the end of the session.
@@ -269,6 +268,7 @@ impl<P: Payload> Endpoint<P> {
         if reason == ResetReason::Outage {
             self.events.push_back(Event::PeerGivenUp(id));
         }
+        self.drop_session(id, reason);
         let peer = &mut self.peers[id.index()];
         let later = std::mem::take(&mut peer.keys).unconfirmed;
         peer.keys.unconfirmed = later.filter(|later| ended.is_some_and(|ended| later.parameters.epoch != ended));

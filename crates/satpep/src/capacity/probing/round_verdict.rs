@@ -175,7 +175,7 @@ impl Estimator {
         if !has_fallen && is_clear && has_eased && experiment.again < Probing::MOST_AGAIN {
             // What a bucket had let through made the rate too high.
             let arrived = experiment.rate * (1.0 - lossiness.mean);
-            let rate = (arrived * Probing::FAR_BELOW).max(self.least_experiment());
+            let rate = (arrived * Probing::FAR_BELOW).max(self.least_experiment() * Probing::LEAST_RATE);
             let again = experiment.again + 1;
             self.probing.experiment = Some(Experiment { rate, arrived, again, start: None, ..*experiment });
             self.probing.round = None;
@@ -298,9 +298,9 @@ impl Estimator {
         // What was only late is not missing among what arrived.
         let is_missing = counted.is_none_or(|counted| counted < sent * (1.0 - excess / 2.0));
         let is_more = excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
-        // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a reported rise there, and what is reported
-        // may be any multiple of what passes.
-        let may_be = self.is_unproven_rise() || !self.is_guess && !figures.is_broken();
+        // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a prior or a reported rise there, and what
+        // is given may be any multiple of what passes.
+        let may_be = self.is_guess || self.is_unproven_rise() || !figures.is_broken();
         is_more && is_empty && may_be
     }
 
