@@ -271,7 +271,7 @@ fn a_policer_with_a_small_bucket_is_found_whatever_the_prior() {
         let dropped = counters.dropped_policed.packets as f64 / counters.offered.packets as f64;
         let share = report.flows[0].bytes as f64 / passes.bytes_in(time).as_u64() as f64 / PAYLOAD;
         assert!(
-            dropped < 0.06 && share > 0.75,
+            dropped < 0.1 && share > 0.75,
             "{rtt} ms, {bucket} bytes, prior x {times}: {dropped:.3} dropped, share {share:.3}"
         );
     }

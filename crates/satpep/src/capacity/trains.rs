@@ -108,6 +108,8 @@ pub(super) struct Trains {
     spare: Vec<Vec<(PacketNumber, f64, f64)>>,
     /// Bytes that the latest train sent ahead of the pace.
     ahead: f64,
+    /// Trains in a row that told nothing, since too few of their packets arrived.
+    mute: u32,
 }
 
 impl Trains {
@@ -129,6 +131,11 @@ impl Trains {
     /// How many times as long as usual to wait between trains, where a queue on the way cuts the shortest.
     pub(super) fn apart(&self) -> f64 {
         f64::from(self.room.apart)
+    }
+
+    /// Whether trains tell nothing: two in a row, of which too few packets arrived.
+    pub(super) fn are_mute(&self) -> bool {
+        self.mute >= 2
     }
 
     /// Bytes per second at which a train is leaving.
@@ -224,7 +231,9 @@ impl Trains {
                     && let Some(result) = train.evaluate(now)
                 {
                     self.results.push_back(result);
-                    news = true;
+                    (news, self.mute) = (true, 0);
+                } else {
+                    self.mute += 1;
                 }
                 let train = self.under_way.remove(at);
                 self.spare.extend(train.map(|train| train.arrived));

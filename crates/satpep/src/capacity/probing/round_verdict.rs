@@ -300,7 +300,8 @@ impl Estimator {
         let is_more = excess > Probing::EXCESS.max(noise) && lossiness.mean - usual > Probing::EXCESS && is_missing;
         // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a prior or a reported rise there, and what
         // is given may be any multiple of what passes.
-        let may_be = self.is_guess || self.is_unproven_rise() || !figures.is_broken();
+        let is_unanswered = self.is_guess && self.trains.are_mute();
+        let may_be = is_unanswered || self.is_unproven_rise() || !self.is_guess && !figures.is_broken();
         is_more && is_empty && may_be
     }
 
