@@ -84,7 +84,6 @@ impl TcpTransport {
         let settings = &self.peers[peer].settings;
         let (Some(address), Ok(nonce)) = (settings.address, seed()) else { return };
         let hello = Hello::new(self.private_key.public_key(), nonce);
-        self.peers[peer].hello_at = now;
         // The hello may be repeated by anybody: it may ride in the SYN, and fetches the cookie for those that follow.
         let sent = self
             .connect(now, peer, Role::Initiator(peer))

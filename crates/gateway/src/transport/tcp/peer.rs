@@ -24,8 +24,6 @@ use units::{Duration, Instant};
 pub(super) struct TcpPeer {
     pub(super) settings: Peer,
     pub(super) initiator: Option<Initiator>,
-    /// When this gateway last said hello to it, or the peer was added.
-    pub(super) hello_at: Instant,
     /// Sessions that it has begun, the newest last.
     pub(super) sessions: VecDeque<u64>,
     /// The connection of the newest.
@@ -145,7 +143,6 @@ impl TcpPeer {
         Self {
             settings: settings.clone(),
             initiator: is_initiator.then_some(Initiator::Waits(now)),
-            hello_at: now,
             sessions: VecDeque::new(),
             responder: None,
             has_been_up: false,

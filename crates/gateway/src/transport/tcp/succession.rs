@@ -212,9 +212,7 @@ impl TcpTransport {
     fn initiate_with_successor(&mut self, now: Instant, peer: usize) {
         let known = &mut self.peers[peer];
         let invites = known.initiator.as_ref().is_some_and(Initiator::invites);
-        // A peer could call for one session after the other.
-        let due = now.max(known.hello_at + self.probe_timers.retry);
-        let Some(Initiator::Up { tunnel, key, next, reader, .. }) = known.initiator.replace(Initiator::Waits(due))
+        let Some(Initiator::Up { tunnel, key, next, reader, .. }) = known.initiator.replace(Initiator::Waits(now))
         else {
             return;
         };

@@ -212,28 +212,6 @@ fn a_peer_that_ends_one_session_after_the_other_does_not_fill_the_log() {
 }
 
 #[test]
-fn processes_of_a_peer_that_take_over_from_one_another_get_one_session_a_second() {
-    let (mut hub, mut responder) = Responder::with_hub();
-    let mut controls = Vec::new();
-    for seconds in [0, 1, 1] {
-        hub.now += Duration::from_secs(seconds);
-        let mut control = responder.respond(&mut hub, 1);
-        control.write_all(&encoded(&TAKES_OVER)).unwrap();
-        hub.until(|hub| (!is_up(hub)).then_some(()));
-        let due = hub.transport.peers[0].initiator.as_ref().map(Initiator::due);
-        assert_eq!(due, Some(hub.now + hub.transport.probe_timers.retry));
-        controls.push(control);
-    }
-    hub.now += Duration::from_secs(1);
-    let mut control = responder.respond(&mut hub, 1);
-    hub.now += Duration::from_secs(2);
-    control.write_all(&encoded(&TAKES_OVER)).unwrap();
-    hub.until(|hub| (!is_up(hub)).then_some(()));
-    // The last one has lasted for a while: its successor gets a session at once.
-    responder.respond(&mut hub, 1);
-}
-
-#[test]
 fn probes_are_answered_in_a_session_of_the_hubs_and_where_another_has_taken_its_place() {
     let (mut hub, mut responder) = Responder::with_hub();
     let mut control = responder.respond(&mut hub, 1);
