@@ -163,14 +163,14 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_time_whatever_its_name() {
-        let (used, told) = std::sync::mpsc::channel();
+        let (used, names) = std::sync::mpsc::channel();
         let (done, wait) = std::sync::mpsc::channel::<()>();
         let busy = std::thread::Builder::new().name(") 1 (a".into()).spawn(move || {
             while crate::clock::thread_cpu_time().as_nanos() < 50_000_000 {}
             used.send(std::path::Path::new("/proc/thread-self").canonicalize().unwrap()).unwrap();
             wait.recv().unwrap_err();
         });
-        let thread = told.recv().unwrap();
+        let thread = names.recv().unwrap();
         let number: u32 = thread.file_name().unwrap().to_str().unwrap().parse().unwrap();
         let times = thread_times(std::process::id()).unwrap();
         assert!(times.len() >= 2 && times[&number] >= Duration::from_millis(30), "{times:?}");
