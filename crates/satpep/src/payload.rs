@@ -44,6 +44,10 @@ pub trait Payload: Default + private::Sealed {
     #[doc(hidden)]
     fn release(&mut self, pool: &mut Self::Pool, offset: StreamOffset, end: StreamOffset);
 
+    /// Has the bytes between `offset` and the `end` of what was written take up little more memory than they need.
+    #[doc(hidden)]
+    fn compact(&mut self, pool: &mut Self::Pool, offset: StreamOffset, end: StreamOffset);
+
     /// Gives back memory that was not needed since the last call, but for some.
     #[doc(hidden)]
     fn trim(pool: &Self::Pool);
@@ -81,6 +85,10 @@ impl Payload for Stored {
 
     fn release(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
         self.release(pool, offset, end);
+    }
+
+    fn compact(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
+        self.compact(pool, offset, end);
     }
 
     fn trim(pool: &PagePool) {
@@ -136,6 +144,8 @@ impl Payload for Elided {
     }
 
     fn release(&mut self, _pool: &mut (), _offset: StreamOffset, _end: StreamOffset) {}
+
+    fn compact(&mut self, _pool: &mut (), _offset: StreamOffset, _end: StreamOffset) {}
 
     fn trim((): &()) {}
 

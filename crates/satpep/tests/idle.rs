@@ -125,3 +125,41 @@ fn idle_streams_are_small_and_a_byte_pins_little() {
         );
     }
 }
+
+#[test]
+fn what_waits_takes_up_little_more_memory_than_its_bytes() {
+    const WAITING: usize = 200;
+    for length in [300, 3000, 5000, 12_000] {
+        let mut pair = Pair::new();
+        let ours = pair.open(WAITING);
+        let theirs = pair.opened.clone();
+        let trim = |pair: &mut Pair| {
+            for end in &mut pair.ends {
+                end.trim_memory(pair.now);
+                end.give_back_memory();
+            }
+        };
+        let bytes = vec![7; length];
+        for (end, streams) in [(0, &ours), (1, &theirs)] {
+            let write = |pair: &mut Pair| {
+                let all = streams.iter().filter(|stream| pair.ends[end].write(pair.now, **stream, &bytes) == length);
+                assert_eq!(all.count(), WAITING);
+                trim(pair);
+            };
+            let unsent = measure(|| write(&mut pair)).bytes_current / WAITING as i64;
+            let arrive = |pair: &mut Pair| {
+                pair.run(1000);
+                trim(pair);
+            };
+            let unread = measure(|| arrive(&mut pair)).bytes_current / WAITING as i64 + unsent;
+            let most = 2 * length as i64 + MOST_PENDING;
+            assert!(unsent <= most && unread <= most, "of {length} bytes {unsent} unsent, {unread} unread");
+        }
+        let reader = |pair: &Pair, stream| {
+            let mut slices = [IoSlice::new(&[]); 4];
+            let filled = pair.ends[1].readable(stream, &mut slices);
+            slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect::<Vec<u8>>()
+        };
+        assert!(theirs.iter().all(|stream| reader(&pair, *stream) == bytes));
+    }
+}

@@ -181,6 +181,8 @@ pub struct Endpoint<P: Payload = Stored> {
     /// What has happened to packets, for the driver.
     trace: VecDeque<TraceEvent>,
     sessions: u32,
+    /// The peer, by place among all, whose streams are compacted next.
+    compacted_next: usize,
     /// This gateway stops.
     closing: bool,
     /// It takes no more streams.
@@ -286,6 +288,7 @@ impl<P: Payload> Endpoint<P> {
             logged_keys: VecDeque::new(),
             trace: VecDeque::new(),
             sessions: 0,
+            compacted_next: 0,
             closing: false,
             draining: false,
             stats: EndpointStats::default(),
@@ -298,11 +301,31 @@ impl<P: Payload> Endpoint<P> {
     /// Gives memory that streams have not needed since the last call back to the allocator, but for some, and that of packets which
     /// repair needs no longer; called once a second or so.
     pub fn trim_memory(&mut self, now: Instant) {
+        self.compact_streams();
         P::trim(&self.pool);
         for id in self.peers.ids() {
             if let Some(session) = &mut self.peers[id.index()].session {
                 session.trim_memory(now);
             }
+        }
+    }
+
+    /// Places for streams that one call looks at: more would take longer than the packets of a fast link may wait.
+    const COMPACTED_AT_ONCE: usize = 4096;
+
+    /// Has what waits in the next streams take up little more memory than it needs.
+    fn compact_streams(&mut self) {
+        let ids = self.peers.ids();
+        let mut left = Self::COMPACTED_AT_ONCE;
+        for _ in 0..ids.len() {
+            let peer = &mut self.peers[ids[self.compacted_next % ids.len()].index()];
+            for session in peer.session.iter_mut().chain(peer.unread.as_deref_mut()) {
+                left -= session.compact_streams(left);
+            }
+            if left == 0 {
+                return;
+            }
+            self.compacted_next = (self.compacted_next + 1) % ids.len();
         }
     }
 

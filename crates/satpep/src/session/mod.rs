@@ -173,6 +173,16 @@ impl<P: Payload> Session<P> {
         }
     }
 
+    /// Has what waits in its streams take up little more memory than it needs; goes on behind the streams of the last call, through at
+    /// most `places` of the table, or to its end. Returns how many that were.
+    pub(crate) fn compact_streams(&mut self, places: usize) -> usize {
+        let pool = &mut self.pool;
+        self.streams.visit_next(places, |stream| {
+            stream.send.compact(pool);
+            stream.receive.compact(pool);
+        })
+    }
+
     /// Bytes that are remembered for repair.
     pub(crate) fn repair_memory(&self) -> u64 {
         self.decoder.memory()

@@ -44,6 +44,8 @@ pub(super) struct StreamTable<P> {
     control: VecDeque<StreamKey>,
     /// Streams whose writers wait for send memory.
     writers: VecDeque<StreamKey>,
+    /// The place of the stream that [`StreamTable::next_places`] names next.
+    next_place: usize,
 }
 
 impl<P: Payload> StreamTable<P> {
@@ -72,6 +74,7 @@ impl<P: Payload> StreamTable<P> {
             peer_limit,
             control: VecDeque::new(),
             writers: VecDeque::new(),
+            next_place: 0,
         }
     }
 
@@ -195,6 +198,20 @@ impl<P: Payload> StreamTable<P> {
         self.slots.iter().map(|(&number, &slot)| StreamKey { slot, number }).collect()
     }
 
+    /// Hands the streams of the next `count` places to `visit`, one call after the other, up to the last place, whereupon the next
+    /// call begins with the first. Returns how many places that were.
+    pub(super) fn visit_next(&mut self, count: usize, mut visit: impl FnMut(&mut Stream<P>)) -> usize {
+        let places = self.next_place..self.streams.capacity().min(self.next_place + count);
+        self.next_place = if places.end == self.streams.capacity() { 0 } else { places.end };
+        let visited = places.len();
+        for place in places {
+            if let Some(stream) = self.streams.get_mut(place) {
+                visit(stream);
+            }
+        }
+        visited
+    }
+
     /// The streams in the order of their places.
     pub(super) fn iter(&self) -> impl Iterator<Item = (StreamKey, &Stream<P>)> {
         self.streams.iter().map(|(slot, stream)| (StreamKey { slot: slot as u32, number: stream.number }, stream))
@@ -304,6 +321,21 @@ mod tests {
 
     fn accept(table: &mut StreamTable<Stored>, number: u64) -> Result<Accepted, Violation> {
         table.accept(StreamNumber::new(number), stream)
+    }
+
+    #[test]
+    fn visits_go_on_where_the_last_one_ended_and_begin_again_behind_the_last_stream() {
+        let mut table = StreamTable::new(true, 9, 9);
+        let keys: Vec<_> = (0..7).map(|_| table.open(stream).expect("within the limit")).collect();
+        table.remove(keys[2]);
+        let mut visited = Vec::new();
+        let mut visit = |table: &mut StreamTable<Stored>| table.visit_next(3, |stream| visited.push(stream.number));
+        let mut places = 0;
+        while places < 2 * table.streams.capacity() {
+            places += visit(&mut table);
+        }
+        let left = [0, 1, 3, 4, 5, 6].map(|at: usize| keys[at].number);
+        assert_eq!(visited, [left, left].concat());
     }
 
     #[test]

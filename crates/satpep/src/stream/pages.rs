@@ -25,6 +25,12 @@ fn size_for(length: usize) -> usize {
     SIZES.into_iter().find(|size| *size >= length).unwrap_or(PAGE)
 }
 
+/// A size that is at most twice what so many bytes of a page need. There are many of these sizes, each of which would be copied from
+/// while bytes come.
+fn compact_size_for(length: usize) -> usize {
+    length.next_power_of_two().clamp(SIZES[0], PAGE)
+}
+
 /// Whole pages to use again, so that the steady state neither allocates nor clears memory. All sessions of an endpoint share them.
 #[derive(Clone, Default)]
 pub struct PagePool(Arc<Mutex<Spare>>);
@@ -122,9 +128,9 @@ impl Part {
         &mut self.bytes[range.start - self.from..range.end - self.from]
     }
 
-    /// The same bytes of `range` in a part with room for `room`, which holds `range`.
-    fn moved(self, pool: &mut PagePool, room: &Range<usize>, range: Range<usize>) -> Self {
-        let mut moved = Self::new(pool, room);
+    /// The same bytes of `range` in a part of `size` bytes, which holds `room` and `range`.
+    fn moved(self, pool: &mut PagePool, room: &Range<usize>, size: usize, range: Range<usize>) -> Self {
+        let mut moved = Self::with_size(pool, room, size);
         moved.get_mut(range.clone()).copy_from_slice(self.get(range));
         pool.give(self.bytes);
         moved
@@ -174,7 +180,8 @@ impl Stored {
                 if there.start <= range.start && range.end <= there.end {
                     part
                 } else {
-                    part.moved(pool, &(there.start.min(range.start)..there.end.max(range.end)), there)
+                    let room = there.start.min(range.start)..there.end.max(range.end);
+                    part.moved(pool, &room, size_for(room.len()), there)
                 }
             }
         };
@@ -271,26 +278,34 @@ impl Stored {
         if self.pages.is_empty() {
             self.pages = VecDeque::new();
         } else if end.saturating_since(offset) <= Self::FEW {
-            self.shrink(pool, offset.get()..end.get());
+            self.shrink(pool, offset.get()..end.get(), size_for);
         }
+    }
+
+    /// Has what is left between `offset` and the `end` of what was written take up little more memory than it needs: for bytes that may
+    /// wait for long.
+    pub(crate) fn compact(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
+        self.shrink(pool, offset.get()..end.get(), compact_size_for);
     }
 
     /// Bytes that are worth moving to a part of their size.
     const FEW: u64 = SIZES[1] as u64;
 
-    /// Keeps no more of each page than `bytes`, counted from the beginning of the stream, take up.
-    fn shrink(&mut self, pool: &mut PagePool, bytes: Range<u64>) {
+    /// Keeps no more of each page than `bytes`, counted from the beginning of the stream, take up in a part of the size that `size_for`
+    /// names.
+    fn shrink(&mut self, pool: &mut PagePool, bytes: Range<u64>, size_for: fn(usize) -> usize) {
         for (index, place) in (self.first..).zip(&mut self.pages) {
             let start = index * PAGE as u64;
             let within = |at: u64| at.saturating_sub(start).min(PAGE as u64) as usize;
             let needed = within(bytes.start)..within(bytes.end);
-            let Some(part) = place.take_if(|part| size_for(needed.len()) < part.bytes.len()) else { continue };
+            let size = size_for(needed.len());
+            let Some(part) = place.take_if(|part| size < part.bytes.len()) else { continue };
             let there = part.range();
             let kept = needed.start.max(there.start)..needed.end.min(there.end);
             if kept.is_empty() {
                 pool.give(part.bytes);
             } else {
-                *place = Some(part.moved(pool, &needed, kept));
+                *place = Some(part.moved(pool, &needed, size, kept));
             }
         }
     }
@@ -407,10 +422,10 @@ mod tests {
     proptest! {
         /// Bytes come in order, by copy or by a read that fills a part of what it was lent, and are released behind.
         #[test]
-        fn what_is_kept_is_what_was_written(steps in proptest::collection::vec((0usize..40_000, any::<bool>(), 0u64..40_000), 1..60)) {
+        fn what_is_kept_is_what_was_written(steps in proptest::collection::vec((0usize..40_000, any::<[bool; 2]>(), 0u64..40_000), 1..60)) {
             let mut pool = PagePool::default();
             let (mut stored, mut written, mut released) = (Stored::default(), Vec::<u8>::new(), 0);
-            for (length, is_lent, release) in steps {
+            for (length, [is_lent, waits], release) in steps {
                 let end = written.len();
                 let data: Vec<u8> = (end..end + length).map(|at| ((at * 31) >> 3) as u8).collect();
                 let mut taken = 0;
@@ -429,6 +444,11 @@ mod tests {
                 released = (released + release).min(written.len() as u64);
                 stored.release(&mut pool, at(released), at(written.len() as u64));
                 let left = &written[released as usize..];
+                if waits {
+                    stored.compact(&mut pool, at(released), at(written.len() as u64));
+                    let most = 2 * left.len() + kept(&stored).1 * SIZES[0];
+                    prop_assert!(kept(&stored).0 <= most, "{} bytes that wait take up {:?}", left.len(), kept(&stored));
+                }
                 let mut read = vec![0; left.len()];
                 stored.read(at(released), &mut read);
                 prop_assert_eq!(&read[..], left);

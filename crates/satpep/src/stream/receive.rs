@@ -136,6 +136,11 @@ impl<P: Payload> ReceiveHalf<P> {
         taken
     }
 
+    /// Has what waits for its reader take up little more memory than it needs.
+    pub(crate) fn compact(&mut self, pool: &mut P::Pool) {
+        self.bytes.compact(pool, self.read, self.highest);
+    }
+
     /// Whether the end was received and every byte before it consumed.
     pub(crate) fn is_finished(&self) -> bool {
         self.final_size == Some(self.read)

@@ -241,6 +241,11 @@ impl<P: Payload> SendHalf<P> {
         length == 0 || offset >= self.acked_to
     }
 
+    /// Has what waits for its acknowledgement take up little more memory than it needs.
+    pub(crate) fn compact(&mut self, pool: &mut P::Pool) {
+        self.bytes.compact(pool, self.acked_to, self.end);
+    }
+
     /// Forgets all data; returns how many bytes that freed.
     pub(crate) fn discard(&mut self, pool: &mut P::Pool) -> u64 {
         let freed = self.buffered();
