@@ -1,12 +1,13 @@
 //! A pair on a link whose capacity is reported, estimated, or shared with cross traffic.
 
-use link::{LinkConfig, Policer, QueueLimit, Steps};
+use link::{LinkConfig, LossModel, Policer, QueueLimit, Steps, TimedGilbertElliott};
 use sim::{
-    Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Record, Report, SatpepSettings,
+    Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, RateConfidence, Record, Report,
+    SatpepSettings,
     Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
-use units::{Bytes, Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Probability, Rate};
 
 const RATE: Rate = Rate::from_bps(6_000_000);
 const HALF: Rate = Rate::from_bps(3_000_000);
@@ -274,5 +275,81 @@ fn a_policer_with_a_small_bucket_is_found_whatever_the_prior() {
             dropped < 0.1 && share > 0.75,
             "{rtt} ms, {bucket} bytes, prior x {times}: {dropped:.3} dropped, share {share:.3}"
         );
+    }
+}
+
+/// What a file gets in a minute of what `passes`, and the share of packets that the link loses or drops.
+fn share_of(satellite: LinkConfig, passes: Rate, prior: Option<Rate>) -> [f64; 2] {
+    let time = Duration::from_secs(60);
+    let rate_confidence = if prior.is_some() { RateConfidence::Sure } else { RateConfidence::None };
+    let settings = SatpepSettings { rate: [prior; 2], rate_confidence, ..SatpepSettings::default() };
+    let report = file_over(satellite, time, settings);
+    let counters = &report.links.iter().find(|link| link.name == "satellite").expect("there").counters;
+    let dropped = counters.dropped_policed.packets + counters.dropped_queue_full.packets;
+    let share = report.flows[0].bytes as f64 / passes.bytes_in(time).as_u64() as f64 / PAYLOAD;
+    [share, dropped as f64 / counters.offered.packets as f64]
+}
+
+/// A bucket that holds more than a trial passes any rate for a moment. Where no rate is configured, the first trial is of 64 times what is
+/// assumed; and a configured rate that is right is still followed by trials of more.
+#[test]
+fn a_policer_whose_bucket_passes_trials_is_found() {
+    let mbit = |rate: f64| Rate::from_bps((rate * 1e6) as u64);
+    for (passes, burst, rtt, prior, most_dropped) in [
+        (1.0, 256_000, 550, None, 0.95),
+        (5.0, 15_000, 10, None, 0.05),
+        (2.0, 30_000, 550, None, 0.05),
+        (1.0, 500_000, 550, Some(1.0), 0.2),
+        (3.0, 700_000, 200, Some(3.0), 0.2),
+    ] {
+        let policer = Some(Policer { rate: mbit(passes), burst: Bytes::new(burst) });
+        let satellite = LinkConfig { policer, ..LinkConfig::new(mbit(100.0), Duration::from_millis(rtt) / 2) };
+        let [share, dropped] = share_of(satellite, mbit(passes), prior.map(mbit));
+        assert!(
+            share > 0.8 && dropped < most_dropped,
+            "{passes} Mbit/s, {burst} bytes, {rtt} ms, prior {prior:?}: share {share:.3}, {dropped:.3} dropped"
+        );
+    }
+}
+
+/// A handover or an obstacle on the path loses most of what is sent for a moment. That is no policer's doing.
+#[test]
+fn losses_of_a_moment_lower_no_estimate() {
+    let rate = Rate::from_bps(10_000_000);
+    let percent = |share: f64| Probability::new(share / 100.0).expect("a share");
+    for (rtt, stream) in [(40, 1), (40, 2), (550, 3)] {
+        let model = TimedGilbertElliott {
+            mean_good: Duration::from_secs(1),
+            mean_bad: Duration::from_millis(100),
+            loss_good: percent(0.0),
+            loss_bad: percent(70.0),
+        };
+        let loss = LossModel::TimedGilbertElliott(model);
+        let satellite = LinkConfig { loss, stream, ..LinkConfig::new(rate, Duration::from_millis(rtt) / 2) };
+        let [share, _] = share_of(satellite, rate, Some(rate));
+        assert!(share > 0.6, "{rtt} ms, stream {stream}: {share:.3} of the rate, of which 0.064 is lost");
+    }
+    for (at, lasts) in [(10_000, 60), (10_070, 100), (10_140, 150)] {
+        let outage = vec![
+            (Duration::from_millis(at), percent(100.0)),
+            (Duration::from_millis(at + lasts), percent(0.0)),
+        ];
+        let loss = LossModel::Steps(Steps::new(outage));
+        let satellite = LinkConfig { loss, ..LinkConfig::new(rate, Duration::from_millis(20)) };
+        let [share, _] = share_of(satellite, rate, Some(rate));
+        assert!(share > 0.94, "an outage of {lasts} ms at {at} ms: {share:.3} of the rate in a minute");
+    }
+}
+
+/// Where a queue has room for a few packets, the last packet of a train may find the room that another has left. The train is too long for
+/// the queue all the same.
+#[test]
+fn a_prior_far_too_low_is_left_where_the_queue_is_short() {
+    let rate = Rate::from_bps(10_000_000);
+    for rtt in [8, 30] {
+        let queue = QueueLimit::Packets(8);
+        let satellite = LinkConfig { queue, ..LinkConfig::new(rate, Duration::from_millis(rtt) / 2) };
+        let [share, dropped] = share_of(satellite, rate, Some(rate / 5));
+        assert!(share > 0.8 && dropped < 0.1, "{rtt} ms: share {share:.3}, {dropped:.3} dropped");
     }
 }

@@ -76,9 +76,9 @@ impl Room {
     /// The longest wait: what such trains lose is nothing then.
     const FARTHEST: u32 = 64;
 
-    /// Of a train of `count` packets `arrived` did, and the last one or not.
+    /// Of a train of `count` packets `arrived` did, and the last one or not. The last one may also find the room that another has left.
     fn on_train(&mut self, count: u32, arrived: u32, has_end: bool) {
-        if has_end {
+        if has_end && f64::from(arrived) >= Trains::ARRIVED * f64::from(count) {
             (self.cut, self.whole) = (0, self.whole + 1);
             self.apart = (self.apart / 2).max(1);
             if self.whole >= Self::WHOLE && self.packets != u32::MAX {

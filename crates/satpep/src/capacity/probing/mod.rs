@@ -77,7 +77,11 @@ pub(super) struct Probing {
     /// What the latest round lost beyond that, if it was more than noise; and rounds in a row that did.
     pub(super) excess: f64,
     excesses: u32,
+    /// When the first of those ended.
+    excess_from: f64,
     trial: Option<Trial>,
+    /// The estimate before trials passed that were much higher, and when the last one did: a policer's bucket may have let them pass.
+    leapt_from: Option<(f64, f64)>,
     next_trial: f64,
     failed: u32,
     /// So much was lost lately that it may have been a policer's doing.
@@ -112,7 +116,9 @@ impl Default for Probing {
             measured: 0.0,
             excess: 0.0,
             excesses: 0,
+            excess_from: f64::NEG_INFINITY,
             trial: None,
+            leapt_from: None,
             next_trial: f64::NEG_INFINITY,
             failed: 0,
             suspected_until: f64::NEG_INFINITY,
@@ -158,6 +164,12 @@ impl Probing {
     /// So many packets are enough where this share of them is lost beyond the usual.
     const FEW_PACKETS: f64 = 64.0;
     const MANY: f64 = 0.2;
+    /// What has passed a trial of a much higher rate for so many seconds without losses did not fit a policer's bucket.
+    const LEAP: f64 = 10.0;
+    /// A link that has carried this share of the estimate carries it. Where it loses many packets all the same, that has to last so many
+    /// seconds before a policer is looked for.
+    const CARRIES: f64 = 0.9;
+    const LASTING: f64 = 1.0;
     /// What is tried beyond a policer's rate as it was found: at first, and at most.
     const CREEP: f64 = 0.01;
     const MOST_STEP: f64 = 0.04;

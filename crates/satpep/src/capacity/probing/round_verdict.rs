@@ -69,7 +69,7 @@ impl Estimator {
                 now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS;
             if is_long {
                 self.judge_round(now, &round, Start { position, sent });
-            } else if self.loses_much(&round, position) {
+            } else if !self.carries() && self.loses_much(&round, position) {
                 // What a policer's bucket let through at first tells nothing of its rate.
                 let middle =
                     Start { position: (round.start.position + position) / 2.0, sent: (round.start.sent + sent) / 2.0 };
@@ -81,6 +81,12 @@ impl Estimator {
     /// Whether there was a queue in a round.
     fn has_queued(&self, round: &Round) -> bool {
         round.longest_queue >= (0.012f64).max(self.packets(6.0))
+    }
+
+    /// Whether the link has carried the estimate of late, and not by a policer's bucket. What it loses now may be a handover's or an
+    /// obstacle's doing.
+    fn carries(&self) -> bool {
+        self.probing.leapt_from.is_none() && self.probing.carried >= Probing::CARRIES * self.rate
     }
 
     /// Whether so much of a round is lost that there is no need to wait for its end.
@@ -111,7 +117,8 @@ impl Estimator {
         if excess > (0.03f64).max(0.2 * (1.0 - trial.before / trial.rate)) {
             self.probing.back_off(now, self.rtt.smoothed);
             self.probing.is_exact = false;
-            let rate = (arrived / (1.0 - self.probing.usual)).min(trial.rate);
+            // What passed before it still does: of a short trial much of the time that what arrived took is that after it.
+            let rate = (arrived / (1.0 - self.probing.usual)).max(trial.before).min(trial.rate);
             self.set(rate * 0.99, EstimateSource::Losses);
             (self.probing.counts_from, self.probing.overshot_at) = (now, now);
         } else {
@@ -123,6 +130,10 @@ impl Estimator {
     fn pass_trial(&mut self, now: f64, trial: &Trial, sent: f64) {
         let rate = if trial.has_to_be_sent { trial.rate.min(Self::AT_ONCE * sent) } else { trial.rate };
         if rate > trial.before {
+            if rate > Self::BELIEVED * trial.before {
+                let (before, _) = self.probing.leapt_from.unwrap_or((trial.before, now));
+                self.probing.leapt_from = Some((before, now));
+            }
             self.set(rate, EstimateSource::Trial);
             (self.probing.failed, self.probing.next_trial, self.probing.is_limited) = (0, now, false);
         } else {
@@ -165,7 +176,8 @@ impl Estimator {
         let is_third = |now: f64, before: f64| now <= usual + (before - usual) / 3.0;
         let has_fallen = is_third(lossiness.median, before.median) && is_third(lossiness.mean, before.mean);
         let is_clear = before.median > Probing::MANY;
-        if has_fallen && experiment.is_serial && !is_clear && !self.probing.found_once {
+        let is_doubtful = experiment.is_serial && (!is_clear || self.carries());
+        if has_fallen && is_doubtful && !self.probing.found_once {
             // Losses that come and go by themselves rarely do so twice with us.
             (self.probing.found_once, self.probing.excesses, self.probing.next_experiment) = (true, 1, now);
             return;
@@ -191,7 +203,7 @@ impl Estimator {
             self.probing.back_off(now, self.rtt.smoothed);
             self.end_guess();
         } else if !self.is_unproven_rise() {
-            self.probing.usual += 0.7 * (lossiness.mean - usual);
+            self.probing.usual += 0.7 * (lossiness.mean.min(Probing::MOST_USUAL) - usual);
         }
         self.probing.next_experiment = now + (6.0 * self.rtt.smoothed).max(4.0);
     }
@@ -205,7 +217,8 @@ impl Estimator {
     /// The least rate of an experiment. A policer may pass far less than what is reported, but not less than was measured before.
     fn least_experiment(&self) -> f64 {
         let least = self.rate * Probing::LEAST_RATE;
-        let proven = self.proven.filter(|_| self.is_unproven_rise());
+        let proven =
+            self.proven.filter(|_| self.is_unproven_rise()).or(self.probing.leapt_from.map(|(before, _)| before));
         proven.map_or(least, |proven| least.min(proven * 0.95))
     }
 
@@ -263,6 +276,7 @@ impl Estimator {
         }
         if is_empty && excess < Probing::EXCESS {
             self.proven = self.proven.map(|proven| proven.max(arrived.min(counted.unwrap_or(arrived))));
+            self.probing.leapt_from = self.probing.leapt_from.filter(|(_, at)| now - at < Probing::LEAP);
         }
     }
 
@@ -272,10 +286,14 @@ impl Estimator {
             self.probing.excesses = 0;
             return false;
         }
+        if self.probing.excesses == 0 {
+            self.probing.excess_from = now;
+        }
         self.probing.excesses += 1;
         let RoundFigures { packets, arrived, lossiness, .. } = *figures;
         let has_many = lossiness.median > Probing::MANY;
-        let is_sure = self.probing.excesses >= 2 || has_many;
+        let has_lasted = now - self.probing.excess_from >= Probing::LASTING;
+        let is_sure = if has_many { has_lasted || !self.carries() } else { self.probing.excesses >= 2 };
         let may = self.parts.has(EstimatorPart::Experiments);
         if !may || now < self.probing.next_experiment || !is_sure {
             return false;
@@ -301,7 +319,8 @@ impl Estimator {
         // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a prior or a reported rise there, and what
         // is given may be any multiple of what passes.
         let is_unanswered = self.is_guess && self.trains.are_mute();
-        let may_be = is_unanswered || self.is_unproven_rise() || !self.is_guess && !figures.is_broken();
+        let is_unproven = self.is_unproven_rise() || self.probing.leapt_from.is_some();
+        let may_be = is_unanswered || is_unproven || !self.is_guess && !figures.is_broken();
         is_more && is_empty && may_be
     }
 
