@@ -42,6 +42,8 @@ pub(crate) struct Observation {
 #[derive(Debug, Default)]
 struct Turn {
     by_ack: bool,
+    /// Whether data may leave.
+    is_connected: bool,
     /// The window that the agent wants, in segments.
     wanted: f64,
     /// The step is over when this is acknowledged.
@@ -78,6 +80,7 @@ fn lock(turn: &Mutex<Turn>) -> MutexGuard<'_, Turn> {
 impl Control for Steered {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
         let mut turn = lock(&self.0);
+        turn.is_connected = true;
         turn.wanted = window.cwnd;
         turn.so_far.mss = start.mss;
         turn.begun_s = start.now.as_secs_f64();
@@ -85,6 +88,10 @@ impl Control for Steered {
 
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         let mut turn = lock(&self.0);
+        if !turn.is_connected {
+            // It is of QUIC's handshake, and nobody has asked for a window yet.
+            return;
+        }
         window.cwnd = turn.wanted;
         turn.acknowledged += ack.delivered;
         let step = &mut turn.so_far;

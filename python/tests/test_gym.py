@@ -143,6 +143,17 @@ def test_the_last_window_of_data_counts(step, transport, is_alone):
     assert information["delivered_bytes"] > 0 and rewards[-1] > np.median(rewards) - 3
 
 
+@pytest.mark.parametrize("step", ["rtt", "ack"])
+@pytest.mark.parametrize("transport, control", [("tcp", "sack"), ("quic", "newreno")])
+def test_an_episode_begins_with_the_initial_window_of_the_transport(step, transport, control):
+    scenario = bp.Scenario.from_toml(TEXT.replace("tcp =", f"{transport} =")).with_settings({f"flow.file.{transport}": control})
+    env = bp.gym.LinkEnv(scenario, flow="file", step=step)
+    observation, _ = env.reset(seed=1)
+    assert observation[0] == 10
+    observation, *_ = env.step(np.zeros(1, dtype=np.float32))
+    assert observation[0] == 10
+
+
 def test_what_cannot_be_is_told(steered, scenarios):
     with pytest.raises(bp.InputError, match="step = byte: allowed rtt, ack"):
         bp.gym.LinkEnv(steered, step="byte")

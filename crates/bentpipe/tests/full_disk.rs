@@ -118,6 +118,22 @@ fn pictures_that_cannot_be_written_cost_no_tables() {
 }
 
 #[test]
+fn a_page_that_cannot_be_written_leaves_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, page) = (folder.path().join("out"), folder.path().join("run.html"));
+    let simulate = || simulate_within(12, &out, &["--variants", "cubic", "--page", page.to_str().unwrap()]);
+    let (code, printed, said) = simulate();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("run.html: File too large") && printed.contains("cubic"), "{printed}{said}");
+    assert!(!page.exists());
+    fs::write(&page, "an earlier page").unwrap();
+    assert_eq!(simulate().0, Some(1));
+    assert_eq!(fs::read_to_string(&page).unwrap(), "an earlier page");
+    let names = names(folder.path());
+    assert!(!names.iter().any(|name| name.ends_with(".part")), "{names:?}");
+}
+
+#[test]
 fn packets_that_cannot_be_written_cost_no_runs() {
     let folder = tempfile::tempdir().unwrap();
     let packets = ["--set", "record.packets=[\"client\"]", "--variants", "cubic", "--json"];

@@ -80,6 +80,7 @@ fn refused(scenario: &str, options: &[&str], culprit: &str) {
 #[test]
 fn a_chain_runs_for_real_with_its_drop_list() {
     let Some(document) = measured(SCENARIO, "cubic") else { return };
+    assert_eq!(document["scenario"], "scenario", "the name of the file, as in `simulate`");
     let run = &document["runs"][0];
     let flow = &run["flows"][0];
     assert_eq!((&flow["name"], &flow["complete"], &flow["bytes"]), (&"file".into(), &true.into(), &300_000.into()));

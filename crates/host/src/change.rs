@@ -162,7 +162,10 @@ impl Change {
             Self::Sysctl { key, before, after } => format!("{key} is {before} again (was {after})"),
             Self::Route { before: Some(before), after } => format!("the route is {before} again (was {after})"),
             Self::Route { before: None, after } => format!("the route is gone again (was {after})"),
-            Self::RootQdisc { device, after, .. } => {
+            Self::RootQdisc { device, index, after } => {
+                // After an undo of an interface that has ended since, its old name is all there is.
+                let now = present_name(device, *index).ok().flatten();
+                let device = now.as_ref().unwrap_or(device);
                 format!("the qdisc of {device} is the kernel's own again (was {after})")
             }
         }
@@ -238,22 +241,27 @@ fn without_ours(now: &Route, before: Option<&Route>, after: &Route) -> Result<Ro
 }
 
 fn undo_qdisc((device, index): (&str, Option<u32>), ours: &str, force: bool) -> Result<Outcome, kernel::Error> {
+    // With its interface it has ended.
+    let Some(now) = present_name(device, index)? else { return Ok(Outcome::Undone) };
+    let root = qdisc::root(&now)?;
+    if root.is_default {
+        return Ok(Outcome::Undone);
+    }
+    if root.kind != ours && !force {
+        let renamed = if now == device { String::new() } else { format!(", and {device} is called {now}") };
+        return Ok(Outcome::Left(format!("it is {} now{renamed}", root.kind)));
+    }
+    qdisc::reset_root(&now).map(|()| Outcome::Undone)
+}
+
+/// What the interface is called now that was called `device` and has the number `index`, if that is recorded; `None` if it has ended.
+fn present_name(device: &str, index: Option<u32>) -> Result<Option<String>, kernel::Error> {
     let mut interfaces = Interfaces::new()?;
     let now = match index {
         Some(index) => interfaces.name(index),
         None => interfaces.get(device).map(|interface| interface.map(|interface| interface.name)),
     };
-    // With its interface it has ended.
-    let Some(device) = now.map_err(asking(device))? else { return Ok(Outcome::Undone) };
-    let device = device.as_str();
-    let root = qdisc::root(device)?;
-    if root.is_default {
-        return Ok(Outcome::Undone);
-    }
-    if root.kind != ours && !force {
-        return Ok(Outcome::Left(format!("it is {} now", root.kind)));
-    }
-    qdisc::reset_root(device).map(|()| Outcome::Undone)
+    now.map_err(asking(device))
 }
 
 impl std::fmt::Display for Change {

@@ -465,7 +465,9 @@ fn the_queue_discipline_of_an_interface_that_is_renamed_is_put_back() {
         host.ip(&format!("link set {rename}"));
     }
     assert!(host.namespace.run(|| kernel::qdisc::set_root("eth0", "pfifo")).unwrap().unwrap());
-    assert_eq!(host.left_by_undo(false), [""; 0]);
+    let undone = host.undo(false).unwrap();
+    assert!(undone.left.is_empty(), "{:?}", undone.left);
+    assert_eq!(undone.undone, ["the qdisc of sat0 is the kernel's own again (was pfifo)"]);
     assert!(root("sat0").is_default, "{:?}", root("sat0"));
     assert_eq!(root("eth0").kind, "pfifo", "another's stays");
 }

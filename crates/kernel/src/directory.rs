@@ -42,8 +42,29 @@ impl OpenDirectory {
     /// Writes the file `name` in it.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the system refuses, or somebody has removed the directory.
     pub fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<()> {
-        fs::write(self.reachable().join(name), content)
+        let removed = || io::Error::new(io::ErrorKind::NotFound, "the directory has been removed");
+        fs::write(self.reachable().join(name), content).map_err(|error| match error.kind() {
+            // The open directory is still there, but takes no files.
+            io::ErrorKind::NotFound if self.reachable().exists() => removed(),
+            _ => error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_was_removed_is_named_as_the_cause() {
+        let path = std::env::temp_dir().join(format!("bentpipe-removed-{}", std::process::id()));
+        let directory = OpenDirectory::create(&path).unwrap();
+        directory.write("first", "text").unwrap();
+        fs::remove_dir_all(directory.path()).unwrap();
+        let error = directory.write("second", "text").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert_eq!(error.to_string(), "the directory has been removed");
     }
 }

@@ -18,10 +18,10 @@ impl Together {
         }
     }
 
-    /// The goodput in bit/s; zero if nothing was delivered, `None` if all was in no time.
+    /// The goodput in bit/s; `None` if no flow ran for any time.
     pub fn goodput_bps(&self) -> Option<f64> {
         let time = self.time();
-        if time > 0.0 { Some(self.bytes * 8.0 / time) } else { (self.bytes == 0.0).then_some(0.0) }
+        (time > 0.0).then(|| self.bytes * 8.0 / time)
     }
 
     /// How long at least one flow ran, in seconds.
@@ -63,10 +63,16 @@ mod tests {
 
     #[test]
     fn what_delivered_nothing_counts_for_nothing() {
+        assert_eq!(together(&[(0, 1.0, 3.0)]), Some(0.0));
+        assert_eq!(together(&[(1_000, 0.0, 1.0), (0, 0.5, 1.0)]), Some(8_000.0));
+    }
+
+    #[test]
+    fn flows_that_never_began_have_no_goodput() {
         let mut together = Together::default();
-        assert_eq!(together.goodput_bps(), Some(0.0));
+        assert_eq!(together.goodput_bps(), None);
         together.take(0, Some(3.0), None);
         together.take(0, None, None);
-        assert_eq!(together.goodput_bps(), Some(0.0));
+        assert_eq!(together.goodput_bps(), None);
     }
 }

@@ -46,12 +46,17 @@ impl PartialFile {
         File::open(path).is_ok_and(|file| !lock(&file))
     }
 
-    /// Completes the file and gives it its name. A file of that name is replaced.
+    /// Completes the file and gives it its name, which it keeps if the power fails. A file of that name is replaced.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self) -> Result<(), Error> {
-        self.output.flush().map_err(|error| failed(&self.path, error))?;
+        let mut complete = || {
+            self.output.flush()?;
+            // The name may be on the disk before the content.
+            self.output.get_ref().sync_all()
+        };
+        complete().map_err(|error| failed(&self.path, error))?;
         self.partial.persist(&self.path).map_err(|error| failed(&self.path, error.error))
     }
 }

@@ -54,7 +54,7 @@ pub struct FlowSummary {
     pub complete: usize,
     /// How many failed.
     pub failed: usize,
-    /// Goodput of all flows of a run together, over the time in which at least one of them ran.
+    /// Goodput of all flows of a run together, over the time in which at least one of them ran; none if no flow began.
     pub goodput_bps: Option<Statistic>,
     /// From start to end of a flow that completed, the mean of a run.
     pub time_s: Option<Statistic>,

@@ -89,6 +89,12 @@ impl Announcements {
         self.peers[at].allows.reach()
     }
 
+    /// How many streams carry announcements to or from peer `at`.
+    pub(super) fn streams(&self, at: usize) -> u64 {
+        let peer = &self.peers[at];
+        u64::from(peer.saying.is_some()) + u64::from(peer.hearing.is_some())
+    }
+
     /// Has announcements count that have waited long enough. Returns whether what some peer allows has changed.
     pub(super) fn apply(&mut self, now: Instant) -> bool {
         let mut has_changed = false;

@@ -185,6 +185,12 @@ impl<P: Payload> Streams<P> {
         self.endpoint.receive_memory_left(self.id(peer))
     }
 
+    /// How many streams of the session with peer `at` carry relayed connections.
+    pub fn connections(&self, now: Instant, at: usize) -> u64 {
+        let all = self.endpoint.peer_stats(now, self.id(at)).streams;
+        all.saturating_sub(self.announcements.streams(at))
+    }
+
     /// Whether streams may be opened through peer `at`.
     pub fn is_up(&self, at: usize) -> bool {
         self.endpoint.peer_state(self.peers[at]) == PeerState::Up

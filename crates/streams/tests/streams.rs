@@ -295,6 +295,20 @@ fn what_a_gateway_allows_is_told_once_and_again_when_it_changes() {
 }
 
 #[test]
+fn announcements_are_no_connections() {
+    let mut world = World::new();
+    let now = world.now;
+    world.gateways[FAR].tell_reach(now, PEER, &reach("192.0.2.0/24"));
+    assert_eq!(world.gateways[FAR].connections(now, PEER), 0);
+    world.run();
+    // The near gateway has not read it yet.
+    assert_eq!(world.gateways[FAR].connections(world.now, PEER), 0);
+    world.read_announcements(NEAR);
+    world.gateways[NEAR].open(world.now, PEER, &request(), None).unwrap();
+    assert_eq!(world.gateways[NEAR].connections(world.now, PEER), 1);
+}
+
+#[test]
 fn an_announcement_waits_until_a_stream_is_free() {
     let mut world = World::new();
     let now = world.now;

@@ -24,7 +24,7 @@ pub struct PointSummary {
     pub flows: usize,
     /// How many of them completed.
     pub complete: usize,
-    /// Goodput of all flows of a run together, over the time in which at least one of them ran.
+    /// Goodput of all flows of a run together, over the time in which at least one of them ran; none if no flow began.
     pub goodput_bps: Option<Interval>,
     /// From start to end of a flow that completed, the mean of a run.
     pub time_s: Option<Interval>,

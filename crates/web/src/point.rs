@@ -32,6 +32,8 @@ pub(crate) const FIELDS: [&str; 15] = [
 impl Point {
     /// A point of which nothing is known.
     pub(crate) const UNKNOWN: Self = Self([f32::NAN; FIELDS.len()]);
+    /// Of less than a full packet, a share says nothing of the link.
+    const FEWEST_BYTES: f64 = 1500.0;
 
     /// What happened from `before` to `now`, `seconds` apart. Counters of another process say nothing of it.
     pub(crate) fn between(before: &Snapshot, now: &Snapshot, seconds: f64) -> Self {
@@ -57,6 +59,8 @@ impl Point {
         let retransmitted = sum(|peer| peer.retransmitted_bytes);
         let repair = sum(|peer| peer.repair_bytes);
         let all = sent + retransmitted + repair;
+        let share_of_bytes =
+            |part: f64| if part > 0.0 && all < Self::FEWEST_BYTES { f64::NAN } else { share(part, all) };
         let capacity_from = |source| if source == capacity_kind(now) { now.rate_bps as f64 } else { f64::NAN };
         Self(
             [
@@ -67,8 +71,8 @@ impl Point {
                 median_rtt(&now.peers),
                 now.link.rtt_s,
                 share(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
-                share(retransmitted, all),
-                share(repair, all),
+                share_of_bytes(retransmitted),
+                share_of_bytes(repair),
                 if counts_packets { waiting } else { f64::NAN },
                 now.peers.iter().filter(|peer| peer.state == PeerState::Up).count() as f64,
                 now.peers.iter().map(|peer| peer.streams).sum::<u64>() as f64,
@@ -153,14 +157,27 @@ mod tests {
             Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 100, 5), peer(0.7, 0, 0)], ..Snapshot::default() };
         let mut now =
             Snapshot { satellite: sent(251_000), peers: vec![peer(0.6, 180, 9), peer(0.7, 20, 0)], ..before.clone() };
-        now.peers[0].sent_bytes = 90;
-        now.peers[1].repair_bytes = 10;
+        now.peers[0].sent_bytes = 9000;
+        now.peers[1].repair_bytes = 1000;
         let point = Point::between(&before, &now, 2.0);
         assert_eq!(value(&point, "sent_bps"), 1_000_000.0);
         assert_eq!(value(&point, "loss"), 0.04);
         assert_eq!(value(&point, "repair"), 0.1);
         assert_eq!(value(&point, "rtt_s"), 0.7);
         assert_eq!(value(&point, "peers_up"), 2.0);
+    }
+
+    /// As at the start of a session, when each end announces what the other may reach.
+    #[test]
+    fn the_repair_of_a_few_bytes_is_no_share_of_traffic() {
+        let before = Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 0, 0)], ..Snapshot::default() };
+        let mut now = Snapshot { satellite: sent(2000), ..before.clone() };
+        now.peers[0].sent_bytes = 21;
+        assert_eq!(value(&Point::between(&before, &now, 1.0), "repair"), 0.0);
+        now.peers[0].repair_bytes = 46;
+        let point = Point::between(&before, &now, 1.0);
+        assert!(value(&point, "repair").is_nan(), "{point:?}");
+        assert_eq!(value(&point, "retransmitted"), 0.0);
     }
 
     #[test]

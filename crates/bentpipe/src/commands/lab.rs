@@ -2,6 +2,7 @@
 
 mod compare;
 
+use super::simulate::scenario_name;
 use crate::named_files;
 use crate::output::{Failure, Output};
 use ::lab::scenario::{MeasuredFlow, MeasuredRun, RealScenario};
@@ -95,6 +96,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let name = file.display().to_string();
     let text = named_files::read(file)?;
     let experiment = scenario::load(&text, &name, &args.set, &named_files::beside(file)).map_err(Failure::usage)?;
+    let called = scenario_name(&experiment, file);
     let mut scenarios = experiment.scenarios;
     for wanted in args.variants.iter().flatten() {
         if !scenarios.iter().any(|scenario| scenario.variant.as_ref() == Some(wanted)) {
@@ -117,8 +119,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     kernel::namespace::enter_private()?;
     let start = Instant::now();
     let (runs, end) = measure(prepared)?;
-    let scenario = experiment.name.unwrap_or(name);
-    let document = Document { scenario, measured: true, runs, wall_s: start.elapsed().as_secs_f64() };
+    let document = Document { scenario: called, measured: true, runs, wall_s: start.elapsed().as_secs_f64() };
     if !document.runs.is_empty() {
         output.result(&document, |columns| table(&document).render(columns))?;
     }

@@ -148,7 +148,14 @@ impl Remembered {
         let content = Content { version: 1, peers: self.peers.clone() };
         let beside = self.file.with_extension("json.new");
         let text = serde_json::to_vec(&content).map_err(io::Error::other);
-        let written = text.and_then(|text| write_new(&beside, &text)).and_then(|()| fs::rename(&beside, &self.file));
+        let write = |text: Vec<u8>| {
+            write_new(&beside, &text)?;
+            fs::rename(&beside, &self.file)
+        };
+        let written = text.and_then(write).inspect_err(|_| {
+            // Nothing would take it away before the next write.
+            let _ = fs::remove_file(&beside);
+        });
         match written {
             Ok(()) => self.has_failed = false,
             // Without the directory nothing is to be remembered.
@@ -303,6 +310,15 @@ mod tests {
         memory.note(Instant::ZERO, 1000, &guess, [("hub", RTT)].into_iter());
         drop(memory);
         assert!(!directory.path().join("gw.capacity.json").exists());
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_no_file_beside() {
+        let directory = tempfile::tempdir().unwrap();
+        // A directory that is not empty cannot be replaced by a file.
+        fs::create_dir_all(directory.path().join("gw.capacity.json/occupied")).unwrap();
+        remember(directory.path(), 1000);
+        assert!(!directory.path().join("gw.capacity.json.new").exists());
     }
 
     #[test]

@@ -609,7 +609,7 @@ impl Reports for Satpep {
             survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
             permits: self.allows(at).map(super::permits),
-            streams: stats.streams,
+            streams: self.streams.connections(now, at),
             sent_packets: stats.sent_packets,
             lost_packets: stats.lost_packets,
             sent_bytes: stats.sent_bytes,

@@ -49,6 +49,6 @@ pub enum EstimatorState {
     Experiment,
     /// No report has come for longer than usual: a quarter of the rate is sent.
     Quiet,
-    /// No report comes: a trickle is sent, which keeps asking.
+    /// No report comes: a trickle is sent, which keeps asking; or there is no session in which one could.
     Silent,
 }

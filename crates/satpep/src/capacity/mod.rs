@@ -166,6 +166,8 @@ impl Capacity {
             if self.fixed.is_some() || !self.estimator.is_guess { 1.0 } else { self.estimator.belief.confidence };
         let state = match self.fixed {
             Some(_) => EstimatorState::Track,
+            // Without a session, nobody reports.
+            None if self.paths.len() == 0 && !self.estimator.is_guess => EstimatorState::Silent,
             None => self.estimator.state(now.as_secs_f64()),
         };
         Estimate { rate: self.rate(), why, confidence, state, is_policed: self.estimator.probing.is_limited }

@@ -1,7 +1,7 @@
 //! Tests of what needs the keys: a peer that misbehaves, and keys that were used enough.
 
 use super::*;
-use crate::capacity::EstimateSource;
+use crate::capacity::{EstimateSource, EstimatorState};
 use crate::packet_number::PacketNumber;
 use crate::seal::Sealing as _;
 use crate::stream::{StreamNumber, StreamOffset};
@@ -293,6 +293,28 @@ fn another_configured_rate_or_bound_is_where_the_estimate_begins_anew() {
     assert_eq!(believed(end).0, rate(20), "it may rise now, but nobody says that it has");
     end.configure_capacity(now, rate(30), Prior::Configured(rate(30)));
     assert_eq!(believed(end).0, rate(30));
+}
+
+#[test]
+fn nothing_is_measured_once_an_outage_has_ended_the_session() {
+    let mut pair = Pair::new();
+    let state = |pair: &Pair| pair.ends[0].capacity_estimate(pair.now).state;
+    assert_eq!(state(&pair), EstimatorState::Guess);
+    let stream = pair.ends[0].open(pair.now, PeerId(0)).expect("connected");
+    for _ in 0..100 {
+        pair.ends[0].write(pair.now, stream, &[7; 20_000]);
+        pair.run(10);
+    }
+    assert!(!matches!(state(&pair), EstimatorState::Guess | EstimatorState::Silent));
+    pair.cut();
+    for _ in 0..60 {
+        pair.run_through(10_000, |_, _| false);
+    }
+    assert_eq!(pair.ends[0].capacity.known_paths(), 0);
+    assert_eq!(state(&pair), EstimatorState::Silent);
+    pair.run(60_000);
+    assert_eq!(pair.ends[0].peer_state(PeerId(0)), PeerState::Up);
+    assert_ne!(state(&pair), EstimatorState::Silent);
 }
 
 #[test]

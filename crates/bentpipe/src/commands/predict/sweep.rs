@@ -134,7 +134,8 @@ impl Sweep {
             match step {
                 0 => self.from,
                 STEPS => self.to,
-                _ if log => self.from * (self.to / self.from).powf(share),
+                // The factor between both may be more than a number holds.
+                _ if log => (self.from.ln() + share * (self.to.ln() - self.from.ln())).exp().clamp(self.from, self.to),
                 _ => self.from + share * (self.to - self.from),
             }
         };
@@ -144,5 +145,19 @@ impl Sweep {
             values.dedup();
         }
         values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_between_numbers_that_are_very_far_apart_are_finite() {
+        let sweep: Sweep = "loss=1e-320..1e-3".parse().unwrap();
+        let values = sweep.values(sweep.is_log(None).unwrap());
+        assert!(values.is_sorted() && values.iter().all(|value| (1e-320..=1e-3).contains(value)), "{values:?}");
+        let middle = values[values.len() / 2];
+        assert!((middle.log10() + 161.5).abs() < 0.1, "{middle}");
     }
 }

@@ -180,7 +180,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     replicas::check(&replicas)?;
     if args.check {
         let runs = replicas.len();
-        let checked = serde_json::json!({ "scenario": name(&experiment, file), "variants": variants, "runs": runs });
+        let checked =
+            serde_json::json!({ "scenario": scenario_name(&experiment, file), "variants": variants, "runs": runs });
         return output.result(&checked, |_| format!("{} is sound: {runs} runs", file.display()));
     }
     let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into(), args.pictures.into()));
@@ -190,7 +191,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let mut take = page.as_mut().map(|page| |run: &results::Run| page.take(run));
     let watch = take.as_mut().map(|take| take as &mut dyn FnMut(&results::Run));
     let outcome = replicas::run(&replicas, jobs, traces, watch, output)?;
-    let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
+    let document = Document::new(scenario_name(&experiment, file), experiment.about.clone(), &outcome);
     let written = page.filter(|page| !page.is_empty()).map(|page| page.write(&document, args.command(file)));
     if let Some(Ok(())) = &written {
         output.wrote(args.page.as_slice());
@@ -204,7 +205,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     verdict(&outcome, replicas.len(), args.out.is_some())
 }
 
-fn name(experiment: &Experiment, file: &Path) -> String {
+/// What the scenario `experiment` of `file` is called: as it says, or else as the file is.
+pub fn scenario_name(experiment: &Experiment, file: &Path) -> String {
     let printable = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
     let stem =
         || file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().chars().map(printable).collect());

@@ -3,9 +3,10 @@
 use super::report::Document;
 use crate::output::Failure;
 use link::LinkConfig;
-use results::Run;
+use results::{Error, PartialFile, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::{Bytes, Duration, Probability, Rate};
@@ -43,8 +44,12 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 impl Page {
     /// Tells at once if `file` cannot be written. What it has stays until the page is written.
     pub fn create(file: &Path) -> Result<Self, Failure> {
-        let opened = File::options().write(true).create(true).truncate(false).open(file);
-        opened.map_err(|error| Failure::unwritable(format!("--page {}", file.display()), &error))?;
+        let is_there = file.exists();
+        let try_writing = || {
+            File::options().write(true).create(true).truncate(false).open(file)?;
+            if is_there { Ok(()) } else { fs::remove_file(file.canonicalize()?) }
+        };
+        try_writing().map_err(|error| Failure::unwritable(format!("--page {}", file.display()), &error))?;
         Ok(Self { file: file.to_owned(), variants: Vec::new(), seen: BTreeSet::new() })
     }
 
@@ -69,8 +74,10 @@ impl Page {
 
     /// Writes the page.
     pub fn write(&self, document: &Document, command: String) -> Result<(), Failure> {
-        fs::write(&self.file, self.replay(document, command).html())
-            .map_err(|error| Failure::failed(format!("{}: {error}", self.file.display())))
+        let html = self.replay(document, command).html();
+        // A link is the file that it leads to.
+        let file = self.file.canonicalize().unwrap_or_else(|_| self.file.clone());
+        write_whole(&file, &html).map_err(|error| Failure::failed(format!("{}: {error}", self.file.display())))
     }
 
     fn replay(&self, document: &Document, command: String) -> Replay {
@@ -121,6 +128,33 @@ impl Page {
             least / (fastest.end_s() - fastest.start_s)
         });
         web::headline(&fastest.name(), 1.0, &beside.into_iter().collect::<Vec<_>>(), share)
+    }
+}
+
+/// Writes `text` to `file`: that has all of it, or what it had before.
+fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+    if file.exists() && !file.is_file() {
+        // A device or a pipe.
+        return fs::write(file, text);
+    }
+    match PartialFile::create(file) {
+        Ok(mut partial) => {
+            partial.write_all(text.as_bytes())?;
+            partial.finish().map_err(cause)
+        }
+        // The directory takes no other file.
+        Err(error) => match cause(error) {
+            error if error.kind() == io::ErrorKind::PermissionDenied => fs::write(file, text),
+            error => Err(error),
+        },
+    }
+}
+
+/// The system's answer, for messages that name the file themselves.
+fn cause(error: Error) -> io::Error {
+    match error {
+        Error::File { source, .. } => source,
+        other => io::Error::other(other),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `--sweep`: a scenario with each combination of some settings.
 
 use super::replicas::{SWEEP, remove_results};
-use super::{Args, ScenarioFile, interrupted, name};
+use super::{Args, ScenarioFile, interrupted, scenario_name};
 use crate::output::{Failure, Output};
 use crate::text::Text;
 use replicas::{Interrupt, Jobs, Pool, Recording, Replica};
@@ -126,7 +126,7 @@ fn plan(args: &Args, file: &Path, grid: &Grid) -> Result<(String, Vec<Planned>),
         let settings: Vec<String> = args.set.iter().chain(&of_point).cloned().collect();
         let mut experiment = source.load(&settings).map_err(|faults| Failure::usage(of_sweep(faults, &of_point)))?;
         let scenarios = std::mem::take(&mut experiment.scenarios);
-        title = name(&experiment, file);
+        title = scenario_name(&experiment, file);
         // Replicas of a scenario share it.
         let mut last: Option<(Arc<scenario::Scenario>, Key)> = None;
         for replica in args.replicas(scenarios)? {
