@@ -3,8 +3,7 @@
 use link::{LinkConfig, LossModel, Policer, QueueLimit, Steps, TimedGilbertElliott};
 use sim::{
     Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, RateConfidence, Record, Report,
-    SatpepSettings,
-    Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -301,6 +300,7 @@ fn a_policer_whose_bucket_passes_trials_is_found() {
         (2.0, 30_000, 550, None, 0.05),
         (1.0, 500_000, 550, Some(1.0), 0.2),
         (3.0, 700_000, 200, Some(3.0), 0.2),
+        (2.0, 1_000_000, 600, Some(2.0), 0.3),
     ] {
         let policer = Some(Policer { rate: mbit(passes), burst: Bytes::new(burst) });
         let satellite = LinkConfig { policer, ..LinkConfig::new(mbit(100.0), Duration::from_millis(rtt) / 2) };
@@ -330,10 +330,8 @@ fn losses_of_a_moment_lower_no_estimate() {
         assert!(share > 0.6, "{rtt} ms, stream {stream}: {share:.3} of the rate, of which 0.064 is lost");
     }
     for (at, lasts) in [(10_000, 60), (10_070, 100), (10_140, 150)] {
-        let outage = vec![
-            (Duration::from_millis(at), percent(100.0)),
-            (Duration::from_millis(at + lasts), percent(0.0)),
-        ];
+        let outage =
+            vec![(Duration::from_millis(at), percent(100.0)), (Duration::from_millis(at + lasts), percent(0.0))];
         let loss = LossModel::Steps(Steps::new(outage));
         let satellite = LinkConfig { loss, ..LinkConfig::new(rate, Duration::from_millis(20)) };
         let [share, _] = share_of(satellite, rate, Some(rate));
@@ -349,7 +347,7 @@ fn a_prior_far_too_low_is_left_where_the_queue_is_short() {
     for rtt in [8, 30] {
         let queue = QueueLimit::Packets(8);
         let satellite = LinkConfig { queue, ..LinkConfig::new(rate, Duration::from_millis(rtt) / 2) };
-        let [share, dropped] = share_of(satellite, rate, Some(rate / 5));
+        let [share, dropped] = share_of(satellite, rate, Some(rate.mul_f64(0.2)));
         assert!(share > 0.8 && dropped < 0.1, "{rtt} ms: share {share:.3}, {dropped:.3} dropped");
     }
 }

@@ -104,6 +104,8 @@ pub(super) struct Probing {
     /// The most that arrived in a round, in bytes per second, and when.
     carried: f64,
     carried_at: f64,
+    /// What was sent in the latest round that loaded the link and lost no more than usual, in bytes per second, and when.
+    carried_whole: (f64, f64),
     pub(super) doubt: Doubt,
 }
 
@@ -133,6 +135,7 @@ impl Default for Probing {
             sent_at: f64::NEG_INFINITY,
             carried: 0.0,
             carried_at: f64::NEG_INFINITY,
+            carried_whole: (0.0, f64::NEG_INFINITY),
             doubt: Doubt::default(),
         }
     }

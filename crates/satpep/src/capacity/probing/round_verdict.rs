@@ -60,6 +60,7 @@ impl Estimator {
             if position < start.position && self.loses_much(&round, position) {
                 // There is too much already.
                 self.probing.trial = None;
+                self.judge_lossy_round(now, &round, Start { position, sent });
             } else if position >= start.position + self.trial_length(trial.rate) {
                 self.judge_trial(now, &trial, (start, Start { position, sent }));
             }
@@ -69,11 +70,8 @@ impl Estimator {
                 now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS;
             if is_long {
                 self.judge_round(now, &round, Start { position, sent });
-            } else if !self.carries() && self.loses_much(&round, position) {
-                // What a policer's bucket let through at first tells nothing of its rate.
-                let middle =
-                    Start { position: (round.start.position + position) / 2.0, sent: (round.start.sent + sent) / 2.0 };
-                self.judge_round(now, &Round { start: middle, ..round }, Start { position, sent });
+            } else if !self.carries(now) && self.loses_much(&round, position) {
+                self.judge_lossy_round(now, &round, Start { position, sent });
             }
         }
     }
@@ -85,8 +83,9 @@ impl Estimator {
 
     /// Whether the link has carried the estimate of late, and not by a policer's bucket. What it loses now may be a handover's or an
     /// obstacle's doing.
-    fn carries(&self) -> bool {
-        self.probing.leapt_from.is_none() && self.probing.carried >= Probing::CARRIES * self.rate
+    fn carries(&self, now: f64) -> bool {
+        let (rate, at) = self.probing.carried_whole;
+        self.probing.leapt_from.is_none() && rate >= Probing::CARRIES * self.rate && now - at < Probing::CARRIED
     }
 
     /// Whether so much of a round is lost that there is no need to wait for its end.
@@ -176,7 +175,7 @@ impl Estimator {
         let is_third = |now: f64, before: f64| now <= usual + (before - usual) / 3.0;
         let has_fallen = is_third(lossiness.median, before.median) && is_third(lossiness.mean, before.mean);
         let is_clear = before.median > Probing::MANY;
-        let is_doubtful = experiment.is_serial && (!is_clear || self.carries());
+        let is_doubtful = experiment.is_serial && (!is_clear || self.carries(now));
         if has_fallen && is_doubtful && !self.probing.found_once {
             // Losses that come and go by themselves rarely do so twice with us.
             (self.probing.found_once, self.probing.excesses, self.probing.next_experiment) = (true, 1, now);
@@ -187,7 +186,8 @@ impl Estimator {
         if !has_fallen && is_clear && has_eased && experiment.again < Probing::MOST_AGAIN {
             // What a bucket had let through made the rate too high.
             let arrived = experiment.rate * (1.0 - lossiness.mean);
-            let rate = (arrived * Probing::FAR_BELOW).max(self.least_experiment() * Probing::LEAST_RATE);
+            let least = self.least_experiment().min(experiment.rate) * Probing::LEAST_RATE;
+            let rate = (arrived * Probing::FAR_BELOW).max(least);
             let again = experiment.again + 1;
             self.probing.experiment = Some(Experiment { rate, arrived, again, start: None, ..*experiment });
             self.probing.round = None;
@@ -217,9 +217,16 @@ impl Estimator {
     /// The least rate of an experiment. A policer may pass far less than what is reported, but not less than was measured before.
     fn least_experiment(&self) -> f64 {
         let least = self.rate * Probing::LEAST_RATE;
-        let proven =
-            self.proven.filter(|_| self.is_unproven_rise()).or(self.probing.leapt_from.map(|(before, _)| before));
+        let proven = self.proven.filter(|_| self.is_unproven_rise());
         proven.map_or(least, |proven| least.min(proven * 0.95))
+    }
+
+    /// Judges a round that loses much, before its end, by its second half: what a policer's bucket let through at first tells nothing of its
+    /// rate.
+    fn judge_lossy_round(&mut self, now: f64, round: &Round, end: Start) {
+        let start =
+            Start { position: (round.start.position + end.position) / 2.0, sent: (round.start.sent + end.sent) / 2.0 };
+        self.judge_round(now, &Round { start, ..*round }, end);
     }
 
     /// Judges a round in which nothing was tried, by what was sent in it up to `end`.
@@ -263,12 +270,16 @@ impl Estimator {
 
     /// Notes what the link carried, and what it lost.
     fn note_carried(&mut self, now: f64, figures: &RoundFigures) {
-        let RoundFigures { arrived, counted, lossiness, excess, is_empty, .. } = *figures;
+        let RoundFigures { sent, arrived, counted, lossiness, excess, is_empty, .. } = *figures;
         let is_old = now - self.probing.carried_at > Probing::CARRIED;
         let is_most = excess < Probing::EXCESS && arrived > self.probing.carried * Probing::AS_MUCH;
         if is_most || is_old {
             self.probing.carried = arrived / (1.0 - self.probing.usual.min(Probing::MOST_USUAL));
             self.probing.carried_at = now;
+        }
+        let loses_nothing = lossiness.mean - self.probing.usual < Probing::EXCESS;
+        if loses_nothing && sent >= Probing::CARRIES * self.rate {
+            self.probing.carried_whole = (sent, now);
         }
         self.note_excess(lossiness);
         if excess > Probing::MANY {
@@ -293,14 +304,17 @@ impl Estimator {
         let RoundFigures { packets, arrived, lossiness, .. } = *figures;
         let has_many = lossiness.median > Probing::MANY;
         let has_lasted = now - self.probing.excess_from >= Probing::LASTING;
-        let is_sure = if has_many { has_lasted || !self.carries() } else { self.probing.excesses >= 2 };
+        let is_sure = if has_many { has_lasted || !self.carries(now) } else { self.probing.excesses >= 2 };
         let may = self.parts.has(EstimatorPart::Experiments);
         if !may || now < self.probing.next_experiment || !is_sure {
             return false;
         }
         let is_serial = self.trains_find().is_some();
         let rate = arrived * if has_many { Probing::FAR_BELOW } else { Probing::BELOW };
-        let rate = rate.max(self.least_experiment());
+        // Where hardly anything of a leap arrives, it tells little of the policer's rate.
+        let leapt_from = self.probing.leapt_from.filter(|_| figures.is_broken());
+        let least = leapt_from.map_or(f64::MAX, |(before, _)| before * Probing::FAR_BELOW).min(self.least_experiment());
+        let rate = rate.max(least);
         let (lost, late) = (lossiness.mean * packets * PACKET, self.counts.late);
         self.probing.experiment =
             Some(Experiment { rate, arrived, lossiness, lost, late, is_serial, again: 0, start: None });
