@@ -11,7 +11,7 @@ use relay::dscp::Dscp;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use tcp_tunnel::control::{Message, Reader};
+use tcp_tunnel::control::{Ended, Message, Reader};
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
 
 const FIRST_TOKEN: usize = 1;
@@ -469,6 +469,36 @@ fn a_peer_hears_that_room_runs_out_before_it_has_and_that_there_is_room_again() 
     ids.drain(..1).for_each(|id| hub.transport.reset(hub.now, id, ResetReason::Aborted));
     hub.transport.tick(hub.now);
     assert_eq!(hub.hear(&mut control, &mut reader, is_room), Message::Room(true), "55 of 64");
+}
+
+/// A reset may come from a host between the gateways: then the peer has an open connection, and knows of nothing.
+#[test]
+fn a_peer_learns_of_a_reset_that_it_may_not_have_sent_and_hears_nothing_of_its_own() {
+    let mut hub = Hub::new();
+    let (mut control, key) = hub.session(1);
+    let (mut reader, session) = (Reader::new(), *hub.transport.peers[0].sessions.back().unwrap());
+    let is_end = |message: &Message| matches!(message, Message::Ended(_) | Message::Answer(_));
+    for (number, says_so) in [(1, true), (2, false)] {
+        let stream = hub.say(&key.open(number, &to_port(80)).unwrap());
+        let (id, _) = hub.opened();
+        let ended = Ended { session, number, reason: ResetReason::Aborted };
+        if says_so {
+            control.write_all(&encoded(&Message::Ended(ended))).unwrap();
+        } else {
+            socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            drop(stream);
+        }
+        hub.until(|hub| match hub.transport.poll_event(hub.now) {
+            Some(StreamEvent::Reset(of, ResetReason::Aborted)) if of == id => Some(()),
+            _ => None,
+        });
+        hub.transport.forget(id);
+        hub.transport.tick(hub.now);
+        control.write_all(&encoded(&Message::Probe(99))).unwrap();
+        let heard = hub.hear(&mut control, &mut reader, is_end);
+        let expected = if says_so { Message::Answer(99) } else { Message::Ended(ended) };
+        assert_eq!(heard, expected, "{number}");
+    }
 }
 
 #[test]
