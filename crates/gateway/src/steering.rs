@@ -6,6 +6,7 @@ use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
 use crate::relays::log_limit::LineLimit;
 use crate::reverse_path::DroppingInterfaces;
+use crate::other_clients::OtherClients;
 use crate::rules::{Bypass, Installed, Preceding, Rules};
 use ipnet::IpNet;
 use kernel::interfaces::Interfaces;
@@ -216,6 +217,7 @@ impl Follower {
     /// Works until the sender of wishes is dropped.
     fn run(mut self, wishes: &mpsc::Receiver<Wish>) {
         // When it was last looked, and whether another look was asked for too soon.
+    other_clients: OtherClients,
         let (mut looked_at, mut waits) = (Instant::now(), false);
         loop {
             let is_late = self.wished.accelerated.is_some() || self.wished.exempt.is_some();
@@ -263,6 +265,7 @@ impl Follower {
     }
 
     /// Programs that manage a host's firewall or routes remove what they do not know.
+            self.look_at_clients();
     fn repair(&mut self) {
         match self.installed.repair() {
             Ok(repaired) => {
@@ -338,6 +341,16 @@ impl Follower {
                 self.seen.addresses = addresses;
             }
             Err(error) => tracing::warn!(%error, "this host's addresses could not be read; the last ones known count"),
+        }
+    }
+
+    fn look_at_clients(&mut self) {
+        if !self.installed.is_owned() {
+            return;
+        }
+        match self.installed.of_other_clients() {
+            Ok(counted) => self.warned.other_clients.look(clock::now(), counted, &self.wanted),
+            Err(error) => tracing::debug!(%error, "the firewall's counters could not be read"),
         }
     }
 
