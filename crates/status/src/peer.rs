@@ -36,7 +36,7 @@ pub struct Peer {
     pub streams: u64,
     /// Datagrams sent to it.
     pub sent_packets: u64,
-    /// Datagrams that it did not receive.
+    /// Datagrams that it did not receive. With the `tcp` transport: segments that were retransmitted on connections that have ended.
     pub lost_packets: u64,
     /// Stream bytes sent for the first time.
     pub sent_bytes: u64,

@@ -10,9 +10,10 @@ use mio::{Events, Poll, Token, Waker};
 use relay::dscp::Dscp;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tcp_tunnel::control::{Ended, Message, Reader};
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
+use tracing::span;
 
 const FIRST_TOKEN: usize = 1;
 /// Turns of the loop, a millisecond each at most: far more than anything here takes.
@@ -201,6 +202,43 @@ impl Hub {
             _ => panic!("opened without a request"),
         }
     }
+}
+
+/// The lines of the log at its default level.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    /// The text of each line, and its fields.
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            line += &format!("{field}={value:?} ");
+        });
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
 }
 
 fn hello(who: u8, nonce: u8) -> Hello {
