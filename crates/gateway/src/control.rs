@@ -180,6 +180,10 @@ impl Asked {
         };
         let handle = &self.handle;
         let mut words = question.split_whitespace();
+        // A client that has given up has been shown that the command failed: it must not take effect later.
+        if !matches!(question.trim(), "" | "status") && unix::is_hung_up(&stream)? {
+            return Err(std::io::Error::other(format!("not done, for the client has hung up: {question}")));
+        }
         let document = match (words.next(), words.next(), words.next()) {
             (None | Some("status"), None, None) => {
                 let Some(snapshot) = handle.snapshot() else { return Ok(()) };
@@ -463,6 +467,24 @@ mod tests {
             "{reason}"
         );
         assert!(sockets.is_empty());
+    }
+
+    #[test]
+    fn what_a_client_asked_that_has_hung_up_is_not_done() {
+        for said in ["drain\n", "drain 5\n", "survey a\n", "reload\n"] {
+            let directory = tempfile::tempdir().unwrap();
+            let (mut handle, asked) = Handle::of_no_gateway();
+            let file = directory.path().join("gateway.toml");
+            std::fs::write(&file, "").unwrap();
+            Arc::get_mut(&mut handle.source).unwrap().file = Some(file);
+            let (mut near, far) = UnixStream::pair().unwrap();
+            near.write_all(said.as_bytes()).unwrap();
+            drop(near);
+            let serving = std::thread::spawn(move || answer(far, handle));
+            assert_eq!(asked.into_iter().count(), 0, "{said:?}");
+            let error = serving.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("hung up"), "{said:?}: {error}");
+        }
     }
 
     #[test]

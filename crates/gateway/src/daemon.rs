@@ -229,7 +229,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
-        sysctls::prepare(&settings);
+        let early_demux = sysctls::prepare(&settings);
         let now = clock::now();
         let poll = Poll::new().map_err(while_doing("creating a poll"))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(while_doing("creating a waker"))?);
@@ -299,6 +299,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             addresses: own,
             interfaces: MissingInterfaces::new(&settings.interfaces),
             bridges: FilteredBridges::new(&settings.rules.interfaces),
+            early_demux,
         };
         let steering = match &joining {
             None => Steering::new(rules, exempt, seen, on_news),

@@ -29,6 +29,7 @@ mod log_file;
 mod measured;
 mod metrics;
 mod missing_interfaces;
+mod other_clients;
 mod page;
 mod privileges;
 mod relays;

@@ -37,6 +37,7 @@
 mod decision;
 mod preceding;
 
+use decision::OTHER_CLIENTS;
 pub(crate) use decision::{INTERCEPTED, reason};
 pub(crate) use preceding::{Astray, Preceding, preceding, remedy};
 
@@ -545,8 +546,17 @@ impl Installed {
     /// # Errors
     /// If `nft` refuses.
     pub fn counters(&self) -> Result<Vec<(String, u64)>, Error> {
+        let counters = nftables::counters(&self.rules.table)?.into_iter().filter(|(name, _)| name != OTHER_CLIENTS);
+        Ok(counters.map(|(name, packets)| (reason(&name), packets)).collect())
+    }
+
+    /// How many of those that no peer takes were to servers behind a peer that does not let their clients through.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub(crate) fn of_other_clients(&self) -> Result<u64, Error> {
         let counters = nftables::counters(&self.rules.table)?;
-        Ok(counters.into_iter().map(|(name, packets)| (reason(&name), packets)).collect())
+        Ok(counters.into_iter().find(|(name, _)| name == OTHER_CLIENTS).map_or(0, |(_, packets)| packets))
     }
 }
 

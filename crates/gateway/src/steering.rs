@@ -1,16 +1,21 @@
 //! Changes of the firewall, and looks at it and at the host's interfaces and addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
+mod repairs;
+
 use crate::conntrack::{Conntrack, FullTable};
 use crate::filtered_bridges::FilteredBridges;
 use crate::missing_interfaces::MissingInterfaces;
+use crate::other_clients::OtherClients;
 use crate::relays::log_limit::LineLimit;
 use crate::reverse_path::DroppingInterfaces;
 use crate::rules::{Bypass, Installed, Preceding, Rules};
+use crate::sysctls::EarlyDemux;
 use ipnet::IpNet;
 use kernel::interfaces::Interfaces;
 use kernel::{Error, clock, routes};
 use relay::engine::Intercepted;
+use repairs::Repairs;
 use status::MissingInterface;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -26,7 +31,7 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// other.
 const LINES: u32 = 8;
 
-/// The least time between two looks, however many others change at the host.
+/// The least time between two looks, however many others change at the host. It is longer while they remove rules again and again.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Names the connections to intercept; the last word counts. Dropping it removes the rules.
@@ -104,9 +109,9 @@ impl Steering {
         let interfaces = Interfaces::new()?;
         let mut lines = LineLimit::of(LINES);
         lines.note(Interception::of(&wanted), !wanted.is_empty());
-        let warned = Warned::default();
+        let (warned, repairs) = (Warned::default(), Repairs::default());
         let mut follower =
-            Follower { installed, wished, wanted, lines, seen, interfaces, is_broken: false, warned, on_news };
+            Follower { installed, wished, wanted, lines, seen, interfaces, is_broken: false, repairs, warned, on_news };
         follower.repair();
         follower.look_at_interfaces();
         let (wishes, received) = mpsc::channel();
@@ -179,12 +184,13 @@ impl Drop for Steering {
     }
 }
 
-/// What is known of the host's interfaces.
+/// What is known of the host's interfaces and settings.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) addresses: Vec<IpNet>,
     pub(crate) interfaces: MissingInterfaces,
     pub(crate) bridges: FilteredBridges,
+    pub(crate) early_demux: EarlyDemux,
 }
 
 /// What the thread works on.
@@ -200,6 +206,7 @@ struct Follower {
     interfaces: Interfaces,
     /// The rules could not be set up again, which has been said.
     is_broken: bool,
+    repairs: Repairs,
     warned: Warned,
     on_news: Box<dyn Fn(News) + Send>,
 }
@@ -210,6 +217,7 @@ struct Warned {
     preceding: Preceding,
     dropping: DroppingInterfaces,
     full_table: FullTable,
+    other_clients: OtherClients,
 }
 
 impl Follower {
@@ -220,7 +228,8 @@ impl Follower {
         loop {
             let is_late = self.wished.accelerated.is_some() || self.wished.exempt.is_some();
             let period = if is_late { RETRY_PERIOD } else { LOOK_PERIOD };
-            let period = if waits { LOOK_PAUSE.saturating_sub(looked_at.elapsed()) } else { period };
+            let pause = self.repairs.pause(clock::now());
+            let period = if waits { pause.saturating_sub(looked_at.elapsed()) } else { period };
             let (mut dones, mut is_look) = (Vec::new(), false);
             match wishes.recv_timeout(period) {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
@@ -240,7 +249,7 @@ impl Follower {
                     }
                 }
             }
-            waits = is_look && looked_at.elapsed() < LOOK_PAUSE;
+            waits = is_look && looked_at.elapsed() < pause;
             if waits {
                 continue;
             }
@@ -256,6 +265,10 @@ impl Follower {
             }
             self.look_at_addresses();
             self.look_at_interfaces();
+            self.look_at_clients();
+            if self.installed.is_owned() {
+                self.seen.early_demux.look(clock::now());
+            }
             if let Some(table) = Conntrack::read() {
                 self.warned.full_table.look(table);
             }
@@ -266,8 +279,12 @@ impl Follower {
     fn repair(&mut self) {
         match self.installed.repair() {
             Ok(repaired) => {
-                for what in repaired {
-                    tracing::warn!(what, "another program has removed a rule of the gateway's; it is set up again");
+                for (what, not_logged) in self.repairs.note(clock::now(), &repaired) {
+                    tracing::warn!(
+                        what,
+                        not_logged,
+                        "another program has removed a rule of the gateway's; it is set up again"
+                    );
                 }
                 self.is_broken = false;
                 self.warned.preceding.look(self.installed.rules(), self.installed.astray());
@@ -326,6 +343,16 @@ impl Follower {
         }
         match self.installed.counters() {
             Ok(counters) => (self.on_news)(News::Bypassed(counters)),
+            Err(error) => tracing::debug!(%error, "the firewall's counters could not be read"),
+        }
+    }
+
+    fn look_at_clients(&mut self) {
+        if !self.installed.is_owned() {
+            return;
+        }
+        match self.installed.of_other_clients() {
+            Ok(counted) => self.warned.other_clients.look(clock::now(), counted, &self.wanted),
             Err(error) => tracing::debug!(%error, "the firewall's counters could not be read"),
         }
     }

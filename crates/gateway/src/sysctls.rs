@@ -1,9 +1,13 @@
 //! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
 
 use crate::config::{Accept, Settings};
+use crate::relays::log_limit::LogLimit;
 use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use kernel::interfaces::Interfaces;
-use kernel::{routes, sysctl};
+use kernel::{Error, routes, sysctl};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use units::Instant;
 
 /// Finds the socket of a packet before its route is looked up. The gateway's sockets have the addresses of clients and servers:
 /// the kernel then drops packets that are to be forwarded to those, if the same addresses and ports were in use for a relayed
@@ -14,14 +18,16 @@ pub(crate) const EARLY_DEMUX: &str = "net.ipv4.tcp_early_demux";
 /// client seconds later: while the processor is short, the gateway accepts fewer than come.
 const BACKLOG: (&str, u32) = ("net.core.somaxconn", 32_768);
 
-/// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded.
-pub(crate) fn prepare(settings: &Settings) {
+/// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded. Returns what
+/// is to be kept set.
+pub(crate) fn prepare(settings: &Settings) -> EarlyDemux {
     turn_early_demux_off();
     raise_backlog(settings);
     if settings.tcp.is_some() {
         turn_mtu_probing_on();
     }
     warn(settings);
+    EarlyDemux::new()
 }
 
 /// Whether accepted sockets take over the fwmark of the SYN, unless the listener has one.
@@ -31,16 +37,59 @@ pub(crate) fn sockets_take_marks() -> bool {
 
 /// It saves a look-up for each packet, of which a gateway that forwards has no use.
 fn turn_early_demux_off() {
-    let is_off = || sysctl::read(EARLY_DEMUX).is_ok_and(|value| value == "0");
-    if is_off() {
+    if is_early_demux_off() {
         return;
     }
     match sysctl::write(EARLY_DEMUX, "0") {
         Ok(()) => tracing::info!("{EARLY_DEMUX} is 0 from now on"),
-        Err(error) => tracing::warn!(
-            %error,
-            "{EARLY_DEMUX} is not 0: a connection past the gateway hangs if its addresses and ports were relayed a minute ago"
-        ),
+        Err(error) => warn_of_early_demux(&error),
+    }
+}
+
+fn is_early_demux_off() -> bool {
+    sysctl::read(EARLY_DEMUX).is_ok_and(|value| value == "0")
+}
+
+fn warn_of_early_demux(error: &Error) {
+    tracing::warn!(
+        %error,
+        "{EARLY_DEMUX} is not 0: a connection past the gateway hangs if its addresses and ports were relayed a minute ago"
+    );
+}
+
+/// Keeps [`EARLY_DEMUX`] off where the gateway has begun with it off: other programs may load settings of the host at any time.
+#[derive(Debug)]
+pub(crate) struct EarlyDemux {
+    is_kept_off: bool,
+    /// Open since before the gateway gave up its privileges, if it could be opened.
+    file: Option<File>,
+    lines: LogLimit,
+}
+
+impl EarlyDemux {
+    /// As it is now in the network namespace of the calling thread.
+    fn new() -> Self {
+        Self { is_kept_off: is_early_demux_off(), file: sysctl::open(EARLY_DEMUX).ok(), lines: LogLimit::default() }
+    }
+
+    /// Turns it off again if another program has turned it on, and logs that, once a minute at most.
+    pub(crate) fn look(&mut self, now: Instant) {
+        if !self.is_kept_off || is_early_demux_off() {
+            return;
+        }
+        let outcome = match &self.file {
+            Some(file) => {
+                let failed = |source| Error::Failed { doing: format!("writing 0 to {EARLY_DEMUX}"), source };
+                file.write_at(b"0", 0).map(drop).map_err(failed)
+            }
+            None => sysctl::write(EARLY_DEMUX, "0"),
+        };
+        let Some(not_logged) = self.lines.admit(now) else { return };
+        let not_logged = (not_logged > 0).then_some(not_logged);
+        match outcome {
+            Ok(()) => tracing::warn!(not_logged, "another program has set {EARLY_DEMUX}; it is 0 again"),
+            Err(error) => warn_of_early_demux(&error),
+        }
     }
 }
 
@@ -112,6 +161,7 @@ fn warn(settings: &Settings) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::sandbox::{self, Files};
 
     /// `kernel.pid_max` is at least 301 on every Linux, and is nothing that a gateway would set.
     #[test]
@@ -124,5 +174,24 @@ mod tests {
         for key in ["kernel.no_such_setting", "kernel.ostype", "kernel.printk"] {
             assert!(!is_below(key, u32::MAX), "{key}");
         }
+    }
+
+    #[test]
+    fn early_demux_that_another_program_turns_on_is_turned_off_again_unless_it_was_on_from_the_start() {
+        let Some(namespace) = kernel::testing::namespace() else { return };
+        let looked_at = |at_start: &'static str| {
+            let look = move || {
+                sysctl::write(EARLY_DEMUX, at_start).unwrap();
+                let mut early_demux = EarlyDemux::new();
+                sysctl::write(EARLY_DEMUX, "1").unwrap();
+                // As the gateway is by then: the filter counts for this thread.
+                let files = Files { readable: vec!["/proc".into()], writable: Vec::new() };
+                sandbox::confine(&files).unwrap();
+                early_demux.look(Instant::ZERO);
+                sysctl::read(EARLY_DEMUX).unwrap()
+            };
+            namespace.run(look).unwrap()
+        };
+        assert_eq!((looked_at("0").as_str(), looked_at("1").as_str()), ("0", "1"));
     }
 }

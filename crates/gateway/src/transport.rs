@@ -15,6 +15,7 @@ use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
 use crate::privileges::Plan;
 use crate::takeover::offer::TransportOffer;
+use ipnet::IpNet;
 use relay::engine::Transport;
 pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent};
 use relay::reach::Reach;
@@ -23,13 +24,14 @@ use std::fmt::Debug;
 use std::io;
 use units::{Duration, Instant, Rate};
 
-/// Networks that a peer permits and that are shown at most.
-const MAX_NAMED: usize = 16;
+/// Networks that a peer permits and that are shown at most, of clients and of servers.
+pub(crate) const MAX_NAMED: usize = 16;
 
-/// Which servers a peer permits that has announced `reach`.
+/// Which servers a peer permits that has announced `reach`, and for which clients.
 fn permits(reach: &Reach) -> Permits {
     let (public, private) = relay::policy::servers(reach);
-    Permits { public, private: private.iter().take(MAX_NAMED).map(ToString::to_string).collect() }
+    let named = |nets: &[IpNet]| nets.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    Permits { clients: named(reach.sources.prefixes()), public, private: named(&private) }
 }
 
 /// A satellite transport: what the event loop needs of it.

@@ -2,6 +2,7 @@
 
 use crate::error::{StartError, while_doing};
 use crate::privileges::Plan;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -47,6 +48,13 @@ pub(crate) fn write_until(deadline: Instant, stream: &mut UnixStream, bytes: &[u
 pub(crate) fn read_until(deadline: Instant, stream: &mut UnixStream, buffer: &mut [u8]) -> io::Result<usize> {
     stream.set_read_timeout(Some(left_until(deadline)?))?;
     uninterrupted(|| stream.read(buffer))
+}
+
+/// Whether the other end of `stream` reads no more. One that has ended only what it sends still does.
+pub(crate) fn is_hung_up(stream: &UnixStream) -> io::Result<bool> {
+    let mut polled = [PollFd::new(stream, PollFlags::empty())];
+    uninterrupted(|| Ok(poll(&mut polled, Some(&Timespec::default()))?))?;
+    Ok(polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
 /// A socket file; removed when this is dropped.

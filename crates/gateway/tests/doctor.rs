@@ -53,6 +53,24 @@ fn all_is_well_with_a_pair_that_is_up() {
     }
 }
 
+/// As where the hub's routes have a typing error.
+#[test]
+fn networks_of_clients_that_the_hub_does_not_permit_are_named_and_their_connections_counted() {
+    let Some(pair) = Pair::up("allow_sources = [\"192.0.2.0/24\", \"2001:db8:99::/64\"]") else { return };
+    pair.wait_for(|pair| !pair.status(End::Terminal)["peers"][0]["permits"].is_null());
+    let permits = &pair.status(End::Terminal)["peers"][0]["permits"];
+    assert_eq!(permits["clients"], serde_json::json!(["192.0.2.0/24", "2001:db8:99::/64"]));
+    let checks = examine(&pair, End::Terminal);
+    let (says, remedy) = said(&checks, "clients");
+    assert!(says.contains("198.18.2.0/24") && remedy.contains("routes"), "{says} {remedy}");
+    assert!(examine(&pair, End::Hub)["clients"].ok, "the terminal permits all of the hub's");
+    drop(pair.connect(pair.serve(Family::V4, 7, echo_all)));
+    pair.wait_for(|pair| pair.status(End::Terminal)["bypassed"]["unserved"] == 1);
+    let counter = pair.output(End::Terminal, "nft", "list counter inet bentpipe other_clients");
+    assert!(counter.contains("packets 1 "), "{counter}");
+    assert!(pair.status(End::Terminal)["bypassed"]["other_clients"].is_null(), "it is part of the unserved ones");
+}
+
 #[test]
 fn a_host_that_is_set_wrongly_reads_what_to_set() {
     let Some(pair) = Pair::up("") else { return };

@@ -16,6 +16,7 @@ const FLAGS_AT: usize = 8;
 /// Where `ifaddrmsg` has the number of its interface.
 const ADDRESS_INDEX_AT: usize = 4;
 /// Where `ifaddrmsg` has the flags of the address and its scope.
+const ADDRESS_LENGTH_AT: usize = 1;
 const ADDRESS_FLAGS_AT: usize = 2;
 const ADDRESS_SCOPE_AT: usize = 3;
 /// Where `rtmsg` has the length of the destination's prefix, its table and its type.
@@ -167,6 +168,22 @@ impl Interfaces {
         self.0.ask(libc::RTM_GETADDR, true, &[0; ADDRESS_HEADER], |message| {
             found.extend(address(message).filter(|(of, _)| *of == index).map(|(_, address)| address));
         })?;
+        Ok(found)
+    }
+
+    /// The networks in which the interface with this number has an address.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn networks_of(&mut self, index: u32) -> io::Result<Vec<IpNet>> {
+        let mut found = Vec::new();
+        self.0.ask(libc::RTM_GETADDR, true, &[0; ADDRESS_HEADER], |message| {
+            let length = message.1.get(ADDRESS_LENGTH_AT).copied().unwrap_or(u8::MAX);
+            let own = address(message).filter(|(of, _)| *of == index);
+            found.extend(own.and_then(|(_, address)| Some(IpNet::new(address, length).ok()?.trunc())));
+        })?;
+        found.sort_unstable();
+        found.dedup();
         Ok(found)
     }
 
@@ -367,6 +384,8 @@ mod tests {
                 let of_last = interfaces.addresses_of(last.index).unwrap();
                 assert!(of_last.contains(&"198.18.59.1".parse().unwrap()), "{of_last:?}");
                 assert!(of_last.iter().all(|address| address.is_ipv6() || address.to_string() == "198.18.59.1"));
+                let networks = interfaces.networks_of(last.index).unwrap();
+                assert_eq!(networks.first(), Some(&"198.18.59.0/24".parse().unwrap()), "{networks:?}");
                 (interfaces.all().unwrap(), last, interfaces.addresses().unwrap())
             })
             .unwrap();

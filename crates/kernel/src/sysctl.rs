@@ -23,12 +23,20 @@ pub fn write(key: &str, value: &str) -> Result<(), Error> {
     fs::write(path(key), value).map_err(|error| refused(&format!("writing {value} to"), key, error))
 }
 
+/// Opens `key` of the network namespace of the calling thread, to write it when files can no longer be opened.
+///
+/// # Errors
+/// [`Error::Missing`] if this kernel has no such setting or the process may not change it.
+pub fn open(key: &str) -> Result<File, Error> {
+    File::options().write(true).open(path(key)).map_err(|error| refused("writing", key, error))
+}
+
 /// Whether [`write`] could change `key`, without changing it.
 ///
 /// # Errors
 /// [`Error::Missing`] that says what is missing.
 pub fn check_writable(key: &str) -> Result<(), Error> {
-    File::options().write(true).open(path(key)).map(drop).map_err(|error| refused("writing", key, error))
+    open(key).map(drop)
 }
 
 /// Whether each network namespace has a `key` of its own. Of the settings for sockets in general (`net.core`), Linux shares

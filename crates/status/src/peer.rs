@@ -30,13 +30,13 @@ pub struct Peer {
     pub survey: Option<Survey>,
     /// Why it is not up.
     pub trouble: Option<Trouble>,
-    /// Which servers it lets this gateway reach; null until it has announced that.
+    /// Which servers it lets this gateway reach, and for which clients; null until it has announced that.
     pub permits: Option<Permits>,
     /// Streams in the session.
     pub streams: u64,
     /// Datagrams sent to it.
     pub sent_packets: u64,
-    /// Datagrams that it did not receive.
+    /// Datagrams that it did not receive. With the `tcp` transport: segments that were retransmitted on connections that have ended.
     pub lost_packets: u64,
     /// Stream bytes sent for the first time.
     pub sent_bytes: u64,
@@ -59,12 +59,15 @@ pub struct Peer {
     pub send_buffered_bytes: u64,
 }
 
-/// Which servers a peer lets this gateway reach.
+/// Which servers a peer lets this gateway reach, and for which clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Permits {
-    /// Whether public ones are among them.
+    /// The networks of the clients, 16 of them at most.
+    pub clients: Vec<String>,
+    /// Whether public servers are among those that can be reached.
     pub public: bool,
-    /// The private networks that it names, 16 of them at most.
+    /// The private networks of servers that it names, 16 of them at most.
     pub private: Vec<String>,
 }
 

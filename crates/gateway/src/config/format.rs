@@ -338,7 +338,7 @@ pub struct Peer {
     pub far_gateway: Option<bool>,
     /// Its public key, which is its identity; required if there is a far gateway.
     pub public_key: Option<Public>,
-    /// Its address. If left out, the peer initiates the session; with `transport = "tcp"`, only its clients' connections are relayed then.
+    /// Its address; a link-local one with the number of its interface, such as "[fe80::1%2]:4500". If left out, the peer initiates the session; with `transport = "tcp"`, only its clients' connections are relayed then.
     pub address: Option<Address>,
     /// With the tcp transport: addresses from which it may connect. By default with mode clear its address, else any.
     pub accept_from: Option<Vec<Prefix>>,

@@ -1,6 +1,6 @@
 //! `[[peer]]`: The peers.
 
-use super::text::Prefix;
+use super::text::{LINK_LOCAL, Prefix};
 use super::{Choice, Peer, format};
 use document::{Document, item_name};
 use ipnet::IpNet;
@@ -53,6 +53,9 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
     if let Some(address) = peer.address.as_ref().filter(|address| !is_of_one_host(address.0)) {
         let problem = format!(" = \"{}\": expected the address of one host and a port from 1 to 65535", address.0);
         document.fault(&[peer_key, name, "address"], &problem);
+    }
+    if let Some(address) = peer.address.as_ref().filter(|address| is_on_unknown_link(address.0)) {
+        document.fault(&[peer_key, name, "address"], &format!(" = \"{}\": {LINK_LOCAL}", address.0));
     }
     if let Some((address, problem)) = peer.address.as_ref().and_then(|address| unsendable(address.0, choice)) {
         document.fault(&[peer_key, name, "address"], &format!(" = \"{address}\" {problem}"));
@@ -127,6 +130,11 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 /// Whether packets can be sent to `address`, and arrive at no more than one host.
 fn is_of_one_host(address: SocketAddr) -> bool {
     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
+}
+
+/// Whether `address` is of one link and does not say of which: the kernel would send to the first of the host's links, or refuse to.
+fn is_on_unknown_link(address: SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(one) if one.ip().is_unicast_link_local() && one.scope_id() == 0)
 }
 
 fn peer(written: format::Peer, choice: Choice) -> Peer {

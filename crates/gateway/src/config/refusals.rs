@@ -155,8 +155,17 @@ fn a_peer_is_reached_at_one_host_and_one_port() {
         );
         assert_eq!(found, [expected]);
     }
-    for address in ["127.0.0.1:1", "[::1]:65535", "[fe80::1%2]:4500"] {
+    for address in ["127.0.0.1:1", "[::1]:65535", "[fe80::1%2]:4500", "[fec0::1]:4500"] {
         assert!(parse(&with("peer", &format!("address = \"{address}\"")), "x").is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn a_link_local_address_is_refused_unless_it_says_on_which_link() {
+    for address in ["[fe80::1]:4500", "[febf::1]:4500", "[fe80::1%sat0]:4500"] {
+        let found = faults(&with("peer", &format!("address = \"{address}\"")));
+        assert!(found.len() == 1 && found[0].contains(&format!("peer.hub.address = \"{address}\"")), "{found:?}");
+        assert!(found[0].contains("(fd00::/8)") && found[0].contains("[fe80::1%2]:4500"), "{found:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use relay::classes::Ports;
 use satpep::dscp::Dscp;
 use satpep::{PrivateKey, PublicKey};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Declares a form whose faults say what was expected.
 macro_rules! text {
@@ -52,9 +52,10 @@ text!(
 form!(
     /// A peer's address and port.
     Address(SocketAddr), "address", ADDRESS, "^.+:[0-9]{1,5}$",
-    |text| text.parse().map_err(|_| match is_name_and_port(text) {
-        true => format!("names are not looked up: expected {ADDRESS}"),
-        false => format!("expected {ADDRESS}"),
+    |text| text.parse().map_err(|_| match text {
+        _ if is_name_and_port(text) => format!("names are not looked up: expected {ADDRESS}"),
+        _ if names_link(text) => LINK_LOCAL.to_owned(),
+        _ => format!("expected {ADDRESS}"),
     }),
     |address| address
 );
@@ -113,6 +114,18 @@ text!(
 
 /// What a peer's address is, in words.
 const ADDRESS: &str = "an address and port such as \"198.51.100.1:4500\"";
+
+/// What is expected instead of an address that is valid on a link only.
+pub(super) const LINK_LOCAL: &str = "a link-local address needs the number of its interface (`ip link`), such as \"[fe80::1%2]:4500\", which changes when the \
+     interface is made again: give both gateways global or unique local addresses (fd00::/8) instead";
+
+/// Whether `text` is an address of a link, as others write it: with the interface's name.
+fn names_link(text: &str) -> bool {
+    let parts = text.strip_prefix('[').and_then(|text| text.split_once('%'));
+    parts.is_some_and(|(address, rest)| {
+        rest.contains("]:") && address.parse().is_ok_and(|address: Ipv6Addr| address.is_unicast_link_local())
+    })
+}
 
 /// Whether `text` has the name of a host where an address belongs, with or without a port.
 fn is_name_and_port(text: &str) -> bool {

@@ -4,11 +4,13 @@ use super::{Check, rate};
 use crate::config::{DebugSettings, Settings};
 use crate::control;
 use crate::error::StartError;
-use crate::transport::SatelliteTransport;
 use crate::transport::satpep::Satpep;
 use crate::transport::tcp::TcpTransport;
+use crate::transport::{MAX_NAMED, SatelliteTransport};
 use crate::watch::{Owner, Watch};
+use ipnet::IpNet;
 use kernel::clock;
+use kernel::interfaces::Interfaces;
 use mio::{Events, Poll, Token, Waker};
 use serde_json::{Value, json};
 use status::PeerState;
@@ -66,6 +68,7 @@ fn examine_each(settings: &Settings, measures_rate: bool, status: Option<Value>)
         },
     };
     checks.extend(peers.iter().flat_map(|peer| examined(settings, peer, by)));
+    checks.extend(clients(&networks_of_clients(settings), &peers));
     if measures_rate {
         checks.extend(peers.iter().filter(|peer| peer["state"] == "up").flat_map(rate::judged));
     }
@@ -222,6 +225,50 @@ fn permitted(name: &str, permits: &Value) -> Option<Check> {
         return Some(Check { remedy: Some(remedy.into()), ..Check::good(check, says) });
     }
     Some(Check::good(check, format!("the peer permits {public}, and of private ones {}", private.join(", "))))
+}
+
+/// The networks of the interfaces on which connections are intercepted, as far as this host has an address in them.
+fn networks_of_clients(settings: &Settings) -> Vec<IpNet> {
+    let Ok(mut interfaces) = Interfaces::new() else { return Vec::new() };
+    let mut named = interfaces.all().unwrap_or_default();
+    named.retain(|one| settings.rules.interfaces.contains(&one.name));
+    let mut networks: Vec<_> =
+        named.iter().flat_map(|one| interfaces.networks_of(one.index).unwrap_or_default()).collect();
+    let is_link_local = |network: &IpNet| matches!(network, IpNet::V6(net) if net.addr().is_unicast_link_local());
+    networks.retain(|network| network.prefix_len() < network.max_prefix_len() && !is_link_local(network));
+    networks
+}
+
+/// Whether the peers that are up let the clients in `networks` through, once all of them have announced whom they do.
+fn clients(networks: &[IpNet], peers: &[Value]) -> Option<Check> {
+    const NAME: &str = "clients";
+    let mut permitted = Vec::new();
+    for peer in peers.iter().filter(|peer| peer["state"] == "up") {
+        let named = peer["permits"]["clients"].as_array()?;
+        // There may be more.
+        if named.len() >= MAX_NAMED {
+            return None;
+        }
+        permitted.extend(named.iter().filter_map(|network| network.as_str()?.parse::<IpNet>().ok()));
+    }
+    let are_up = peers.iter().any(|peer| peer["state"] == "up");
+    let network = networks.first().filter(|_| are_up)?;
+    // Of a network with holes, parts are permitted.
+    let meets = |network: &IpNet, other: &IpNet| network.contains(other) || other.contains(network);
+    let is_outside = |network: &&IpNet| !permitted.iter().any(|one| meets(network, one));
+    let outside: Vec<_> = networks.iter().filter(is_outside).map(ToString::to_string).collect();
+    if outside.is_empty() {
+        let others = if networks.len() > 1 { " and the other networks" } else { "" };
+        return Some(Check::good(
+            NAME,
+            format!("the peers permit those in {network}{others} of [intercept] interfaces"),
+        ));
+    }
+    Some(Check::bad(
+        NAME,
+        format!("no peer that is up permits those in {}: their connections go end to end", outside.join(", ")),
+        "name their networks in the routes (or allow_sources) of this gateway's [[peer]] at the far gateway",
+    ))
 }
 
 /// Begins a session with each peer as the gateway would, and returns what its status would show of them. No file is written, neither
@@ -383,6 +430,28 @@ mod tests {
         let says = "the peer permits no public ones, and of private ones 10.1.0.0/16, fd00::/8";
         assert_eq!(permits(false, &["10.1.0.0/16", "fd00::/8"]), Check::good("servers hub", says));
         assert_eq!(reported_of_one_that_is_up(&json!({ "permits": null })), [], "it has announced nothing");
+    }
+
+    #[test]
+    fn networks_of_clients_that_no_peer_permits_are_reported_once_the_peers_have_announced_theirs() {
+        let nets = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpNet>>();
+        let peer = |state: &str, clients: &[&str]| json!({ "state": state, "permits": { "clients": clients } });
+        let here = nets(&["10.1.0.0/24", "2001:db8:1::/64"]);
+        let of_both = [peer("up", &["10.1.0.0/25"]), peer("up", &["2001:db8::/32"]), peer("connecting", &[])];
+        let check = clients(&here, &of_both).unwrap();
+        assert!(check.ok && check.says.contains("10.1.0.0/24"), "{check:?}");
+        let check = clients(&here, &of_both[..1]).unwrap();
+        assert!(!check.ok && check.says.contains("2001:db8:1::/64") && !check.says.contains("10.1"), "{check:?}");
+        assert!(check.remedy.unwrap().contains("routes"));
+        let check = clients(&here, &[peer("up", &[])]).unwrap();
+        assert!(check.says.contains("10.1.0.0/24, 2001:db8:1::/64"), "{check:?}");
+        let not_announced = [peer("up", &["10.9.0.0/24"]), json!({ "state": "up", "permits": null })];
+        let many: Vec<_> = (0..MAX_NAMED).map(|number| format!("10.9.{number}.0/24")).collect();
+        let many = peer("up", &many.iter().map(String::as_str).collect::<Vec<_>>());
+        for peers in [&not_announced[..], &[many], &[peer("connecting", &[])], &[]] {
+            assert_eq!(clients(&here, peers), None, "{peers:?}");
+        }
+        assert_eq!(clients(&[], &of_both), None, "nothing is intercepted here");
     }
 
     #[test]

@@ -23,6 +23,8 @@ const ELSEWHERE: &str = "elsewhere";
 pub(crate) const INTERCEPTED: &str = "intercepted";
 /// Counter of connections that no peer takes now.
 const UNSERVED: &str = "unserved";
+/// Counter of those of them that are to servers behind a peer which does not let their clients through.
+pub(super) const OTHER_CLIENTS: &str = "other_clients";
 /// What the counter of a `[[bypass]]` begins with.
 const RULE: &str = "rule_";
 
@@ -63,7 +65,15 @@ impl Rules {
             // The fwmark, because policy routing goes by it; the rules of `ip rule` that name the interface of arrival cannot be asked.
             format!("    fib daddr . mark oifname != {out} counter name {ELSEWHERE} {set_bypass} return\n")
         };
-        let look6 = if self.ipv6 { "    ip6 daddr @near6 jump accelerate\n" } else { "" };
+        // A client that may reach the server is marked by now.
+        let families: &[Family] = if self.ipv6 { &Family::BOTH } else { &[Family::V4] };
+        let of_near = |verdict: &str| -> String {
+            families
+                .iter()
+                .map(|family| format!("    {} daddr @{} {verdict}\n", family.header(), family.set()))
+                .collect()
+        };
+        let (look, count_others) = (of_near("jump accelerate"), of_near(&format!("counter name {OTHER_CLIENTS}")));
         let mut signed = String::new();
         // The kinds of the option: TCP-MD5 (RFC 2385), TCP-AO (RFC 5925).
         for kind in [19, 29] {
@@ -73,6 +83,7 @@ impl Rules {
             "  counter {SIGNED} {{ }}
   counter {ELSEWHERE} {{ }}
   counter {UNSERVED} {{ }}
+  counter {OTHER_CLIENTS} {{ }}
   counter {INTERCEPTED} {{ }}
   set near4 {{ type ipv4_addr; flags interval; }}
   set near6 {{ type ipv6_addr; flags interval; }}
@@ -83,9 +94,8 @@ impl Rules {
     tcp dport 0 {set_bypass} return
 {signed}{elsewhere}    jump exempt
     {is_bypassed} return
-    ip daddr @near4 jump accelerate
-{look6}    {is_near} return
-    counter name {UNSERVED} {set_bypass}
+{look}    {is_near} return
+{count_others}    counter name {UNSERVED} {set_bypass}
   }}
 "
         )
@@ -239,6 +249,20 @@ mod tests {
         ] {
             assert!(two.contains(line), "{two}");
         }
+    }
+
+    #[test]
+    fn connections_to_accelerated_servers_from_other_clients_are_counted_of_those_that_no_peer_takes() {
+        let text = rules().setup_script();
+        let [near, other, unserved] =
+            ["ip6 daddr @near6 jump", "ip6 daddr @near6 counter name other_clients\n", "counter name unserved"]
+                .map(|rule| text.find(rule).unwrap_or_else(|| panic!("{text}")));
+        assert!(near < other && other < unserved, "{text}");
+        let of_ipv4 = Rules { ipv6: false, ..rules() }.setup_script();
+        assert!(
+            of_ipv4.contains("ip daddr @near4 counter name other_clients\n") && !of_ipv4.contains("@near6"),
+            "{of_ipv4}"
+        );
     }
 
     #[test]

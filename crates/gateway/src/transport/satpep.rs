@@ -244,7 +244,7 @@ impl Satpep {
             return Trouble::new(
                 "not_initiated",
                 "it has no address here, so that it must initiate the session, and no handshake of it has arrived: check that its gateway runs, and \
-                 its address, port and public_key for this one; its own key must be the public_key here",
+                 its address, port, public_key and transport for this one; its own key must be the public_key here",
             );
         }
         Trouble::new(

@@ -695,7 +695,8 @@ impl Reports for TcpTransport {
                 (false, false) => status::PeerState::Connecting,
             },
             address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()).map(canonical),
-            rtt_s: info.map(|info| info.srtt.as_secs_f64()),
+            // While it connects, the kernel has none.
+            rtt_s: info.map(|info| info.srtt.as_secs_f64()).filter(|rtt| *rtt > 0.0),
             mtu: peer.search.found().flatten().unwrap_or_default(),
             version: self.version(at),
             trouble: self.trouble_of(now, at),

@@ -5,7 +5,7 @@ use super::place::Place;
 use super::rejection::Rejection;
 use super::session::{Accepted, Initiator, Responder};
 use super::talk::{Notified, READS};
-use super::trouble::{in_words, is_unknown_key};
+use super::trouble::{in_words, is_denied, is_unknown_key};
 use super::tunnel::{Admission, Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
@@ -152,6 +152,10 @@ impl TcpTransport {
             }
             Err(error) if is_unknown_key(&error) => {
                 self.say_unknown_key(now, self.tunnels[at].from);
+                Some(Rejection::Stranger)
+            }
+            Err(error) if is_denied(&error) => {
+                self.say_denied(now, self.tunnels[at].from);
                 Some(Rejection::Stranger)
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {

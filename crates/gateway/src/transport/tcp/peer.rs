@@ -232,11 +232,12 @@ impl TcpPeer {
     }
 
     /// The stream that both call `name` has ended as `tunnel` says. If that was not in order and the peer may not know, it is
-    /// notified.
+    /// notified: a TCP reset may have come from a host between the gateways, such as a NAT that has forgotten the connection. Where the
+    /// peer has said so itself, the stream has no name any more.
     pub(super) fn note_end(&mut self, name: Name, tunnel: &Tunnel) {
         let reason = tunnel.failed.unwrap_or(ResetReason::Aborted);
-        // It was the peer that has reset it, or that has nothing left of it.
-        let is_known = matches!(tunnel.failed, Some(ResetReason::Aborted | ResetReason::PeerRestarted));
+        // The peer has nothing left of it.
+        let is_known = tunnel.failed == Some(ResetReason::PeerRestarted);
         if !tunnel.is_over() && !is_known && !tunnel.has_said_why {
             let Name { is_own, session, number, .. } = name;
             let ended = Ended { session, number, reason };

@@ -10,9 +10,10 @@ use mio::{Events, Poll, Token, Waker};
 use relay::dscp::Dscp;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use tcp_tunnel::control::{Message, Reader};
+use std::sync::{Arc, Mutex};
+use tcp_tunnel::control::{Ended, Message, Reader};
 use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey};
+use tracing::span;
 
 const FIRST_TOKEN: usize = 1;
 /// Turns of the loop, a millisecond each at most: far more than anything here takes.
@@ -201,6 +202,43 @@ impl Hub {
             _ => panic!("opened without a request"),
         }
     }
+}
+
+/// The lines of the log at its default level.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    /// The text of each line, and its fields.
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            line += &format!("{field}={value:?} ");
+        });
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
 }
 
 fn hello(who: u8, nonce: u8) -> Hello {
@@ -469,6 +507,36 @@ fn a_peer_hears_that_room_runs_out_before_it_has_and_that_there_is_room_again() 
     ids.drain(..1).for_each(|id| hub.transport.reset(hub.now, id, ResetReason::Aborted));
     hub.transport.tick(hub.now);
     assert_eq!(hub.hear(&mut control, &mut reader, is_room), Message::Room(true), "55 of 64");
+}
+
+/// A reset may come from a host between the gateways: then the peer has an open connection, and knows of nothing.
+#[test]
+fn a_peer_learns_of_a_reset_that_it_may_not_have_sent_and_hears_nothing_of_its_own() {
+    let mut hub = Hub::new();
+    let (mut control, key) = hub.session(1);
+    let (mut reader, session) = (Reader::new(), *hub.transport.peers[0].sessions.back().unwrap());
+    let is_end = |message: &Message| matches!(message, Message::Ended(_) | Message::Answer(_));
+    for (number, says_so) in [(1, true), (2, false)] {
+        let stream = hub.say(&key.open(number, &to_port(80)).unwrap());
+        let (id, _) = hub.opened();
+        let ended = Ended { session, number, reason: ResetReason::Aborted };
+        if says_so {
+            control.write_all(&encoded(&Message::Ended(ended))).unwrap();
+        } else {
+            socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            drop(stream);
+        }
+        hub.until(|hub| match hub.transport.poll_event(hub.now) {
+            Some(StreamEvent::Reset(of, ResetReason::Aborted)) if of == id => Some(()),
+            _ => None,
+        });
+        hub.transport.forget(id);
+        hub.transport.tick(hub.now);
+        control.write_all(&encoded(&Message::Probe(99))).unwrap();
+        let heard = hub.hear(&mut control, &mut reader, is_end);
+        let expected = if says_so { Message::Answer(99) } else { Message::Ended(ended) };
+        assert_eq!(heard, expected, "{number}");
+    }
 }
 
 #[test]

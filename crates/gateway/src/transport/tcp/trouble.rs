@@ -113,6 +113,17 @@ impl TcpTransport {
         }
     }
 
+    /// Someone has refused the key that this gateway has shown in TLS: said, though not often.
+    pub(super) fn say_denied(&mut self, now: Instant, from: IpAddr) {
+        if self.rarely.is_due(now, &format!("{from}")) {
+            tracing::warn!(
+                %from,
+                "TLS refused: the initiator expects another public key than this gateway's; if it is a gateway of yours, check this \
+                 gateway's public_key in its [[peer]]"
+            );
+        }
+    }
+
     /// Someone connects from an address that no peer may have: said, though not often.
     pub(super) fn say_address(&mut self, now: Instant, from: IpAddr) {
         if self.rarely.is_due(now, &format!("{from}")) {
@@ -171,8 +182,8 @@ pub(super) fn is_unknown_key(error: &io::Error) -> bool {
     matches!(of_tls(error), Some(InvalidCertificate(ApplicationVerificationFailure)))
 }
 
-/// Whether the other end has said that it does not know the key of this one.
-fn is_denied(error: &io::Error) -> bool {
+/// Whether the other end has said that it does not know the key of this one, or expects another one.
+pub(super) fn is_denied(error: &io::Error) -> bool {
     use rustls::{AlertDescription::AccessDenied, Error::AlertReceived};
     matches!(of_tls(error), Some(AlertReceived(AccessDenied)))
 }

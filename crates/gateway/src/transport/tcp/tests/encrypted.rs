@@ -102,3 +102,21 @@ fn the_probes_of_one_turn_are_answered_in_one_record() {
     });
     assert_eq!((lengths.len(), lengths[0]), (1, probes.len() + 17), "an answer is as long as its probe");
 }
+
+#[test]
+fn who_has_another_key_of_the_hub_is_named_with_what_to_correct() {
+    let lines = Lines::default();
+    tracing::subscriber::with_default(lines.clone(), || {
+        let mut hub = Hub::with("", "accept_from = [\"127.0.0.1/32\"]");
+        let configs = Configs::new(&settings(TERMINAL, STRANGER, "", "")).unwrap();
+        let socket = hub.connect().into();
+        let mut tls = configs.connect(0).unwrap();
+        hub.until(|hub| {
+            let _ = tls.advance(&socket);
+            (hub.rejected("stranger") == 1).then_some(())
+        });
+    });
+    let said = lines.taken().concat();
+    assert!(said.contains("TLS refused") && said.contains("public_key") && said.contains("127.0.0.1"), "{said}");
+    assert!(!said.contains("malformed"), "{said}");
+}

@@ -2,9 +2,7 @@
 
 use super::super::session::Initiator;
 use super::*;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tcp_tunnel::{Greeting, Offer, Parser, TAG};
-use tracing::span;
 
 /// The terminal's gateway, which the hub connects to.
 struct Responder {
@@ -66,32 +64,6 @@ fn is_acknowledged(hub: &Hub) -> bool {
 }
 
 const TAKES_OVER: Message = Message::Leaving { has_successor: true };
-
-/// Counts the lines of the log at its default level.
-#[derive(Clone, Default)]
-struct Lines(Arc<AtomicUsize>);
-
-impl tracing::Subscriber for Lines {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::INFO
-    }
-
-    fn event(&self, _: &tracing::Event<'_>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
 
 fn is_probe(message: &Message) -> bool {
     matches!(message, Message::Probe(_))
@@ -206,7 +178,7 @@ fn a_peer_that_ends_one_session_after_the_other_does_not_fill_the_log() {
                 hub.transport.tick(hub.now);
             }
         });
-        let count = lines.0.load(Ordering::Relaxed);
+        let count = lines.taken().len();
         assert!((2..=32).contains(&count), "{says:?}: {count} lines in a minute");
     }
 }
@@ -229,4 +201,24 @@ fn probes_are_answered_in_a_session_of_the_hubs_and_where_another_has_taken_its_
     let _newer = responder.respond(&mut hub, 1);
     assert_eq!(hub.transport.peers[0].former_initiators.len(), 1);
     answered(&mut hub, &mut control);
+}
+
+#[test]
+fn a_round_trip_is_known_only_once_the_peer_has_answered() {
+    // Its host takes one connection, and drops the SYNs of others.
+    let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let _first = TcpStream::connect(address).unwrap();
+    let mut hub = Hub::with("mode = \"clear\"\nsecured_externally = true", &format!("address = \"{address}\""));
+    hub.turn();
+    hub.transport.tick(hub.now);
+    let settings = hub.transport.peers[0].settings.clone();
+    assert!(hub.transport.control_socket(0).is_some(), "it connects");
+    assert_eq!(hub.transport.peer(hub.now, 0, &settings).rtt_s, None);
+
+    let (mut hub, mut responder) = Responder::with_hub();
+    let _control = responder.respond(&mut hub, 1);
+    assert!(hub.transport.peer(hub.now, 0, &settings).rtt_s > Some(0.0));
 }
