@@ -623,6 +623,26 @@ impl SentPackets {
         outcomes.push(PacketOutcome { number, frames, sent, position, is_train, ip_size, outcome });
     }
 
+    /// The host refused the latest probe with packets of `ip_size` bytes, if it is in flight: it never left, and has no outcome. Returns
+    /// whether there is one.
+    pub(crate) fn on_refused_probe(&mut self, ip_size: u16) -> bool {
+        /// The host refuses a packet at once, or with the next few.
+        const LOOKED_AT: usize = 64;
+        let latest = self.entries.iter().enumerate().rev().take(LOOKED_AT);
+        let is_probe = |entry: &Entry| matches!(entry.frames[..], [SentFrame::MtuProbe(size)] if size == ip_size);
+        let found = latest.filter(|(_, entry)| entry.in_flight && is_probe(entry)).map(|(at, _)| at).next();
+        let Some(at) = found else { return false };
+        let number = self.first + at as u64;
+        let entry = &mut self.entries[at];
+        // It tells nothing of how packets are lost.
+        (entry.in_flight, entry.ack_eliciting) = (false, false);
+        let frames = std::mem::take(&mut entry.frames);
+        self.in_flight.remove(InFlight::of(&frames));
+        self.concluded.insert(number..number.next());
+        self.forget_concluded();
+        true
+    }
+
     /// Packets that were missing, or taken for lost, and arrived after all were only late.
     fn note_late(&mut self, now: Instant, acknowledged: &Range<PacketNumber>) {
         let late: SmallVec<[(PacketNumber, RecentLoss); 8]> =

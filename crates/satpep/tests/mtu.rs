@@ -150,6 +150,25 @@ fn what_the_host_refuses_to_send_is_sent_smaller_at_once() {
 }
 
 #[test]
+fn what_the_host_refuses_is_neither_waited_for_nor_lost() {
+    for mtu in [1280, 1400, 1492] {
+        let mut hop = Hop::geo(0.0, 1);
+        let rate = units::Rate::from_bps(20_000_000);
+        (hop.mtu, hop.rate, hop.return_rate) = (mtu, rate, rate);
+        let mut world = World::new(hop, 1);
+        world.refuses = true;
+        world.connect();
+        world.run_for(seconds(120));
+        for gateway in &world.gateways {
+            let stats = gateway.stats(world.time.now(), 0);
+            let outages = gateway.count(|event| matches!(event, Event::PeerUnresponsive(_)));
+            assert_eq!((outages, stats.lost_packets), (0, 0), "at {mtu}");
+            assert!((mtu - 8..=mtu).contains(&usize::from(stats.mtu)), "{} at {mtu}", stats.mtu);
+        }
+    }
+}
+
+#[test]
 fn reordering_and_duplication_with_loss_cost_little_and_change_nothing() {
     for (reordered, duplicated, loss) in [(0.01, 0.0, 0.0), (0.0, 0.02, 1e-3), (0.01, 0.01, 1e-3), (0.1, 0.05, 1e-2)] {
         let mut hop = Hop::geo(loss, 17);

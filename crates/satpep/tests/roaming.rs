@@ -132,6 +132,37 @@ fn a_terminal_that_comes_back_elsewhere_by_a_handshake_is_sent_what_passes_there
     assert!(no_stream_was_lost(&world));
 }
 
+/// An observer that is faster than the path sends packets of the terminal first, and passes on what it is sent: with all packets it takes
+/// the session over, with some of them it cannot hold it.
+#[test]
+fn an_observer_holds_a_session_only_with_all_packets_of_the_peer() {
+    let mut world = connected(0.0, 5);
+    let (down, up) = (world.send(0, 0, 6_000_000), world.send(1, 0, 10_000_000));
+    world.run_for(millis(1000));
+    let every = Rc::new(RefCell::new(1));
+    let (one_in, mut seen) = (Rc::clone(&every), 0);
+    world.tamper = Some(Box::new(move |datagram| {
+        let mut datagram = datagram.clone();
+        if datagram.to == victim() {
+            datagram.to = address(1);
+            return vec![datagram];
+        }
+        if datagram.to == address(0) {
+            seen += 1;
+            datagram.from = if seen % *one_in.borrow() == 0 { victim() } else { datagram.from };
+        }
+        vec![datagram]
+    }));
+    assert!(world.run_until(millis(5000), |world| hub_sends_to(world) == Some(victim())), "it takes the session over");
+    *every.borrow_mut() = 20;
+    let is_back = |world: &World| hub_sends_to(world) == Some(address(1));
+    assert!(world.run_until(millis(2500), is_back), "the session stays with the observer");
+    assert!(world.run_until(Duration::from_secs(60), |world| world.is_finished(1, down) && world.is_finished(0, up)));
+    assert!(no_stream_was_lost(&world));
+    let migrations = world.gateways[0].stats(world.time.now(), 0).migrations;
+    assert_eq!(migrations, 2, "to the observer and back");
+}
+
 /// Bytes that went to the victim, and to the terminal, of what the hub sent.
 fn sent_to_victim(world: &mut World) -> (usize, usize) {
     let captured = world.capture.take().expect("capturing");

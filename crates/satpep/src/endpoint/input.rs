@@ -213,7 +213,7 @@ impl<P: Payload> Endpoint<P> {
             return;
         }
         if peer.address == Some(from) {
-            peer.candidates.clear();
+            peer.candidates.on_known();
             self.set_called(id, self.called);
         } else {
             let way = Way { to: from, from: self.called };
@@ -243,7 +243,7 @@ impl<P: Payload> Endpoint<P> {
                 self.path_outbox.push_back((id, Way { to: from, from: self.called }, PathFrame::Response(token)));
             }
             Some(PathFrame::Response(token)) => {
-                if let Some(Way { to: address, from }) = peer.candidates.on_response(token) {
+                if let Some(Way { to: address, from }) = peer.candidates.on_response(token, peer.address) {
                     session.on_migrated();
                     self.set_address(now, id, address);
                     self.set_called(id, from);

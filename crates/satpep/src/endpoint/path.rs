@@ -14,7 +14,12 @@ pub(super) struct Way {
 
 /// Addresses from which a peer's newest datagrams came, and which it has not answered from.
 #[derive(Default)]
-pub(super) struct Candidates(SmallVec<[Candidate; 1]>);
+pub(super) struct Candidates {
+    all: SmallVec<[Candidate; 1]>,
+    /// Where the peer was before it seemed to move to where it is known to be now: an observer who is faster than the path can have
+    /// brought that about, and packets from both come then.
+    left: Option<SocketAddr>,
+}
 
 struct Candidate {
     way: Way,
@@ -49,17 +54,18 @@ impl Candidates {
 
     /// The peer's newest datagram, of `size` bytes, came from where `way` leads, which is not where it is known to be.
     pub(super) fn on_newest(&mut self, now: Instant, way: Way, size: usize, token: impl FnOnce() -> u64) {
-        match self.0.iter_mut().find(|candidate| candidate.way.to == way.to) {
+        match self.all.iter_mut().find(|candidate| candidate.way.to == way.to) {
             Some(candidate) => {
                 candidate.way = way;
                 candidate.received += size as u64;
             }
             None => {
-                if self.0.len() == Self::MAX {
-                    self.0.remove(0);
+                if self.all.len() == Self::MAX {
+                    let oldest = self.all.iter().position(|candidate| Some(candidate.way.to) != self.left);
+                    self.all.remove(oldest.unwrap_or(0));
                 }
                 let token = token();
-                self.0.push(Candidate {
+                self.all.push(Candidate {
                     way,
                     token,
                     received: size as u64,
@@ -72,15 +78,21 @@ impl Candidates {
         }
     }
 
-    /// The peer's newest datagram came from where it is known to be, or its session ended.
+    /// The peer's newest datagram came from where it is known to be. The address that it left may still answer.
+    pub(super) fn on_known(&mut self) {
+        let left = self.left;
+        self.all.retain(|candidate| Some(candidate.way.to) == left);
+    }
+
+    /// The session ended.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// A challenge of `size` bytes that is due: where to, and its token. `timeout` is how long an answer may take.
     pub(super) fn poll(&mut self, now: Instant, size: usize, timeout: Duration) -> Option<(Way, u64)> {
-        self.0.retain(|candidate| candidate.challenges < Self::CHALLENGES || candidate.due > now);
-        self.0.iter_mut().filter(|candidate| candidate.due <= now).find_map(|candidate| {
+        self.all.retain(|candidate| candidate.challenges < Self::CHALLENGES || candidate.due > now);
+        self.all.iter_mut().filter(|candidate| candidate.due <= now).find_map(|candidate| {
             candidate.due = now + timeout * (1 << candidate.challenges);
             candidate.challenges += 1;
             let tells = candidate.may_be_sent(size);
@@ -91,18 +103,20 @@ impl Candidates {
 
     /// Whether a datagram of `size` bytes from `address` may be answered with one of that size; the answer counts.
     pub(super) fn may_answer(&mut self, address: SocketAddr, size: usize) -> bool {
-        self.0.iter_mut().find(|candidate| candidate.way.to == address).is_none_or(|it| it.may_be_sent(size))
+        self.all.iter_mut().find(|candidate| candidate.way.to == address).is_none_or(|it| it.may_be_sent(size))
     }
 
     /// When [`Candidates::poll`] has something to do.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.0.iter().map(|candidate| candidate.due).min()
+        self.all.iter().map(|candidate| candidate.due).min()
     }
 
-    /// PATH_RESPONSE brought `token`: the address that was challenged with it, which is the peer's from now on.
-    pub(super) fn on_response(&mut self, token: u64) -> Option<Way> {
-        let way = self.0.iter().find(|candidate| candidate.token == token && candidate.is_challenged)?.way;
-        self.clear();
+    /// PATH_RESPONSE brought `token`: the address that was challenged with it, which is the peer's from now on, and not `known`. Who
+    /// returns to where it was is not spared where it comes from: an observer would have the session every other time.
+    pub(super) fn on_response(&mut self, token: u64, known: Option<SocketAddr>) -> Option<Way> {
+        let way = self.all.iter().find(|candidate| candidate.token == token && candidate.is_challenged)?.way;
+        self.all.clear();
+        self.left = if self.left == Some(way.to) { None } else { known };
         Some(way)
     }
 }
@@ -130,12 +144,29 @@ mod tests {
     fn an_address_is_validated_by_its_own_token() {
         let mut candidates = Candidates::default();
         candidates.on_newest(at(0), way(1), 100, || 7);
-        assert_eq!(candidates.on_response(7), None, "it has not been challenged yet");
+        assert_eq!(candidates.on_response(7, None), None, "it has not been challenged yet");
         assert_eq!(candidates.poll(at(0), SIZE, TIMEOUT), Some((way(1), 7)));
-        assert_eq!(candidates.on_response(8), None);
-        assert_eq!(candidates.on_response(7), Some(way(1)));
-        assert_eq!(candidates.on_response(7), None, "once");
+        assert_eq!(candidates.on_response(8, None), None);
+        assert_eq!(candidates.on_response(7, None), Some(way(1)));
+        assert_eq!(candidates.on_response(7, None), None, "once");
         assert_eq!(candidates.next_timeout(), None);
+    }
+
+    #[test]
+    fn the_address_that_the_peer_left_may_answer_until_it_has_returned() {
+        let mut candidates = Candidates::default();
+        let answer = |candidates: &mut Candidates, port: u16, known: u16| {
+            candidates.on_newest(at(0), way(port), 100, || port.into());
+            let _ = candidates.poll(at(0), SIZE, TIMEOUT);
+            candidates.on_known();
+            candidates.on_response(port.into(), Some(address(known)))
+        };
+        assert_eq!(answer(&mut candidates, 2, 1), None, "it has not been there");
+        candidates.on_newest(at(0), way(2), 100, || 2);
+        assert!(candidates.poll(at(0), SIZE, TIMEOUT).is_some());
+        assert_eq!(candidates.on_response(2, Some(address(1))), Some(way(2)));
+        assert_eq!(answer(&mut candidates, 1, 2), Some(way(1)));
+        assert_eq!(answer(&mut candidates, 2, 1), None, "it has returned");
     }
 
     #[test]
@@ -172,6 +203,6 @@ mod tests {
         (0..1000).for_each(|port| candidates.on_newest(at(0), way(port), 100, || u64::from(port)));
         let challenged: Vec<_> = std::iter::from_fn(|| candidates.poll(at(0), SIZE, TIMEOUT)).collect();
         assert_eq!(challenged.len(), Candidates::MAX);
-        assert_eq!(candidates.on_response(999), Some(way(999)));
+        assert_eq!(candidates.on_response(999, None), Some(way(999)));
     }
 }

@@ -188,6 +188,12 @@ impl Liveness {
         self.probe_at = Some(self.probe_deadline(now, rtt));
     }
 
+    /// The host took nothing of what the peer has yet to answer.
+    pub(super) fn on_nothing_left(&mut self) {
+        (self.unanswered_since, self.unacknowledged_since) = (None, None);
+        (self.unanswered_bytes, self.probe_at) = (0, None);
+    }
+
     /// An ACK came that says that something more has arrived at the peer. Returns whether it was cut off until now.
     pub(super) fn on_reached(&mut self) -> bool {
         (self.unacknowledged_since, self.is_heard_again) = (None, false);

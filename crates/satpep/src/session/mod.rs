@@ -417,6 +417,9 @@ impl<P: Payload> Session<P> {
     /// The host does not take packets of `ip_size` bytes for the path.
     pub(crate) fn on_refused(&mut self, now: Instant, ip_size: u16) {
         self.path.mtu.on_refused(now, ip_size);
+        if self.recovery.sent_packets.on_refused_probe(ip_size) && !self.recovery.sent_packets.awaits_ack() {
+            self.liveness.on_nothing_left();
+        }
     }
 
     /// The largest IP packet to send.
