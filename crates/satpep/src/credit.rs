@@ -35,14 +35,6 @@ impl Credit {
     }
 }
 
-/// What is left of the session's credit for new stream bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SessionCredit {
-    pub(crate) left: Credit,
-    /// So little is left that it is kept for streams that are known to be read.
-    pub(crate) is_scarce: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

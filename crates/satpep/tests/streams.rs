@@ -3,7 +3,7 @@
 
 use crate::world::{Hop, World, jain};
 use satpep::{Event, OpenError, PeerState, ResetReason, StreamId};
-use units::{Bytes, Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant};
 
 fn connected(hop: Hop) -> World {
     let mut world = World::new(hop, 1);
@@ -402,53 +402,6 @@ fn readers_that_stall_together_after_a_while_stop_nobody() {
         let done = world.run_until(seconds(20), |world| world.is_finished(1, id));
         assert!(done, "{stalled} readers that stall stop another one");
         assert!(world.gateways[1].stats(world.time.now(), 0).receive_buffered <= 64 << 20);
-    }
-}
-
-/// Has gateway 0 write on 60 streams that nobody reads after their beginning, and then uses a stream that was open before: how long an
-/// echo on it and a download beside it take.
-fn echo_and_download_beside_60_stalled(pool: Option<Bytes>, stalled: u64) -> (Duration, Duration) {
-    let mut hop = Hop::geo(1e-3, 21);
-    (hop.rate, hop.return_rate) = (Rate::from_bps(20_000_000), Rate::from_bps(20_000_000));
-    let mut world = World::with(hop, 1, move |config| config.receive_memory = pool);
-    world.connect();
-    let (echo, echo_there) = answered(&mut world, 200_000);
-    let download = world.write(0, 0, 100_000);
-    world.run_for(seconds(5));
-    let ids: Vec<StreamId> = (0..stalled).map(|_| world.write(0, 0, 3_000_000)).collect();
-    // They are read until the buffers of their host are full.
-    world.run_for(seconds(3));
-    world.gateways[1].stalled.extend(ids.iter().map(|id| id.number()));
-    world.run_for(seconds(120));
-    let start = world.time.now();
-    for round in 1..=3 {
-        more(&mut world, 0, echo, 100);
-        let all = 200_100 + 100 * round;
-        assert!(world.run_until(seconds(10), |world| world.received(1, echo).is_some_and(|got| got.bytes == all)));
-        more(&mut world, 1, echo_there, 100);
-        let back = 1 + 100 * round;
-        assert!(world.run_until(seconds(10), |world| world.received(0, echo).is_some_and(|got| got.bytes == back)));
-    }
-    let echoes = world.time.now().since(start);
-    let start = world.time.now();
-    let sending = world.gateways[0].sending.get_mut(&download).expect("it is open");
-    (sending.left, sending.finish) = (4_000_000, true);
-    world.gateways[0].writable.insert(download);
-    world.gateways[0].users(start);
-    assert!(world.run_until(seconds(60), |world| world.is_finished(1, download)), "the download stands still");
-    let limit = pool.map_or(64 << 20, Bytes::as_u64);
-    assert!(world.gateways[1].stats(world.time.now(), 0).receive_buffered <= limit);
-    (echoes, world.time.now().since(start))
-}
-
-#[test]
-fn sixty_readers_that_stall_stop_no_open_stream() {
-    for pool in [None, Some(Bytes::new(8_000_000))] {
-        let (free_echoes, free) = echo_and_download_beside_60_stalled(pool, 0);
-        let (echoes, beside) = echo_and_download_beside_60_stalled(pool, 60);
-        assert!(echoes < free_echoes + Duration::from_millis(100), "{echoes} for echoes, {free_echoes} without");
-        let most = if pool.is_none() { 1.7 } else { 4.0 };
-        assert!(beside < free.mul_f64(most), "{beside} beside stalled readers, {free} without, in {pool:?}");
     }
 }
 

@@ -7,13 +7,10 @@
 //! A sender at its limit stands still, so a larger one waits for no timer to be repeated: until it is known to
 //! have arrived it rides on every acknowledgement, of which there are 32 in a round trip. What a stream may be sent at first,
 //! two BDP, covers what is in flight until an ACK of its first data can have come, and as much again for the repeats.
-//!
-//! Streams whose readers stall may have been let have more, together, than the session may. The sender keeps the last of the session's credit
-//! for streams that are read, and the receiver shows which ones are: it raises their limits, be it by a byte.
 
 use super::Session;
 use crate::config::EndpointConfig;
-use crate::credit::{Credit, SessionCredit};
+use crate::credit::Credit;
 use crate::handshake::TransportParameters;
 use crate::memory::{Holding, Memory};
 use crate::packet_number::PacketNumber;
@@ -73,15 +70,9 @@ pub(crate) struct FlowControl {
     /// What the peer was told that it may send on a new stream.
     new_stream_credit: Credit,
 
-    /// Less is left for the peer to send than this: it has to know which streams are read. Whether that has been shown of all.
-    short_below: u64,
-    was_short: bool,
-
     /// The bytes in all that the peer lets us send, and what we sent of them.
     peer_limit: Credit,
     sent: u64,
-    /// Of what is left, so much is for streams that are known to be read.
-    kept_back: u64,
     /// The most that was sent on a stream without credit of its own, streams that may have left the schedule for want of the session's,
     /// and what the peer let us send when they were last looked at.
     most_ungranted: u64,
@@ -109,10 +100,6 @@ impl FlowControl {
     const MIN_WRITE: u64 = 4096;
     /// Between looks at all streams, for each of them: several times what a look takes.
     const LOOK: Duration = Duration::from_nanos(200);
-    /// The part of the credit of the handshake, which a session always has, that is kept back for streams that are read; and the part
-    /// below which what is left has the receiver show them, before all that is on its way has arrived.
-    const KEPT_BACK: u64 = 8;
-    const SHORT: u64 = 2;
     /// Least window of a stream.
     const MIN_WINDOW: u64 = 64 * 1024;
 
@@ -131,11 +118,8 @@ impl FlowControl {
             own_stream_credit: Credit::new(config.stream_credit()),
             peer_stream_credit: parameters.stream_credit,
             new_stream_credit: Credit::default(),
-            short_below: config.receive_pool() / Self::SHORT,
-            was_short: false,
             peer_limit: parameters.session_credit,
             sent: 0,
-            kept_back: parameters.session_credit.bytes() / Self::KEPT_BACK,
             most_ungranted: 0,
             are_short: false,
             looked_at: Credit::default(),
@@ -156,7 +140,6 @@ impl FlowControl {
     /// begins with the least, which more is granted beyond.
     pub(crate) fn begin_at(&mut self, advertised: HandshakeCredits) {
         self.limit = advertised.session;
-        self.short_below = advertised.session.bytes() / Self::SHORT;
         self.own_stream_credit = advertised.least_stream;
         if advertised.differ {
             self.limit_due = true;
@@ -192,9 +175,8 @@ impl FlowControl {
     // Sending.
 
     /// New stream bytes that the peer's session credit still allows.
-    pub(crate) fn available(&self) -> SessionCredit {
-        let left = self.peer_limit.after(self.sent);
-        SessionCredit { left, is_scarce: left.bytes() < self.kept_back }
+    pub(crate) fn available(&self) -> Credit {
+        self.peer_limit.after(self.sent)
     }
 
     /// New bytes of a stream leave, which has sent `ungranted` bytes if it has no credit of its own.
@@ -206,10 +188,9 @@ impl FlowControl {
     /// Whether each of `streams` is to be looked at, after a packet before which `before` could be sent: some that have only new data may
     /// have left the schedule for want of credit. A peer that raises the limit in small steps does not make that frequent: a
     /// look takes a byte for each stream, or some time since the one before.
-    pub(crate) fn frees_streams(&mut self, now: Instant, before: SessionCredit, streams: usize) -> bool {
+    pub(crate) fn frees_streams(&mut self, now: Instant, before: Credit, streams: usize) -> bool {
         // Half of what is left beyond what it has sent is a stream's that has no credit of its own.
-        let held_some = before.is_scarce || before.left.beyond(self.most_ungranted) < 2;
-        self.are_short |= self.available().left > before.left && held_some;
+        self.are_short |= self.available() > before && before.beyond(self.most_ungranted) < 2;
         let is_paid = self.peer_limit.beyond(self.looked_at.bytes()) >= streams as u64 || now >= self.next_look;
         let is_due = self.are_short && is_paid;
         if is_due {
@@ -261,23 +242,9 @@ impl FlowControl {
         self.received - self.consumed
     }
 
-    /// Receive memory that is left for any stream, read or not, and how much there is.
+    /// Receive memory that is left, and how much there is.
     pub(crate) fn left(&self) -> (u64, u64) {
-        let kept_back = self.short_below * Self::SHORT / Self::KEPT_BACK;
-        (self.pool.saturating_sub(self.held() + kept_back), self.pool)
-    }
-
-    /// Whether so little is left for the peer to send that it has to know which streams are read.
-    pub(crate) fn is_short(&self) -> bool {
-        self.limit.beyond(self.received) < self.short_below
-    }
-
-    /// Whether that has begun.
-    pub(crate) fn becomes_short(&mut self) -> bool {
-        if self.limit.beyond(self.received) > self.short_below / 2 * 3 {
-            self.was_short = false;
-        }
-        self.is_short() && !std::mem::replace(&mut self.was_short, true)
+        (self.pool.saturating_sub(self.held()), self.pool)
     }
 
     /// Streams' furthest points moved by `bytes`. `false` if the peer exceeds its credit.
@@ -383,16 +350,7 @@ impl<P: Payload> Session<P> {
     /// Limits that one acknowledgement repeats.
     const REPEATS: usize = 2;
 
-    /// Little is left for the peer to send: shows it of each stream of which all has been read that it has.
-    pub(super) fn show_who_reads(&mut self) {
-        for key in self.streams.keys() {
-            if self.stream(key).is_some_and(|stream| stream.receive.held() == 0) {
-                self.extend_stream(key);
-            }
-        }
-    }
-
-    /// Raises what the peer may send on a stream, if that is worth a frame, or has to show that the stream is read.
+    /// Raises what the peer may send on a stream, if that is worth a frame.
     pub(super) fn extend_stream(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key) else {
             return;
@@ -400,9 +358,8 @@ impl<P: Payload> Session<P> {
         let window = self.credit.stream_window(stream.receive.held());
         let limit = stream.receive.read() + window;
         let step = limit.saturating_since(stream.receive.limit);
-        let shows = self.credit.is_short() && stream.receive.is_read_further_by(window / 32);
-        if !stream.receive.is_sized() && (step >= window / 8 || shows) {
-            stream.receive.raise_limit(limit);
+        if !stream.receive.is_sized() && step >= window / 8 {
+            stream.receive.limit = limit;
             stream.credit_due = true;
             self.streams.queue_control(key);
         }
@@ -599,7 +556,7 @@ mod tests {
         // Nothing is sent of it.
         let looks = (0..10_000).filter(|_| raise(&mut credit, 1, 1)).count();
         assert!(looks <= 1, "{looks}");
-        credit.on_sent(credit.available().left.bytes(), None);
+        credit.on_sent(credit.available().bytes(), None);
         assert!(raise(&mut credit, 2, 100));
         credit.on_sent(2, None);
         let looks: Vec<u32> = (1..1000).filter(|_| raise(&mut credit, 2, 101)).collect();

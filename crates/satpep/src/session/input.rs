@@ -4,7 +4,7 @@ use super::Session;
 use super::path::PathState;
 use super::table::Accepted;
 use crate::capacity::{AcceptedPacket, Detail};
-use crate::credit::SessionCredit;
+use crate::credit::Credit;
 use crate::event::{Event, Violation};
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
@@ -172,14 +172,10 @@ impl<P: Payload> Session<P> {
         if self.streams.is_scattered() {
             return Err(Violation::Scattered);
         }
-        let moved = moved?;
+        let (moved, stream) = (moved?, self.streams.get_mut(key).ok_or(Violation::Malformed)?);
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
         }
-        if self.credit.becomes_short() {
-            self.show_who_reads();
-        }
-        let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
         self.credit.on_data(data.len() + elided);
         let marking = stream.dscp;
         self.dscps.on_received(marking);
@@ -242,7 +238,7 @@ impl<P: Payload> Session<P> {
     }
 
     /// The session's credit was `before`; streams that waited for more go on.
-    fn use_session_credit(&mut self, now: Instant, before: SessionCredit) {
+    fn use_session_credit(&mut self, now: Instant, before: Credit) {
         if self.credit.frees_streams(now, before, self.streams.len()) {
             self.streams.keys().into_iter().for_each(|key| self.activate(key));
         }

@@ -14,7 +14,7 @@ pub(crate) mod pages;
 mod receive;
 mod send;
 
-use crate::credit::{Credit, SessionCredit};
+use crate::credit::Credit;
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 pub(crate) use number::StreamNumber;
@@ -165,7 +165,7 @@ impl<P: Payload> Stream<P> {
     }
 
     /// Whether it has bytes or an end to send.
-    pub(crate) fn has_data(&self, session_credit: SessionCredit) -> bool {
+    pub(crate) fn has_data(&self, session_credit: Credit) -> bool {
         self.abort.ours.is_none() && self.send.has_data(session_credit)
     }
 }

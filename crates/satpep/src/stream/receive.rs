@@ -20,8 +20,6 @@ pub(crate) struct ReceiveHalf<P> {
     highest: StreamOffset,
     /// The peer may send bytes below this offset. It never falls.
     pub(crate) limit: StreamOffset,
-    /// How far the reader had consumed when the limit was last raised.
-    read_at_grant: StreamOffset,
     /// Final size of the stream, once its end or its reset has shown it.
     final_size: Option<StreamOffset>,
     /// Whether its end has.
@@ -55,19 +53,6 @@ impl<P: Payload> ReceiveHalf<P> {
     /// How far the reader has consumed.
     pub(crate) fn read(&self) -> StreamOffset {
         self.read
-    }
-
-    /// The peer may send up to `limit` from now on, or a byte more than before if that is more: that the limit rises shows that the
-    /// stream is read.
-    pub(crate) fn raise_limit(&mut self, limit: StreamOffset) {
-        self.limit = limit.max(self.limit + 1);
-        self.read_at_grant = self.read;
-    }
-
-    /// Whether the reader has consumed more since the limit was raised: `bytes`, or all there is.
-    pub(crate) fn is_read_further_by(&self, bytes: u64) -> bool {
-        let further = self.read - self.read_at_grant;
-        further > 0 && (further >= bytes || self.held() == 0)
     }
 
     /// The peer sends up to `end`. It may know that each new stream may be sent up to `limit`, or something less: as far as it does, the

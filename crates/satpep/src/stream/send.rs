@@ -2,7 +2,7 @@
 
 use super::offset::StreamOffset;
 use super::pages::{MOST_LENT, PagePool, Spaces, Stored};
-use crate::credit::SessionCredit;
+use crate::credit::Credit;
 use crate::payload::Payload;
 use std::ops::Range;
 use units::RangeSet;
@@ -27,9 +27,6 @@ pub(crate) struct SendHalf<P> {
     limit: StreamOffset,
     /// The receiver has raised the limit: it reads, and shares its memory out by what it grants.
     was_granted: bool,
-    /// What had been sent, and what acknowledged, when it last did.
-    sent_at_grant: StreamOffset,
-    acked_at_grant: StreamOffset,
     fin: Fin,
     /// A write found no space, so the writer wants to hear of it.
     pub(crate) writer_waits: bool,
@@ -66,34 +63,23 @@ impl<P: Payload> SendHalf<P> {
 
     /// Bytes that a stream may send on the session's credit alone, before any grant of its own.
     const ALWAYS: u64 = 4096;
-    /// The part of scarce credit that one stream may use.
-    const SCARCE_SHARE: u64 = 8;
 
     /// The receiver takes bytes below `limit` from now on.
     pub(crate) fn raise_limit(&mut self, limit: StreamOffset) {
+        self.limit = self.limit.max(limit);
         self.was_granted = true;
-        if limit > self.limit {
-            (self.limit, self.sent_at_grant, self.acked_at_grant) = (limit, self.next, self.acked_to);
-        }
     }
 
     /// New bytes that may be sent. As long as nobody is known to read it, a stream leaves the others as much of the
     /// session's credit as it takes (the dynamic threshold of Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2),
-    /// 1998), so that any number of stalled readers leave some. Where little credit is left, what a stream has sent since its reader
-    /// last showed that it reads is at most an eighth of what is left, and no more than had arrived before.
-    fn fresh(&self, session_credit: SessionCredit) -> u64 {
-        let left = session_credit.left;
-        let share = if session_credit.is_scarce {
-            let before = self.acked_at_grant - StreamOffset::ZERO;
-            let most = (left.bytes() / Self::SCARCE_SHARE).min(before.max(Self::ALWAYS));
-            most.saturating_sub(self.next - self.sent_at_grant)
-        } else if self.was_granted {
-            left.bytes()
+    /// 1998), so that any number of stalled readers leave some.
+    fn fresh(&self, session_credit: Credit) -> u64 {
+        let share = if self.was_granted {
+            session_credit.bytes()
         } else {
-            left.beyond(self.sent()) / 2
+            let left = session_credit.beyond(self.sent()) / 2;
+            left.max(Self::ALWAYS.saturating_sub(self.sent())).min(session_credit.bytes())
         };
-        let least = if self.was_granted { 0 } else { Self::ALWAYS.saturating_sub(self.sent()) };
-        let share = share.max(least).min(left.bytes());
         self.end.min(self.limit).saturating_since(self.next).min(share)
     }
 
@@ -165,7 +151,7 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Whether there is something to send, given how many new bytes the session's credit allows.
-    pub(crate) fn has_data(&self, session_credit: SessionCredit) -> bool {
+    pub(crate) fn has_data(&self, session_credit: Credit) -> bool {
         let new_bytes = self.fresh(session_credit) > 0;
         !self.lost.is_empty()
             || !self.twice.is_empty()
@@ -179,7 +165,7 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Takes the next piece of at most `room` bytes: lost ranges first, then new bytes within both credits.
-    pub(crate) fn next_piece(&mut self, room: usize, session_credit: SessionCredit) -> Option<Piece> {
+    pub(crate) fn next_piece(&mut self, room: usize, session_credit: Credit) -> Option<Piece> {
         let repeats = if self.lost.is_empty() { &mut self.twice } else { &mut self.lost };
         if let Some(lost) = repeats.first() {
             if room == 0 {
@@ -290,11 +276,6 @@ impl SendHalf<Stored> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credit::Credit;
-
-    fn plenty(bytes: u64) -> SessionCredit {
-        SessionCredit { left: Credit::new(bytes), is_scarce: false }
-    }
 
     fn piece(offset: u64, length: usize, fin: bool, fresh: usize) -> Piece {
         Piece { offset: StreamOffset::new(offset), length, fin, fresh }
@@ -305,15 +286,15 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[1; 3000]);
-        assert_eq!(half.next_piece(600, plenty(5000)), Some(piece(0, 600, false, 600)));
-        assert_eq!(half.next_piece(600, plenty(5000)), Some(piece(600, 400, false, 400)));
-        assert_eq!(half.next_piece(600, plenty(5000)), None);
+        assert_eq!(half.next_piece(600, Credit::new(5000)), Some(piece(0, 600, false, 600)));
+        assert_eq!(half.next_piece(600, Credit::new(5000)), Some(piece(600, 400, false, 400)));
+        assert_eq!(half.next_piece(600, Credit::new(5000)), None);
         half.on_lost(StreamOffset::range(0..600), false, false);
-        assert!(half.has_data(plenty(0)));
-        assert_eq!(half.next_piece(600, plenty(0)), Some(piece(0, 600, false, 0)));
+        assert!(half.has_data(Credit::new(0)));
+        assert_eq!(half.next_piece(600, Credit::new(0)), Some(piece(0, 600, false, 0)));
         half.raise_limit(StreamOffset::new(3000));
-        assert!(!half.has_data(plenty(0)));
-        assert_eq!(half.next_piece(600, plenty(10)), Some(piece(1000, 10, false, 10)));
+        assert!(!half.has_data(Credit::new(0)));
+        assert_eq!(half.next_piece(600, Credit::new(10)), Some(piece(1000, 10, false, 10)));
     }
 
     #[test]
@@ -322,33 +303,12 @@ mod tests {
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1 << 20));
         half.write(&mut pool, &[1; 100_000]);
         let mut session_credit = 60_000;
-        while let Some(piece) = half.next_piece(1400, plenty(session_credit)) {
+        while let Some(piece) = half.next_piece(1400, Credit::new(session_credit)) {
             session_credit -= piece.fresh as u64;
         }
         assert!(session_credit.abs_diff(30_000) < 10, "{session_credit} left");
         half.raise_limit(StreamOffset::new(1 << 20));
-        assert!(half.has_data(plenty(session_credit)));
-    }
-
-    #[test]
-    fn where_credit_is_scarce_a_stream_sends_on_only_as_it_is_read() {
-        let mut pool = PagePool::default();
-        let mut half = SendHalf::<Stored>::new(StreamOffset::new(1 << 20));
-        half.write(&mut pool, &[1; 100_000]);
-        let scarce = |bytes| SessionCredit { left: Credit::new(bytes), is_scarce: true };
-        assert_eq!(half.next_piece(20_000, scarce(80_000)).map(|piece| piece.fresh), Some(4096));
-        assert_eq!(half.next_piece(7904, plenty(80_000)).map(|piece| piece.fresh), Some(7904));
-        half.on_acked(&mut pool, StreamOffset::range(0..12_000), false);
-        half.raise_limit(StreamOffset::new(2 << 20));
-        assert_eq!(half.next_piece(5000, plenty(80_000)).map(|piece| piece.fresh), Some(5000));
-        assert_eq!(half.next_piece(20_000, scarce(80_000)).map(|piece| piece.fresh), Some(5000));
-        assert_eq!(half.next_piece(20_000, scarce(75_000)), None);
-        assert_eq!(half.next_piece(20_000, scarce(160_000)).map(|piece| piece.fresh), Some(2000), "as much as before");
-        // A copy of a grant is no news.
-        half.raise_limit(StreamOffset::new(2 << 20));
-        assert!(!half.has_data(scarce(75_000)));
-        half.raise_limit(StreamOffset::new((2 << 20) + 1));
-        assert_eq!(half.next_piece(20_000, scarce(72_000)).map(|piece| piece.fresh), Some(9000));
+        assert!(half.has_data(Credit::new(session_credit)));
     }
 
     #[test]
@@ -356,13 +316,13 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, b"abc");
-        assert_eq!(half.next_piece(600, plenty(100)).map(|piece| piece.fin), Some(false));
+        assert_eq!(half.next_piece(600, Credit::new(100)).map(|piece| piece.fin), Some(false));
         half.finish();
-        assert_eq!(half.next_piece(600, plenty(100)), Some(piece(3, 0, true, 0)));
-        assert!(!half.has_data(plenty(100)));
+        assert_eq!(half.next_piece(600, Credit::new(100)), Some(piece(3, 0, true, 0)));
+        assert!(!half.has_data(Credit::new(100)));
         half.on_lost(StreamOffset::range(3..3), true, false);
-        assert!(half.has_data(plenty(0)));
-        assert_eq!(half.next_piece(600, plenty(0)), Some(piece(3, 0, true, 0)));
+        assert!(half.has_data(Credit::new(0)));
+        assert_eq!(half.next_piece(600, Credit::new(0)), Some(piece(3, 0, true, 0)));
         half.on_acked(&mut pool, StreamOffset::range(3..3), true);
         assert!(!half.is_finished());
         assert_eq!(half.on_acked(&mut pool, StreamOffset::range(0..3), false), 3);
@@ -374,15 +334,15 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[0; 300]);
-        while half.next_piece(100, plenty(1000)).is_some() {}
+        while half.next_piece(100, Credit::new(1000)).is_some() {}
         half.on_lost(StreamOffset::range(100..200), false, true);
         let repeats: Vec<_> =
-            std::iter::from_fn(|| half.next_piece(600, plenty(0))).map(|piece| piece.offset).collect();
+            std::iter::from_fn(|| half.next_piece(600, Credit::new(0))).map(|piece| piece.offset).collect();
         assert_eq!(repeats, [StreamOffset::new(100); 2]);
         half.on_lost(StreamOffset::range(100..200), false, true);
-        assert_eq!(half.next_piece(600, plenty(0)).map(|piece| piece.offset), Some(StreamOffset::new(100)));
+        assert_eq!(half.next_piece(600, Credit::new(0)).map(|piece| piece.offset), Some(StreamOffset::new(100)));
         half.on_acked(&mut pool, StreamOffset::range(100..200), false);
-        assert_eq!(half.next_piece(600, plenty(0)), None);
+        assert_eq!(half.next_piece(600, Credit::new(0)), None);
     }
 
     #[test]
@@ -390,10 +350,16 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[0; 300]);
-        while half.next_piece(100, plenty(1000)).is_some() {}
+        while half.next_piece(100, Credit::new(1000)).is_some() {}
         half.on_acked(&mut pool, StreamOffset::range(100..200), false);
         half.on_lost(StreamOffset::range(0..300), false, false);
-        assert_eq!(half.next_piece(600, plenty(0)).map(|piece| (piece.offset.get(), piece.length)), Some((0, 100)));
-        assert_eq!(half.next_piece(600, plenty(0)).map(|piece| (piece.offset.get(), piece.length)), Some((200, 100)));
+        assert_eq!(
+            half.next_piece(600, Credit::new(0)).map(|piece| (piece.offset.get(), piece.length)),
+            Some((0, 100))
+        );
+        assert_eq!(
+            half.next_piece(600, Credit::new(0)).map(|piece| (piece.offset.get(), piece.length)),
+            Some((200, 100))
+        );
     }
 }
