@@ -214,9 +214,14 @@ impl MtuSearch {
         self.probe = Probe::At(if finished { now + Self::RAISE_AFTER } else { now });
     }
 
+    /// Whether there is a lesser size to try than `size`.
+    pub(crate) fn is_beyond_least(&self, size: u16) -> bool {
+        size > self.least
+    }
+
     /// The host itself does not take packets of `size` bytes for the path: nothing of the kind needs to be tried again.
     pub(crate) fn on_refused(&mut self, now: Instant, size: u16) {
-        if size <= self.least {
+        if !self.is_beyond_least(size) {
             return;
         }
         self.first.retain(|other| *other < size);

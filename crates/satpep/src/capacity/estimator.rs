@@ -267,6 +267,7 @@ impl Estimator {
         self.points.clear();
         self.trains.forget_results();
         self.probing.abandon();
+        self.probing.forget_carried();
         (self.raised_by, self.doubted) = (None, None);
         (self.ours, self.carried) = (1.0, None);
     }

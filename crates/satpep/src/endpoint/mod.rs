@@ -310,22 +310,26 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Places for streams that one call looks at: more would take longer than the packets of a fast link may wait.
+    /// Places for streams that one call looks at, of each session of one peer: more would take longer than the packets of a fast link may wait.
     const COMPACTED_AT_ONCE: usize = 4096;
 
     /// Has what waits in the next streams take up little more memory than it needs.
     fn compact_streams(&mut self) {
         let ids = self.peers.ids();
-        let mut left = Self::COMPACTED_AT_ONCE;
+        let mut visited = 0;
         for _ in 0..ids.len() {
             let peer = &mut self.peers[ids[self.compacted_next % ids.len()].index()];
+            let mut all = true;
             for session in peer.session.iter_mut().chain(peer.unread.as_deref_mut()) {
-                left -= session.compact_streams(left);
+                let (places, is_last) = session.compact_streams(Self::COMPACTED_AT_ONCE);
+                (visited, all) = (visited + places, all && is_last);
             }
-            if left == 0 {
+            if all {
+                self.compacted_next = (self.compacted_next + 1) % ids.len();
+            }
+            if !all || visited >= Self::COMPACTED_AT_ONCE {
                 return;
             }
-            self.compacted_next = (self.compacted_next + 1) % ids.len();
         }
     }
 

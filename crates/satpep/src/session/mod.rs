@@ -174,8 +174,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// Has what waits in its streams take up little more memory than it needs; goes on behind the streams of the last call, through at
-    /// most `places` of the table, or to its end. Returns how many that were.
-    pub(crate) fn compact_streams(&mut self, places: usize) -> usize {
+    /// most `places` of the table, or to its end. Returns how many that were, and whether the end was reached.
+    pub(crate) fn compact_streams(&mut self, places: usize) -> (usize, bool) {
         let pool = &mut self.pool;
         self.streams.visit_next(places, |stream| {
             stream.send.compact(pool);
@@ -417,7 +417,8 @@ impl<P: Payload> Session<P> {
     /// The host does not take packets of `ip_size` bytes for the path.
     pub(crate) fn on_refused(&mut self, now: Instant, ip_size: u16) {
         self.path.mtu.on_refused(now, ip_size);
-        if self.recovery.sent_packets.on_refused_probe(ip_size) && !self.recovery.sent_packets.awaits_ack() {
+        let is_known = self.path.mtu.is_beyond_least(ip_size) && self.recovery.sent_packets.on_refused_probe(ip_size);
+        if is_known && !self.recovery.sent_packets.awaits_ack() {
             self.liveness.on_nothing_left();
         }
     }

@@ -199,8 +199,8 @@ impl<P: Payload> StreamTable<P> {
     }
 
     /// Hands the streams of the next `count` places to `visit`, one call after the other, up to the last place, whereupon the next
-    /// call begins with the first. Returns how many places that were.
-    pub(super) fn visit_next(&mut self, count: usize, mut visit: impl FnMut(&mut Stream<P>)) -> usize {
+    /// call begins with the first. Returns how many places that were, and whether the last one was reached.
+    pub(super) fn visit_next(&mut self, count: usize, mut visit: impl FnMut(&mut Stream<P>)) -> (usize, bool) {
         let places = self.next_place..self.streams.capacity().min(self.next_place + count);
         self.next_place = if places.end == self.streams.capacity() { 0 } else { places.end };
         let visited = places.len();
@@ -209,7 +209,7 @@ impl<P: Payload> StreamTable<P> {
                 visit(stream);
             }
         }
-        visited
+        (visited, self.next_place == 0)
     }
 
     /// The streams in the order of their places.
@@ -332,7 +332,9 @@ mod tests {
         let mut visit = |table: &mut StreamTable<Stored>| table.visit_next(3, |stream| visited.push(stream.number));
         let mut places = 0;
         while places < 2 * table.streams.capacity() {
-            places += visit(&mut table);
+            let (visited, is_last) = visit(&mut table);
+            places += visited;
+            assert_eq!(is_last, places % table.streams.capacity() == 0);
         }
         let left = [0, 1, 3, 4, 5, 6].map(|at: usize| keys[at].number);
         assert_eq!(visited, [left, left].concat());

@@ -32,6 +32,11 @@ struct Trial {
 }
 
 impl Trial {
+    /// For how many seconds it was sent.
+    fn lasted(&self, start: Start, end: Start) -> f64 {
+        self.ended.unwrap_or(end.sent).min(end.sent) - start.sent
+    }
+
     /// Bytes per second that were sent from `start` on, while the trial lasted; it was judged by what was sent up to `end`.
     fn sent(&self, start: Start, end: Start) -> f64 {
         let (bytes, until) = self.ended.map_or((end.position - start.position, end.sent), |ended| (self.pulse, ended));
@@ -104,7 +109,9 @@ pub(super) struct Probing {
     /// The most that arrived in a round, in bytes per second, and when.
     carried: f64,
     carried_at: f64,
-    /// What was sent in the latest round that loaded the link and lost no more than usual, in bytes per second, and when.
+    /// Rounds in a row that loaded the link and lost no more than usual; and what was sent in the latest that followed another, in bytes
+    /// per second, and when.
+    whole: u32,
     carried_whole: (f64, f64),
     pub(super) doubt: Doubt,
 }
@@ -135,6 +142,7 @@ impl Default for Probing {
             sent_at: f64::NEG_INFINITY,
             carried: 0.0,
             carried_at: f64::NEG_INFINITY,
+            whole: 0,
             carried_whole: (0.0, f64::NEG_INFINITY),
             doubt: Doubt::default(),
         }
@@ -158,6 +166,8 @@ impl Probing {
     /// Nothing waits to be sent where nothing is sent for so long, in seconds and in packets.
     const IDLE: f64 = 0.05;
     const IDLE_PACKETS: f64 = 4.0;
+    /// A trial that fails leaves this share of the estimate at least.
+    const LEAST_LEFT: f64 = 0.5;
     /// Where a policer was found, a trial lasts long enough to empty its bucket: seconds.
     const BUCKET: f64 = 1.0;
     const EXPERIMENT_PACKETS: f64 = 256.0;
@@ -172,6 +182,8 @@ impl Probing {
     /// A link that has carried this share of the estimate carries it. Where it loses many packets all the same, that has to last so many
     /// seconds before a policer is looked for.
     const CARRIES: f64 = 0.9;
+    /// Of so many rounds in a row: a policer's bucket may outlast one.
+    const WHOLE: u32 = 2;
     const LASTING: f64 = 1.0;
     /// What is tried beyond a policer's rate as it was found: at first, and at most.
     const CREEP: f64 = 0.01;
@@ -275,6 +287,11 @@ impl Probing {
     pub(super) fn doubt_limit(&mut self) {
         (self.is_limited, self.is_exact) = (false, false);
         (self.excesses, self.found_once, self.next_experiment) = (0, false, f64::NEG_INFINITY);
+    }
+
+    /// Another capacity was reported: what the link carried of the former says nothing.
+    pub(super) fn forget_carried(&mut self) {
+        (self.whole, self.carried_whole, self.leapt_from) = (0, (0.0, f64::NEG_INFINITY), None);
     }
 
     /// Of what was sent before `now` losses say nothing.

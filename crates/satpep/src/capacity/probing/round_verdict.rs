@@ -107,8 +107,11 @@ impl Estimator {
     fn judge_trial(&mut self, now: f64, trial: &Trial, (start, end): (Start, Start)) {
         let half = (start.position + end.position) / 2.0;
         let lossiness = self.probing.losses.between(half, end.position);
-        let sent = (end.position - start.position) / (end.sent - start.sent).max(1e-3);
-        let arrived = self.received_since((start.sent + end.sent) / 2.0).unwrap_or(sent * (1.0 - lossiness.mean));
+        let passed = trial.sent(start, end) * (1.0 - lossiness.mean);
+        // What the receiver counted is also that of the time after a short trial.
+        let arrived = self.received_since((start.sent + end.sent) / 2.0).unwrap_or(0.0).max(passed);
+        let is_short =
+            (end.position - half) / PACKET < Probing::FEW_PACKETS / 2.0 || trial.lasted(start, end) < Self::BRIEF;
         self.begin_round(now, end);
         self.note_excess(lossiness);
         self.probing.trial = None;
@@ -116,8 +119,9 @@ impl Estimator {
         if excess > (0.03f64).max(0.2 * (1.0 - trial.before / trial.rate)) {
             self.probing.back_off(now, self.rtt.smoothed);
             self.probing.is_exact = false;
-            // What passed before it still does: of a short trial much of the time that what arrived took is that after it.
-            let rate = (arrived / (1.0 - self.probing.usual)).max(trial.before).min(trial.rate);
+            // So few packets tell no rate: what passed before still does. Of more, the time that is counted may be that after the trial, too.
+            let least = trial.before * if is_short { 1.0 } else { Probing::LEAST_LEFT };
+            let rate = (arrived / (1.0 - self.probing.usual)).max(least).min(trial.rate);
             self.set(rate * 0.99, EstimateSource::Losses);
             (self.probing.counts_from, self.probing.overshot_at) = (now, now);
         } else {
@@ -278,7 +282,9 @@ impl Estimator {
             self.probing.carried_at = now;
         }
         let loses_nothing = lossiness.mean - self.probing.usual < Probing::EXCESS;
-        if loses_nothing && sent >= Probing::CARRIES * self.rate {
+        let is_whole = loses_nothing && sent >= Probing::CARRIES * self.rate;
+        self.probing.whole = if is_whole { self.probing.whole + 1 } else { 0 };
+        if self.probing.whole >= Probing::WHOLE {
             self.probing.carried_whole = (sent, now);
         }
         self.note_excess(lossiness);
