@@ -61,8 +61,10 @@ fn networks_of_clients_that_the_hub_does_not_permit_are_named_and_their_connecti
     let permits = &pair.status(End::Terminal)["peers"][0]["permits"];
     assert_eq!(permits["clients"], serde_json::json!(["192.0.2.0/24", "2001:db8:99::/64"]));
     let checks = examine(&pair, End::Terminal);
-    let (says, remedy) = said(&checks, "clients");
-    assert!(says.contains("198.18.2.0/24") && remedy.contains("routes"), "{says} {remedy}");
+    let check = &checks["clients"];
+    assert!(check.says.contains("198.18.2.0/24"), "{check:?}");
+    assert!(check.remedy.as_ref().is_some_and(|remedy| remedy.contains("routes")), "{check:?}");
+    assert!(check.ok, "there may be no clients: {check:?}");
     assert!(examine(&pair, End::Hub)["clients"].ok, "the terminal permits all of the hub's");
     drop(pair.connect(pair.serve(Family::V4, 7, echo_all)));
     pair.wait_for(|pair| pair.status(End::Terminal)["bypassed"]["unserved"] == 1);
