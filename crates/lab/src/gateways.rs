@@ -48,7 +48,7 @@ pub struct GatewayOptions {
     pub clear: bool,
     /// Show the gateways' logs on stderr instead of keeping them in the directory.
     pub show_logs: bool,
-    /// What they do with the link's rates, which they are told.
+    /// What they do with the link's rates, which the scenario names.
     pub capacity: CapacityMode,
     /// The rates that are configured instead of the link's, up and down, for what the sender knows; nothing of one is `None`.
     pub configured_rates: Option<[Option<Rate>; 2]>,
@@ -314,7 +314,7 @@ fn new_key() -> Result<PrivateKey, Error> {
     Ok(PrivateKey::from_random(random))
 }
 
-/// The settings of a gateway without peers, whose key is `key`, and which is told at most that it `sends` at a rate.
+/// The settings of a gateway without peers, whose key is `key`, and which is configured with the rate at which it `sends` at most.
 fn settings(
     key: PrivateKey,
     sends: Option<Rate>,

@@ -76,9 +76,9 @@ impl Room {
     /// The longest wait: what such trains lose is nothing then.
     const FARTHEST: u32 = 64;
 
-    /// Of a train of `count` packets `arrived` did, and the last one or not. The last one may also find the room that another has left.
+    /// Of a train of `count` packets `arrived` did, and the last one with most of the others or not.
     fn on_train(&mut self, count: u32, arrived: u32, has_end: bool) {
-        if has_end && f64::from(arrived) >= Trains::ARRIVED * f64::from(count) {
+        if has_end {
             (self.cut, self.whole) = (0, self.whole + 1);
             self.apart = (self.apart / 2).max(1);
             if self.whole >= Self::WHOLE && self.packets != u32::MAX {
@@ -224,7 +224,7 @@ impl Trains {
             let is_late = train.peer == peer && now - train.began > Self::PATIENCE_ROUNDS * rtt;
             if (is_over && has_arrived) || is_late {
                 // Where a slot of a full queue becomes free in time, the last packet has it, and those before were dropped.
-                let has_end = train.arrived.iter().any(|(number, ..)| *number == train.last);
+                let has_end = has_arrived && train.arrived.iter().any(|(number, ..)| *number == train.last);
                 self.room.on_train(train.count, train.arrived.len() as u32, has_end);
                 if is_over
                     && has_arrived

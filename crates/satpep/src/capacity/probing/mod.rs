@@ -166,8 +166,10 @@ impl Probing {
     /// Nothing waits to be sent where nothing is sent for so long, in seconds and in packets.
     const IDLE: f64 = 0.05;
     const IDLE_PACKETS: f64 = 4.0;
-    /// A trial that fails leaves this share of the estimate at least.
+    /// A trial that fails leaves this share of the estimate at least; all of it, if the trial was sent within so many seconds, which is no
+    /// measurement of a rate.
     const LEAST_LEFT: f64 = 0.5;
+    const BRIEF: f64 = 0.04;
     /// Where a policer was found, a trial lasts long enough to empty its bucket: seconds.
     const BUCKET: f64 = 1.0;
     const EXPERIMENT_PACKETS: f64 = 256.0;
@@ -179,11 +181,11 @@ impl Probing {
     const MANY: f64 = 0.2;
     /// What has passed a trial of a much higher rate for so many seconds without losses did not fit a policer's bucket.
     const LEAP: f64 = 10.0;
-    /// A link that has carried this share of the estimate carries it. Where it loses many packets all the same, that has to last so many
-    /// seconds before a policer is looked for.
+    /// A link that has carried this share of the estimate carries it, if it has done so in so many rounds in a row: a policer's bucket may
+    /// outlast one.
     const CARRIES: f64 = 0.9;
-    /// Of so many rounds in a row: a policer's bucket may outlast one.
     const WHOLE: u32 = 2;
+    /// Many losses of such a link have to last for so many seconds before a policer is looked for.
     const LASTING: f64 = 1.0;
     /// What is tried beyond a policer's rate as it was found: at first, and at most.
     const CREEP: f64 = 0.01;

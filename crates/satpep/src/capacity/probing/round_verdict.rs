@@ -111,7 +111,7 @@ impl Estimator {
         // What the receiver counted is also that of the time after a short trial.
         let arrived = self.received_since((start.sent + end.sent) / 2.0).unwrap_or(0.0).max(passed);
         let is_short =
-            (end.position - half) / PACKET < Probing::FEW_PACKETS / 2.0 || trial.lasted(start, end) < Self::BRIEF;
+            (end.position - half) / PACKET < Probing::FEW_PACKETS / 2.0 || trial.lasted(start, end) < Probing::BRIEF;
         self.begin_round(now, end);
         self.note_excess(lossiness);
         self.probing.trial = None;

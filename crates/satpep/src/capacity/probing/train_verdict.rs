@@ -35,8 +35,6 @@ impl Estimator {
     const FALLEN: f64 = 0.4;
     /// What trains find has to differ from the estimate by.
     const TOLERANCE: f64 = 0.06;
-    /// A trial that was sent within so many seconds is no measurement of a rate.
-    pub(super) const BRIEF: f64 = 0.04;
     /// Trains tell of the last two round trips, the last second, and the last so many packets of a slow link.
     const REMEMBERED_PACKETS: f64 = 48.0;
 
