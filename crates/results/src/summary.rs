@@ -3,6 +3,7 @@
 use crate::goodput::Together;
 use crate::run::Run;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Mean and standard deviation across seeds.
@@ -114,30 +115,53 @@ impl Summary {
 
 /// Those that ended as the scenario wants.
 fn unlimited<'r>(runs: &[&'r Run]) -> impl Iterator<Item = &'r Run> {
-    runs.iter().copied().filter(|run| run.report.stopped.limit().is_none())
+    runs.iter().copied().filter(|run| !is_limited(run))
+}
+
+/// Whether it stopped at a limit of the scenario.
+fn is_limited(run: &Run) -> bool {
+    run.report.stopped.limit().is_some()
 }
 
 fn flows(runs: &[&Run]) -> Vec<FlowSummary> {
     let Some(first) = runs.first() else { return Vec::new() };
-    let mut groups: Vec<&String> = Vec::new();
-    for group in first.groups.iter() {
-        if groups.last() != Some(&group) {
-            groups.push(group);
-        }
-    }
-    groups.into_iter().map(|group| flow_group(runs, group)).collect()
+    let mut groups: Vec<&String> = first.groups.iter().collect();
+    groups.dedup();
+    let runs: Vec<_> = runs.iter().map(|run| ByGroup::new(run)).collect();
+    groups.into_iter().map(|group| flow_group(&runs, group)).collect()
 }
 
-fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
+/// The flows of a run by their name in the scenario.
+struct ByGroup<'r> {
+    is_limited: bool,
+    flows: HashMap<&'r str, Vec<&'r sim::FlowReport>>,
+}
+
+impl<'r> ByGroup<'r> {
+    fn new(run: &'r Run) -> Self {
+        let mut flows: HashMap<_, Vec<_>> = HashMap::new();
+        for (flow, group) in run.report.flows.iter().zip(run.groups.iter()) {
+            flows.entry(group.as_str()).or_default().push(flow);
+        }
+        Self { is_limited: is_limited(run), flows }
+    }
+
+    fn members(&self, group: &str) -> &[&'r sim::FlowReport] {
+        self.flows.get(group).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn flow_group(runs: &[ByGroup], group: &str) -> FlowSummary {
     let per_run = |value: fn(&[&sim::FlowReport]) -> Option<f64>| {
-        Statistic::of(unlimited(runs).filter_map(|run| value(&members(run, group))))
+        let unlimited = runs.iter().filter(|run| !run.is_limited);
+        Statistic::of(unlimited.filter_map(|run| value(run.members(group))))
     };
     let count = |what: fn(&sim::FlowReport) -> bool| {
-        runs.iter().flat_map(|run| members(run, group)).filter(|flow| what(flow)).count()
+        runs.iter().flat_map(|run| run.members(group)).filter(|flow| what(flow)).count()
     };
     FlowSummary {
         group: group.to_owned(),
-        flows: runs.first().map_or(0, |run| members(run, group).len()),
+        flows: runs.first().map_or(0, |run| run.members(group).len()),
         complete: count(|flow| flow.complete),
         failed: count(|flow| flow.failure.is_some()),
         goodput_bps: per_run(|flows| together(flows).goodput_bps()),
@@ -152,11 +176,6 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         retransmissions: per_run(|flows| Some(flows.iter().map(|flow| flow.retransmissions as f64).sum())),
         rtos: per_run(|flows| Some(flows.iter().map(|flow| flow.rtos as f64).sum())),
     }
-}
-
-/// The flows of a run that have this name in the scenario.
-fn members<'r>(run: &'r Run, group: &str) -> Vec<&'r sim::FlowReport> {
-    run.report.flows.iter().zip(run.groups.iter()).filter(|pair| pair.1 == group).map(|pair| pair.0).collect()
 }
 
 fn together(flows: &[&sim::FlowReport]) -> Together {
