@@ -511,6 +511,17 @@ fn a_page_has_the_headline_the_tables_and_what_was_received() {
 }
 
 #[test]
+fn a_page_does_not_call_a_transfer_complete_that_the_end_of_the_run_cut_off() {
+    let folder = folder(SCENARIO);
+    let output = simulate(folder.path(), &["test.toml", "--page", "run.html", "--set", "stop.time=1s"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = fs::read_to_string(folder.path().join("run.html")).unwrap();
+    let data = page.split("id=\"run\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["courses"][0]["is_complete"], false, "{}", data["courses"][0]["name"]);
+}
+
+#[test]
 fn a_sweep_runs_each_combination_and_begun_again_makes_only_what_is_missing() {
     let folder = folder(SCENARIO);
     let sweep = |seeds: &str| {

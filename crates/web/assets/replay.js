@@ -49,15 +49,22 @@ function show(at) {
   get("moment").value = at;
   get("moment").setAttribute("aria-valuetext", moment(run.times[at]));
   get("when").textContent = moment(run.times[at]);
-  run.courses.forEach(({ received, rates, whole, end_s, is_limit }, course) => {
+  run.courses.forEach(({ received, rates, whole, end_s, is_complete, is_limit }, course) => {
     const cells = get("now").rows[course].cells;
     const over = at === last || run.times[at] >= end_s;
     const bytes = over ? whole : received[at];
     cells[1].textContent = size(bytes);
-    cells[2].textContent = share(whole > 0 ? bytes / whole : 0);
+    cells[2].textContent = is_complete ? share(whole > 0 ? bytes / whole : 0) : "–";
     cells[3].textContent = over ? "–" : rate(rates[at]);
-    cells[4].textContent = over ? `${is_limit ? "possible" : "over"} after ${moment(end_s)}` : "";
+    cells[4].textContent = over ? `${end(is_complete, is_limit, whole)} ${moment(end_s)}` : "";
   });
+}
+
+// What was reached at the end of a course. One that is not complete may have been stopped, or may have had no end.
+function end(is_complete, is_limit, whole) {
+  if (is_limit) return "possible after";
+  if (is_complete) return "over after";
+  return whole > 0 ? "last byte after" : "nothing after";
 }
 
 function table() {

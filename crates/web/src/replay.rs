@@ -36,6 +36,8 @@ pub struct Course {
     pub name: String,
     /// Seconds, and bytes delivered since the start; both never fall.
     pub points: Vec<(f64, f64)>,
+    /// Whether these are all bytes that were to be delivered. Otherwise the run ended before, or there was no end to them.
+    pub is_complete: bool,
 }
 
 /// A table.
@@ -91,6 +93,7 @@ impl Course {
         json!({
             "name": self.name,
             "is_limit": is_limit,
+            "is_complete": self.is_complete,
             "whole": self.bytes().round(),
             "end_s": self.end_s(),
             "received": column(&|at| received[at].round()),
@@ -180,10 +183,11 @@ impl Replay {
     }
 
     fn data(&self) -> Value {
-        let courses = || self.courses.iter().take(MAX_COURSES);
-        let end = courses().map(Course::end_s).fold(0.0, f64::max);
+        // The limit is that of all courses.
+        let end = self.courses.iter().map(Course::end_s).fold(0.0, f64::max);
         let times: Vec<f64> = (0..=POINTS).map(|at| round(end * at as f64 / POINTS as f64)).collect();
-        let mut curves: Vec<Value> = courses().map(|course| course.curves(&times, false)).collect();
+        let mut curves: Vec<Value> =
+            self.courses.iter().take(MAX_COURSES).map(|course| course.curves(&times, false)).collect();
         curves.extend(self.limit.iter().map(|limit| limit.curves(&times, true)));
         json!({ "times": times, "courses": curves })
     }
@@ -246,7 +250,7 @@ mod tests {
     use super::*;
 
     fn even(name: &str, start: f64, end: f64, bytes: f64) -> Course {
-        Course { name: name.into(), points: vec![(0.0, 0.0), (start, 0.0), (end, bytes)] }
+        Course { name: name.into(), points: vec![(0.0, 0.0), (start, 0.0), (end, bytes)], is_complete: true }
     }
 
     fn replay() -> Replay {
@@ -298,8 +302,17 @@ mod tests {
     }
 
     #[test]
+    fn times_are_those_of_all_courses_though_not_all_are_drawn() {
+        let courses = (1..=20).map(|end| even("x", 0.1, f64::from(end), 1e3)).collect();
+        let data = Replay { courses, ..replay() }.data();
+        assert_eq!(data["times"][POINTS], 20.0);
+        assert_eq!(data["courses"].as_array().unwrap().len(), MAX_COURSES + 1);
+    }
+
+    #[test]
     fn bytes_between_points_are_spread_evenly_and_steps_are_kept() {
-        let course = Course { name: String::new(), points: vec![(1.0, 100.0), (1.0, 200.0), (3.0, 400.0)] };
+        let points = vec![(1.0, 100.0), (1.0, 200.0), (3.0, 400.0)];
+        let course = Course { points, ..Course::default() };
         assert_eq!([0.5, 1.0, 2.0, 3.0, 9.0].map(|time| course.at(time)), [50.0, 200.0, 300.0, 400.0, 400.0]);
         assert_eq!(Course::default().at(1.0), 0.0);
     }

@@ -6,7 +6,8 @@ use web::{Course, Replay, ReplayTable, headline};
 
 /// A megabyte in 2 s, and in 5 s with a pause.
 pub fn replay() -> Replay {
-    let course = |name: &str, points: &[(f64, f64)]| Course { name: name.into(), points: points.to_vec() };
+    let course =
+        |name: &str, points: &[(f64, f64)]| Course { name: name.into(), points: points.to_vec(), is_complete: true };
     Replay {
         title: "1 MB, 6 Mbit/s and 550 ms round-trip time, 0.001 of the packets lost".into(),
         headline: headline("bentpipe", 2.0, &[("cubic".into(), 5.0)], Some(0.83)),

@@ -145,7 +145,7 @@ impl Report {
     fn limit(&self, end_s: f64) -> Course {
         let rounds = self.transfer.direction.rounds();
         let points = vec![(0.0, 0.0), (rounds * self.link.rtt_s, 0.0), (end_s, self.transfer.bytes())];
-        Course { name: "limit of the link".into(), points }
+        Course { name: "limit of the link".into(), points, is_complete: true }
     }
 
     /// For people.
@@ -210,7 +210,7 @@ impl PathReport {
             points.push((before, bytes.min(whole)));
         }
         points.push((self.time_s, whole));
-        Course { name: self.path.clone(), points }
+        Course { name: self.path.clone(), points, is_complete: true }
     }
 
     /// What `outcome` says of the path `name`.

@@ -111,7 +111,8 @@ impl Page {
         let bytes = self.variants.iter().map(Variant::bytes).fold(0.0, f64::max);
         let start = first.start_s + link.delay.as_secs_f64();
         let points = vec![(0.0, 0.0), (start, 0.0), (link.end_s(first.start_s, bytes), bytes)];
-        (bytes > 0.0 && self.variants.iter().all(is_same)).then(|| Course { name: "limit of the link".into(), points })
+        let limit = Course { name: "limit of the link".into(), points, is_complete: true };
+        (bytes > 0.0 && self.variants.iter().all(is_same)).then_some(limit)
     }
 
     /// The fastest variant, beside CUBIC or else beside the slowest.
@@ -219,7 +220,15 @@ fn courses(run: &Run) -> Vec<Course> {
             steps[places[flow]].push((end, report.bytes as f64 - before));
         }
     }
-    names.into_iter().zip(steps).map(|(name, steps)| Course { name, points: sums(steps) }).collect()
+    let mut courses: Vec<_> = names
+        .into_iter()
+        .zip(steps)
+        .map(|(name, steps)| Course { name, points: sums(steps), is_complete: true })
+        .collect();
+    for (report, place) in run.report.flows.iter().zip(places) {
+        courses[place].is_complete &= report.complete;
+    }
+    courses
 }
 
 /// Sums over time, until the last byte.
@@ -288,7 +297,8 @@ mod tests {
     }
 
     fn variant(name: &str, end: f64, link: Option<Bottleneck>) -> Variant {
-        let courses = vec![Course { name: name.into(), points: vec![(0.0, 0.0), (end, 965_333.0)] }];
+        let points = vec![(0.0, 0.0), (end, 965_333.0)];
+        let courses = vec![Course { name: name.into(), points, is_complete: true }];
         Variant { courses, start_s: 0.0, link, seed: 1 }
     }
 
