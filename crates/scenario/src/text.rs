@@ -76,7 +76,7 @@ fn queue(text: &str) -> Result<QueueSize, String> {
             _ => Err("it is not a whole number of packets from 1 to 1000000000".to_owned()),
         };
     }
-    size(text).map(QueueSize::Bytes)
+    size(text).map(QueueSize::Bytes).map_err(|error| format!("{error}, 100packets, 1BDP or unlimited"))
 }
 
 fn window(text: &str) -> Result<WindowSize, String> {
@@ -86,7 +86,7 @@ fn window(text: &str) -> Result<WindowSize, String> {
             _ => Err("it is not a whole number of segments from 1 to 1000000".to_owned()),
         };
     }
-    size(text).map(WindowSize::Bytes)
+    size(text).map(WindowSize::Bytes).map_err(|error| format!("{error} or 20segments"))
 }
 
 fn size(text: &str) -> Result<Bytes, String> {

@@ -263,6 +263,14 @@ fn what_is_far_away_is_not_guessed_and_long_names_are_cut() {
 }
 
 #[test]
+fn a_queue_or_a_window_with_another_unit_is_answered_with_all_its_forms() {
+    let queue = faults(SMALL, &["link.sat.forward.queue=1bdp"]).remove(0);
+    assert!(queue.ends_with("write for example 1MB, 100packets, 1BDP or unlimited"), "{queue}");
+    let window = faults(SMALL, &["tcp.mine.initial_window=3packets"]).remove(0);
+    assert!(window.ends_with("write for example 1MB or 20segments"), "{window}");
+}
+
+#[test]
 fn names_that_stand_twice_in_a_list_are_refused() {
     let twice = faults(SMALL, &["record.packets=[\"a\", \"c\", \"a\"]"]);
     assert!(twice[0].ends_with("record.packets: a is there already"), "{twice:?}");
