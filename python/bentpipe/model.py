@@ -163,13 +163,13 @@ def _floats(name: str, value: Any, kind: str | None) -> Floats:
     """`value` as floating-point numbers in the base unit of `kind`."""
     if np.ma.is_masked(value):
         raise QuantityError(f"{name}: values are masked: expected one for each element; compressed() leaves the others out")
-    array = np.asarray(value)
-    if array.dtype.kind in "US" and isinstance(value, (list, tuple)):
-        # Beside texts, NumPy makes texts of numbers.
-        array = np.array(value, dtype=object)
-    if array.dtype.kind in "fiu":
-        return array.astype(np.float64)
     try:
+        array = np.asarray(value)
+        if array.dtype.kind in "US" and isinstance(value, (list, tuple)):
+            # Beside texts, NumPy makes texts of numbers.
+            array = np.array(value, dtype=object)
+        if array.dtype.kind in "fiu":
+            return array.astype(np.float64)
         return np.array([_number(item, kind) for item in array.ravel()], dtype=np.float64).reshape(array.shape)
     except (TypeError, ValueError, OverflowError, QuantityError) as error:
         raise QuantityError(f"{name}: {error}") from None

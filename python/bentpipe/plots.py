@@ -35,7 +35,7 @@ class Look(NamedTuple):
     linestyle: Any
 
 
-def style(width_in: float = 3.5, height_in: float = 2.4) -> dict[str, Any]:
+def style(width_in: float = 3.5, height_in: float = 2.4) -> dict[Any, Any]:
     """Settings of matplotlib for a column of a paper: sizes, and fonts embedded in PDF and PostScript."""
     return {
         "figure.figsize": (width_in, height_in),

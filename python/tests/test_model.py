@@ -56,6 +56,11 @@ def test_predictions_are_those_of_the_command(command):
     assert found.binding[0] and found.time_s[1] < found.time_s[0]
 
 
+def test_a_ragged_list_names_the_argument():
+    with pytest.raises(bp.QuantityError, match="^loss: "):
+        bp.model.pftk(loss=[[1e-3], [1e-2, 1]], rtt=1)
+
+
 def test_a_shape_that_does_not_fit_names_the_argument_and_what_was_expected():
     with pytest.raises(bp.QuantityError, match=r"rtt has the shape \(2,\): expected one that broadcasts against \(3,\)"):
         bp.model.mathis([1e-3] * 3, ["1s"] * 2)
