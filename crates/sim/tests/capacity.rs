@@ -351,3 +351,22 @@ fn a_prior_far_too_low_is_left_where_the_queue_is_short() {
         assert!(share > 0.8 && dropped < 0.1, "{rtt} ms: share {share:.3}, {dropped:.3} dropped");
     }
 }
+
+/// Where no rate is configured, 4 Mbit/s are assumed. A satellite telephone carries less than a hundredth.
+#[test]
+fn a_link_much_slower_than_what_is_assumed_is_not_flooded_for_ever() {
+    for (bps, packets) in [(9_600, 20), (32_000, 10), (32_000, 60)] {
+        let queue = QueueLimit::Packets(packets);
+        let satellite = LinkConfig { queue, ..LinkConfig::new(Rate::from_bps(bps), Duration::from_millis(275)) };
+        let by = |seconds| {
+            let settings = SatpepSettings { rate_confidence: RateConfidence::None, ..SatpepSettings::default() };
+            let report = file_over(satellite.clone(), Duration::from_secs(seconds), settings);
+            let counters = &report.links.iter().find(|link| link.name == "satellite").expect("there").counters;
+            [report.flows[0].bytes as f64, counters.dropped_queue_full.bytes as f64, counters.offered.bytes as f64]
+        };
+        let (before, after) = (by(300), by(600));
+        let [received, dropped, offered] = [0, 1, 2].map(|at| after[at] - before[at]);
+        let share = received * 8.0 / 300.0 / bps as f64 / PAYLOAD;
+        assert!(share > 0.9 && dropped < 0.1 * offered, "{bps}: {share} of it, {dropped} of {offered} bytes dropped");
+    }
+}

@@ -166,8 +166,6 @@ impl Estimator {
     const UNPROVEN_PACE: f64 = 0.125;
     /// The pace of a link that is followed: a queue that should not be there drains.
     const FOLLOW: f64 = 0.995;
-    /// The estimate is no lower than this share of the prior.
-    const LEAST: f64 = 1.0 / 64.0;
     /// A reported rate up to this multiple of the estimate is used without reserve.
     pub(super) const BELIEVED: f64 = 1.25;
     /// A rise that was reported is borne out by an estimate of this share of it.
@@ -578,7 +576,7 @@ impl Estimator {
     /// The estimate is `rate` from now on.
     pub(super) fn set(&mut self, rate: f64, why: EstimateSource) {
         self.before_trains = if why == EstimateSource::Trains { self.before_trains.or(Some(self.rate)) } else { None };
-        self.rate = rate.clamp((self.belief.rate * Self::LEAST).min(self.belief.ceiling), self.belief.ceiling);
+        self.rate = rate.clamp((self.belief.rate * self.belief.least).min(self.belief.ceiling), self.belief.ceiling);
         self.why = why;
     }
 

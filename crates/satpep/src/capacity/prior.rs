@@ -31,6 +31,8 @@ pub(super) struct Belief {
     pub(super) confidence: f64,
     /// The estimate stays below this, in bytes per second.
     pub(super) ceiling: f64,
+    /// It stays above this share of `rate`.
+    pub(super) least: f64,
 }
 
 impl Belief {
@@ -46,6 +48,9 @@ impl Prior {
     pub(super) const CEILING: f64 = 16.0;
     /// Without a prior there is nothing to multiply.
     pub(super) const UNKNOWN_CEILING: Rate = Rate::from_bps(10_000_000_000);
+    /// The estimate stays above this share of the prior; without a prior, above 3.9 kbit/s.
+    const LEAST: f64 = 1.0 / 64.0;
+    const UNKNOWN_LEAST: f64 = 1.0 / 1024.0;
     /// How long a measured rate is as good as one of this session, and how far the round-trip time may be from what it was.
     const FRESH: Duration = Duration::from_secs(3600);
     const SAME_PATH: f64 = 0.25;
@@ -62,9 +67,10 @@ impl Prior {
             Self::None => (Self::UNKNOWN, Belief::DOUBT),
         };
         let default = if self == Self::None { Self::UNKNOWN_CEILING } else { rate.mul_f64(Self::CEILING) };
+        let least = if self == Self::None { Self::UNKNOWN_LEAST } else { Self::LEAST };
         let bytes = |rate: Rate| rate.as_bps() as f64 / 8.0;
         let ceiling = bytes(ceiling.unwrap_or(default)).max(1.0);
-        Belief { rate: bytes(rate).clamp(1.0, ceiling), confidence, ceiling }
+        Belief { rate: bytes(rate).clamp(1.0, ceiling), confidence, ceiling, least }
     }
 }
 
@@ -90,5 +96,7 @@ mod tests {
         assert_eq!(Prior::Guess(RATE).belief(RTT, Some(RATE.mul_f64(2.0))).ceiling, 2e6);
         assert_eq!(Prior::Guess(RATE).belief(RTT, Some(RATE.mul_f64(0.5))).rate, 0.5e6, "the prior is no higher");
         assert_eq!(Prior::None.belief(RTT, None).ceiling, 1.25e9);
+        let lowest = |prior: Prior| prior.belief(RTT, None).rate * prior.belief(RTT, None).least;
+        assert!(lowest(Prior::None) < 1200.0 && lowest(Prior::Configured(RATE)) > 12_000.0);
     }
 }
