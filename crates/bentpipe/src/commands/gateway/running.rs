@@ -49,11 +49,17 @@ fn only(mut found: Vec<PathBuf>, usual: PathBuf) -> Result<PathBuf, Failure> {
 /// The options that choose each of the gateways with these sockets.
 fn options(mut sockets: Vec<PathBuf>) -> String {
     sockets.sort();
-    let names = sockets.iter().filter_map(|path| path.file_stem()).map(|name| name.to_string_lossy());
-    names.map(|name| format!("--name {name}")).collect::<Vec<_>>().join(", ")
+    sockets.iter().map(|socket| option(socket)).collect::<Vec<_>>().join(", ")
 }
 
-/// `; there are --name X` of the gateways whose sockets are beside `socket`, which none serves.
+fn option(socket: &Path) -> String {
+    match socket.file_stem().and_then(|name| name.to_str()) {
+        Some(name) if config::control_socket(name) == socket => format!("--name {name}"),
+        _ => format!("--socket {}", socket.display()),
+    }
+}
+
+/// `; gateways that run: --name X` of the gateways whose sockets are beside `socket`, which none serves.
 pub fn others(socket: &Path) -> String {
     let found = socket.parent().map(served).unwrap_or_default();
     if found.is_empty() { String::new() } else { format!("; gateways that run: {}", options(found)) }
@@ -89,9 +95,17 @@ mod tests {
         let _updates = UnixListener::bind(path("hub.updates")).unwrap();
         let _hub = UnixListener::bind(path("hub.sock")).unwrap();
         assert_eq!(only(served(directory.path()), usual.clone()).unwrap(), path("hub.sock"));
-        assert_eq!(others(&path("hbu.sock")), "; gateways that run: --name hub");
+        let elsewhere = |name: &str| format!("--socket {}", path(name).display());
+        assert_eq!(others(&path("hbu.sock")), format!("; gateways that run: {}", elsewhere("hub.sock")));
         let _terminal = UnixListener::bind(path("terminal.sock")).unwrap();
         let failure = only(served(directory.path()), usual).unwrap_err();
-        assert!(failure.to_string().ends_with("choose one: --name hub, --name terminal"), "{failure}");
+        let both = [elsewhere("hub.sock"), elsewhere("terminal.sock")].join(", ");
+        assert!(failure.to_string().ends_with(&format!("choose one: {both}")), "{failure}");
+    }
+
+    #[test]
+    fn a_gateway_is_named_where_its_name_leads_to_its_socket() {
+        let sockets = vec![config::control_socket("hub"), PathBuf::from("/run/other/hub.sock")];
+        assert_eq!(options(sockets), "--name hub, --socket /run/other/hub.sock");
     }
 }
