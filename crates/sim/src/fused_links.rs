@@ -59,6 +59,8 @@ impl FusedLinks {
         if passages.len() == passages.capacity() {
             let arrived = passages.partition_point(|passage| passage.at <= now);
             passages.drain(..arrived);
+            // If few have arrived, the places gained would soon be needed.
+            passages.reserve(passages.len());
         }
         passages.push_back(Passage { at, size, next, then });
     }

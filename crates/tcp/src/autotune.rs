@@ -65,7 +65,15 @@ impl Autotune {
         }
     }
 
+    /// Whether what arrives leaves the right edge of the window where it is, so that it moves only as the application reads: each
+    /// byte that waits takes a byte of the window.
+    #[inline]
+    pub(crate) fn opens_by_reading_alone(&self) -> bool {
+        self.growth.is_none() && self.share.is_none()
+    }
+
     /// Whether it may grow.
+    #[inline]
     pub(crate) fn grows(&self) -> bool {
         self.growth.is_some()
     }

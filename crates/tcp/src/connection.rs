@@ -322,6 +322,7 @@ impl Connection {
         self.close_if_done();
     }
 
+    #[inline]
     fn on_data(&mut self, now: Instant, segment: &Segment) {
         if segment.span() == 0 {
             return self.receiver.on_nothing(segment);

@@ -244,16 +244,26 @@ impl Receiver {
     /// Moves the right edge by a full segment or half of the buffer at least, or not at all: a window that opens by
     /// crumbs is filled with crumbs (RFC 9293, 3.8.6.2.2).
     fn open_window(&mut self) {
-        let edge = self.data_end() + self.buffer.window(self.readable());
-        if edge > self.edge && edge >= self.edge + u64::from(self.mss).min(self.buffer.window(0) / 2) {
+        if let Some(edge) = self.opened_edge() {
             self.edge = edge;
         }
+    }
+
+    /// Where the right edge moves to, if it moves now.
+    fn opened_edge(&self) -> Option<u64> {
+        let edge = self.data_end() + self.buffer.window(self.readable());
+        let moves = edge > self.edge && edge >= self.edge + u64::from(self.mss).min(self.buffer.window(0) / 2);
+        moves.then_some(edge)
     }
 
     /// The window to advertise, in whole units of its scale.
     #[inline]
     pub(crate) fn window(&mut self, shift: u8) -> u32 {
-        self.open_window();
+        if self.buffer.opens_by_reading_alone() {
+            debug_assert_eq!(self.opened_edge(), None, "the window was opened when the application read");
+        } else {
+            self.open_window();
+        }
         let window = if self.rounds_up { self.round_up(shift) } else { self.open() };
         let window = if self.satpep.is_some() { window } else { self.in_units(window, shift) };
         self.edge = self.edge.max(self.rcv_nxt + window);
@@ -264,10 +274,17 @@ impl Receiver {
 
     /// So much of `window` as whole units can say. A buffer that grows may have room for less than two, as the scale is that of its largest
     /// size: while half of it is free it takes a unit, or nothing would ever come that makes it grow.
+    #[inline]
     fn in_units(&self, window: u64, shift: u8) -> u64 {
-        let (whole, unit) = (window.min(65_535 << shift) >> shift << shift, 1 << shift);
-        if whole > 0 || !self.buffer.grows() || self.buffer.window(0) >= 2 * unit {
-            return whole;
+        let whole = window.min(65_535 << shift) >> shift << shift;
+        if whole > 0 || !self.buffer.grows() { whole } else { self.first_unit(1 << shift) }
+    }
+
+    /// The window where there is no room for a whole `unit`, in a buffer that grows.
+    #[cold]
+    fn first_unit(&self, unit: u64) -> u64 {
+        if self.buffer.window(0) >= 2 * unit {
+            return 0;
         }
         let free = self.buffer.window(self.readable());
         if free > 0 && free >= self.buffer.window(0).min(unit) / 2 { unit } else { 0 }
@@ -301,6 +318,7 @@ impl Receiver {
 
     /// RFC 7323, section 4.3: the echo is the timestamp of what moves the left edge of the window, and with delayed
     /// acknowledgements of the first of several.
+    #[inline]
     fn remember_timestamp(&mut self, segment: &Segment) {
         if segment.has(Flags::TIMESTAMPS)
             && segment.seq <= self.acknowledged

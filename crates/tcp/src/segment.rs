@@ -55,6 +55,7 @@ impl Segment {
     }
 
     /// Sequence numbers that it takes: its payload, and one each for SYN and FIN.
+    #[inline]
     pub fn span(&self) -> u64 {
         u64::from(self.len) + u64::from(self.has(Flags::SYN)) + u64::from(self.has(Flags::FIN))
     }

@@ -32,7 +32,7 @@ use crate::sender::{Counters, DataKind, Outgoing};
 use agent::Agent;
 use clock::Bounds;
 use packets::Packets;
-use state::{Ack, Action, Parameters};
+use state::{Ack, Action, Parameters, State};
 use std::sync::Arc;
 use units::{CounterRandom, Duration, Instant};
 
@@ -213,12 +213,6 @@ impl Sender {
         if una > before {
             self.expiries = 0;
         }
-        self.count();
-    }
-
-    fn count(&mut self) {
-        self.counters.timeouts = self.agent.state.timeouts;
-        self.counters.recoveries = self.agent.state.recoveries;
     }
 
     #[inline]
@@ -240,7 +234,6 @@ impl Sender {
                 return false;
             }
             self.agent.handle_timeout(now);
-            self.count();
         }
         true
     }
@@ -329,7 +322,8 @@ impl Sender {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        self.counters
+        let State { timeouts, recoveries, .. } = self.agent.state;
+        Counters { timeouts, recoveries, ..self.counters }
     }
 }
 
