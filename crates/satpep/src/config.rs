@@ -160,7 +160,7 @@ impl EndpointConfig {
             estimator_parts: EstimatorParts::ALL,
             run: Run::default(),
             versions: Versions::SPOKEN,
-            capabilities: Capabilities::NONE,
+            capabilities: Capabilities::READ_REPORTS,
             export_keys: false,
             trace: false,
             cross_traffic: CrossTrafficPolicy::default(),
