@@ -162,3 +162,28 @@ fn beside_a_gateway_that_reports_nothing_all_credit_is_used_as_it_comes() {
         assert_eq!(bytes(&world, 1, download), 4_001_000);
     }
 }
+
+/// How long `count` transfers side by side take, of 30 MB in all.
+fn time_of_transfers(count: u64, memory: Option<Bytes>, capabilities: Capabilities) -> Duration {
+    let mut world = world(Rate::from_bps(20_000_000), move |_, config| {
+        (config.receive_memory, config.capabilities) = (memory, capabilities);
+    });
+    let (start, each) = (world.time.now(), 30_000_000 / count);
+    let ids: Vec<StreamId> = (0..count).map(|_| world.send(0, 0, each)).collect();
+    assert!(world.run_until(seconds(200), |world| ids.iter().all(|id| world.is_finished(1, *id))));
+    world.time.now().since(start)
+}
+
+#[test]
+fn where_nobody_stalls_a_transfer_takes_as_long_as_without_credit_kept_back() {
+    for memory in [None, Some(Bytes::new(1_400_000)), Some(Bytes::new(200_000))] {
+        for count in [1, 20] {
+            let before = time_of_transfers(count, memory, Capabilities::NONE);
+            let now = time_of_transfers(count, memory, Capabilities::READ_REPORTS);
+            if memory.is_none() || count == 1 {
+                assert_eq!(now, before, "{count} transfers with {memory:?}");
+            }
+            assert!(now < before.mul_f64(1.07), "{now} instead of {before} for {count} with {memory:?}");
+        }
+    }
+}

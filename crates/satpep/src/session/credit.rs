@@ -7,6 +7,11 @@
 //! A sender at its limit stands still, so a larger one waits for no timer to be repeated: until it is known to
 //! have arrived it rides on every acknowledgement, of which there are 32 in a round trip. What a stream may be sent at first,
 //! two BDP, covers what is in flight until an ACK of its first data can have come, and as much again for the repeats.
+//!
+//! The limits of streams add up to more than the session's, so readers that stall could stop all others. A sender therefore keeps a
+//! part of the session's credit back for streams that are read. Of that a stream has a ration: bytes that it may have sent and that its
+//! receiver has not reported as read. Only a stream that goes on by its ration asks for reports, and they travel with
+//! acknowledgements.
 
 use super::Session;
 use crate::config::EndpointConfig;
