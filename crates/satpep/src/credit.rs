@@ -49,8 +49,8 @@ impl SessionCredit {
         self.left.beyond(self.kept_back)
     }
 
-    /// Bytes that a stream may have sent and not yet be known to have read, to send on whatever is free. If `n` streams
-    /// are read for a while and then stall, each with its ration, a part of `1 / (1 + n / 2)` of what is kept back is left.
+    /// With so many bytes not reported as read, a stream still may send on, though nothing is free. If `n` streams are
+    /// read for a while and then stall, each with its ration, `1 / (1 + n / 2)` of what is kept back is left.
     pub(crate) fn ration(self) -> u64 {
         let left = u128::from(self.left.bytes().min(self.kept_back));
         let ration = (left * left).checked_div(2 * u128::from(self.kept_back));

@@ -464,8 +464,8 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// The peer wants to know when bytes of a stream below `to` have been read. Of one that its reader has not read to where it has arrived,
-    /// which may be stalled, it hears when that goes on.
+    /// The peer wants to know when bytes of a stream below `to` have been read. If the reader has taken all that has arrived, that is
+    /// reported at once, and otherwise as it reads: of a reader that stalls there is nothing to report.
     pub(super) fn on_watch_stream(&mut self, now: Instant, key: StreamKey, to: StreamOffset) {
         if self.stream_mut(key).is_some_and(|stream| stream.receive.watch(to)) {
             self.report_read(now, key);
