@@ -286,6 +286,7 @@ local frames = {
     [0x06] = "RESET", [0x07] = "CLOSE", [0x08] = "STREAM", [0x09] = "STREAM", [0x0a] = "STREAM", [0x0b] = "STREAM", [0x0c] = "REPAIR",
     [0x0d] = "TRAIN", [0x0e] = "ARRIVALS", [0x12] = "RECOVERED", [0x14] = "DRAIN", [0x15] = "OPENED",
     [0x1a] = "PATH_CHALLENGE", [0x1b] = "PATH_RESPONSE", [0x40] = "MAX_NEW_STREAM_DATA", [0x41] = "PATH_TOO_SMALL", [0x42] = "OLDER_RANGES",
+    [0x43] = "WATCH_STREAM", [0x44] = "STREAM_READ",
 }
 local reasons = {
     [1] = "server refused the connection", [2] = "server unreachable", [3] = "server did not answer",

@@ -479,3 +479,43 @@ fn a_client_that_vanishes_frees_its_stream() {
     }
     drop(client);
 }
+
+#[test]
+fn readers_that_stall_stop_no_connection_that_is_read() {
+    const ALL: usize = 8_000_000;
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_link = "receive_memory = \"1MiB\"";
+    let pair = pair.start_both("");
+    // What the first byte asks for: an echo, or bytes.
+    let server = pair.serve(Family::V4, 7, |mut stream| {
+        let mut wanted = [0];
+        stream.read_exact(&mut wanted).unwrap();
+        match wanted {
+            [b'e'] => echo_all(stream),
+            _ => drop(std::thread::spawn(move || stream.write_all(&vec![7; ALL]))),
+        }
+    });
+    let ask = |what: &[u8]| {
+        let mut client = pair.connect(server);
+        client.write_all(what).unwrap();
+        client
+    };
+    let mut echo = ask(b"e");
+    echoes(&mut echo, b"before");
+    let mut stalled: Vec<_> = (0..40).map(|_| ask(b"b")).collect();
+    let held = || pair.status(End::Terminal)["peers"][0]["receive_buffered_bytes"].as_u64().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let mut before = 0;
+    while before < 900_000 || held() != before {
+        assert!(Instant::now() < deadline, "{before} bytes held");
+        before = held();
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    for seed in 0..100 {
+        echoes(&mut echo, &pattern(seed, 1000));
+    }
+    // Who reads again gets all.
+    let mut bytes = Vec::new();
+    stalled.swap_remove(0).read_to_end(&mut bytes).unwrap();
+    assert!(bytes.len() == ALL && bytes.iter().all(|byte| *byte == 7), "{} bytes", bytes.len());
+}

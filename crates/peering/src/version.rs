@@ -74,6 +74,8 @@ impl Capabilities {
     pub const DATAGRAMS: Self = Self(1);
     /// Several paths in one session. Reserved: no version has them yet.
     pub const PATHS: Self = Self(1 << 1);
+    /// Reports of how far streams have been read, by which a sender keeps credit back for those that are read.
+    pub const READ_REPORTS: Self = Self(1 << 2);
 
     /// What both offer.
     #[must_use]

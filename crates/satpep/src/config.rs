@@ -71,7 +71,7 @@ pub struct EndpointConfig {
     /// The versions that are offered to peers and taken from them. Default: all that this build speaks. Others than those are
     /// for tests of how versions meet.
     pub versions: Versions,
-    /// What is offered beyond a version. Default: nothing, for no version has any service yet.
+    /// What is offered beyond a version. Default: reports of how far streams have been read.
     pub capabilities: Capabilities,
     /// Whether [`Endpoint::poll_key`](crate::Endpoint::poll_key) gives data keys away. Default false.
     pub export_keys: bool,
@@ -160,7 +160,7 @@ impl EndpointConfig {
             estimator_parts: EstimatorParts::ALL,
             run: Run::default(),
             versions: Versions::SPOKEN,
-            capabilities: Capabilities::NONE,
+            capabilities: Capabilities::READ_REPORTS,
             export_keys: false,
             trace: false,
             cross_traffic: CrossTrafficPolicy::default(),

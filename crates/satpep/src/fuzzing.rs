@@ -50,7 +50,7 @@ pub fn session(mut input: &[u8]) {
         session.feedback.deliver(|_| ());
         while let Some(event) = session.poll_event() {
             if let Event::Readable(id) = event {
-                session.consume(id, 1000);
+                session.consume(now, id, 1000);
                 session.finish(id);
             }
         }

@@ -38,6 +38,8 @@ pub(crate) enum SentFrame {
         repeat: bool,
     },
     MaxStreamData(StreamKey),
+    WatchStream(StreamKey),
+    StreamRead(StreamKey),
     MaxData,
     Drain,
     Opened,

@@ -22,6 +22,7 @@ mod mtu;
 mod offload;
 mod qlog;
 mod roaming;
+mod stalled;
 mod streams;
 mod survey;
 mod terminals;

@@ -603,7 +603,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// Drops `bytes` bytes that were read, so that the peer may send more.
     pub fn consume(&mut self, now: Instant, id: StreamId, bytes: usize) {
-        self.with_session(now, id, |session| session.consume(id, bytes));
+        self.with_session(now, id, |session| session.consume(now, id, bytes));
     }
 
     /// Whether the peer ended its direction and every byte of it was consumed. Once both directions have ended,

@@ -1,7 +1,7 @@
 //! Which stream of which class sends next.
 
 use super::table::StreamTable;
-use crate::credit::Credit;
+use crate::credit::SessionCredit;
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Place, Quanta, Scheduler, Sparse};
@@ -30,7 +30,7 @@ struct Queue {
 struct StreamFlows<'a, P> {
     class: u8,
     streams: &'a mut StreamTable<P>,
-    session_credit: Credit,
+    session_credit: SessionCredit,
 }
 
 impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
@@ -48,7 +48,7 @@ impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
     }
 }
 
-fn stream_flow<P: Payload>(stream: &mut Stream<P>, session_credit: Credit) -> Flow<'_> {
+fn stream_flow<P: Payload>(stream: &mut Stream<P>, session_credit: SessionCredit) -> Flow<'_> {
     let busy = stream.has_data(session_credit);
     Flow { place: &mut stream.place, busy, weight: 1, sparse: Sparse::Own }
 }
@@ -124,7 +124,12 @@ impl Classes {
     }
 
     /// Notes that a stream has something to send.
-    pub(super) fn activate<P: Payload>(&mut self, key: StreamKey, stream: &mut Stream<P>, session_credit: Credit) {
+    pub(super) fn activate<P: Payload>(
+        &mut self,
+        key: StreamKey,
+        stream: &mut Stream<P>,
+        session_credit: SessionCredit,
+    ) {
         let at = stream.class;
         let queue = &mut self.classes[usize::from(at)];
         queue.streams.activate(key, stream_flow(stream, session_credit));
@@ -152,7 +157,7 @@ impl Classes {
         &mut self,
         now: Instant,
         streams: &mut StreamTable<P>,
-        session_credit: Credit,
+        session_credit: SessionCredit,
     ) -> Option<StreamKey> {
         loop {
             let at = self.scheduler.next(&mut ClassFlows { classes: &mut self.classes, now })?;
@@ -169,7 +174,7 @@ impl Classes {
         &mut self,
         now: Instant,
         stream: &mut Stream<P>,
-        session_credit: Credit,
+        session_credit: SessionCredit,
         bytes: usize,
     ) {
         let queue = &mut self.classes[usize::from(stream.class)];

@@ -7,17 +7,23 @@
 //! A sender at its limit stands still, so a larger one waits for no timer to be repeated: until it is known to
 //! have arrived it rides on every acknowledgement, of which there are 32 in a round trip. What a stream may be sent at first,
 //! two BDP, covers what is in flight until an ACK of its first data can have come, and as much again for the repeats.
+//!
+//! The limits of streams add up to more than the session's, so readers that stall could stop all others. A sender therefore keeps a
+//! part of the session's credit back for streams that are read. Of that a stream has a ration: bytes that it may have sent and that its
+//! receiver has not reported as read. Only a stream that goes on by its ration asks for reports, and they travel with
+//! acknowledgements.
 
 use super::Session;
 use crate::config::EndpointConfig;
-use crate::credit::Credit;
+use crate::credit::{Credit, SessionCredit};
 use crate::handshake::TransportParameters;
 use crate::memory::{Holding, Memory};
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
-use crate::stream::{Advertised, StreamOffset};
+use crate::stream::{Advertised, StreamNumber, StreamOffset};
 use crate::wire::frame::Writer;
+use peering::Capabilities;
 use std::collections::VecDeque;
 use units::{Duration, Instant, Rate};
 
@@ -64,6 +70,8 @@ pub(crate) struct FlowControl {
     advertised: Advertised<Credit>,
     /// Streams whose advertised limits may not have arrived.
     repeats: VecDeque<StreamKey>,
+    /// Streams of which the peer is to know how far they have been read.
+    reads: VecDeque<StreamKey>,
     /// What each side may send on a new stream.
     pub(crate) own_stream_credit: Credit,
     pub(crate) peer_stream_credit: Credit,
@@ -73,6 +81,8 @@ pub(crate) struct FlowControl {
     /// The bytes in all that the peer lets us send, and what we sent of them.
     peer_limit: Credit,
     sent: u64,
+    /// Of what is left, so much is for streams that the peer reports as read.
+    kept_back: u64,
     /// The most that was sent on a stream without credit of its own, streams that may have left the schedule for want of the session's,
     /// and what the peer let us send when they were last looked at.
     most_ungranted: u64,
@@ -102,6 +112,8 @@ impl FlowControl {
     const LOOK: Duration = Duration::from_nanos(200);
     /// Least window of a stream.
     const MIN_WINDOW: u64 = 64 * 1024;
+    /// The part of the session's first credit that is kept back for streams that are read. A transfer alone leaves three of them.
+    const KEPT_BACK: u64 = 16;
 
     pub(crate) fn new(config: &EndpointConfig, parameters: &TransportParameters, now: Instant) -> Self {
         Self {
@@ -115,11 +127,13 @@ impl FlowControl {
             limit_due: false,
             advertised: Advertised::default(),
             repeats: VecDeque::new(),
+            reads: VecDeque::new(),
             own_stream_credit: Credit::new(config.stream_credit()),
             peer_stream_credit: parameters.stream_credit,
             new_stream_credit: Credit::default(),
             peer_limit: parameters.session_credit,
             sent: 0,
+            kept_back: Self::kept_back(config, parameters),
             most_ungranted: 0,
             are_short: false,
             looked_at: Credit::default(),
@@ -134,6 +148,13 @@ impl FlowControl {
             in_round: 0,
             most_in_round: 0,
         }
+    }
+
+    /// What is kept back of the peer's credit. A peer that does not report what it reads has all of it used, whether it reads or not.
+    fn kept_back(config: &EndpointConfig, parameters: &TransportParameters) -> u64 {
+        let common = config.capabilities.common(parameters.capabilities);
+        let does_report = common.common(Capabilities::READ_REPORTS) != Capabilities::NONE;
+        if does_report { parameters.session_credit.bytes() / Self::KEPT_BACK } else { 0 }
     }
 
     /// These were advertised in handshakes. A peer may go by any of them: where they differ, the largest are advertised again, and a stream
@@ -175,8 +196,8 @@ impl FlowControl {
     // Sending.
 
     /// New stream bytes that the peer's session credit still allows.
-    pub(crate) fn available(&self) -> Credit {
-        self.peer_limit.after(self.sent)
+    pub(crate) fn available(&self) -> SessionCredit {
+        SessionCredit { left: self.peer_limit.after(self.sent), kept_back: self.kept_back }
     }
 
     /// New bytes of a stream leave, which has sent `ungranted` bytes if it has no credit of its own.
@@ -188,9 +209,13 @@ impl FlowControl {
     /// Whether each of `streams` is to be looked at, after a packet before which `before` could be sent: some that have only new data may
     /// have left the schedule for want of credit. A peer that raises the limit in small steps does not make that frequent: a
     /// look takes a byte for each stream, or some time since the one before.
-    pub(crate) fn frees_streams(&mut self, now: Instant, before: Credit, streams: usize) -> bool {
+    pub(crate) fn frees_streams(&mut self, now: Instant, before: SessionCredit, streams: usize) -> bool {
+        let available = self.available();
         // Half of what is left beyond what it has sent is a stream's that has no credit of its own.
-        self.are_short |= self.available() > before && before.beyond(self.most_ungranted) < 2;
+        let stopped = before.left.beyond(self.most_ungranted.max(self.kept_back)) < 2;
+        // What is kept back goes to streams as they are read, unless so little of it was left that there were no rations.
+        let go_on = available.free() > 0 || before.ration() == 0;
+        self.are_short |= available.left > before.left && stopped && go_on;
         let is_paid = self.peer_limit.beyond(self.looked_at.bytes()) >= streams as u64 || now >= self.next_look;
         let is_due = self.are_short && is_paid;
         if is_due {
@@ -349,6 +374,8 @@ impl FlowControl {
 impl<P: Payload> Session<P> {
     /// Limits that one acknowledgement repeats.
     const REPEATS: usize = 2;
+    /// Streams that one acknowledgement reports as read.
+    const REPORTS: usize = 4;
 
     /// Raises what the peer may send on a stream, if that is worth a frame.
     pub(super) fn extend_stream(&mut self, key: StreamKey) {
@@ -434,6 +461,94 @@ impl<P: Payload> Session<P> {
                 self.on_max_stream_data_sent(key);
                 frames.push(SentFrame::MaxStreamData(key));
             }
+        }
+    }
+
+    /// The peer wants to know when bytes of a stream below `to` have been read. If the reader has taken all that has arrived, that is
+    /// reported at once, and otherwise as it reads: of a reader that stalls there is nothing to report.
+    pub(super) fn on_watch_stream(&mut self, now: Instant, key: StreamKey, to: StreamOffset) {
+        if self.stream_mut(key).is_some_and(|stream| stream.receive.watch(to)) {
+            self.report_read(now, key);
+        }
+    }
+
+    /// A stream was read from `before` on: the peer is to know if it wants to.
+    pub(super) fn on_stream_consumed(&mut self, now: Instant, key: StreamKey, before: StreamOffset) {
+        if self.stream(key).is_some_and(|stream| stream.receive.is_watched(before)) {
+            self.report_read(now, key);
+        }
+    }
+
+    /// Has the peer know how far a stream has been read, with the next acknowledgement. If none is due for a while, one is sent.
+    pub(super) fn report_read(&mut self, now: Instant, key: StreamKey) {
+        let Some(stream) = self.stream_mut(key) else { return };
+        if !std::mem::replace(&mut stream.read_due, true) {
+            self.credit.reads.push_back(key);
+            self.received.acknowledge_by(now + self.report_delay());
+        }
+    }
+
+    /// How long a report waits for an acknowledgement.
+    fn report_delay(&self) -> Duration {
+        self.ack_delay().max(self.recovery.rtt.smoothed() / 8)
+    }
+
+    /// Reports with an acknowledgement how far streams have been read: a few, in turn.
+    pub(super) fn put_reports(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        let mut put = 0;
+        while put < Self::REPORTS
+            && let Some(&key) = self.credit.reads.front()
+        {
+            if let Some(stream) = self.stream_mut(key) {
+                if !stream.receive.is_sized() {
+                    if !writer.stream_read(key.number, stream.receive.read()) {
+                        break;
+                    }
+                    frames.push(SentFrame::StreamRead(key));
+                    put += 1;
+                }
+                stream.read_due = false;
+            }
+            self.credit.reads.pop_front();
+        }
+        if !self.credit.reads.is_empty() {
+            self.received.acknowledge_by(now + self.report_delay());
+        }
+    }
+
+    /// A stream has been read up to `to`: it may send on what is kept back for such streams.
+    pub(super) fn on_stream_read(&mut self, number: StreamNumber, to: StreamOffset) {
+        let Some(key) = self.streams.find(number) else { return };
+        if let Some(stream) = self.stream_mut(key) {
+            stream.send.on_read(to);
+        }
+        self.activate(key);
+    }
+
+    /// Asks for reports of how far a stream has been read, if it goes on only by them. `false` if there is no space for that.
+    pub(super) fn put_watch(&mut self, key: StreamKey, writer: &mut Writer<'_>, frames: &mut SentFrames) -> bool {
+        let session_credit = self.credit.available();
+        let Some(stream) = self.stream_mut(key) else { return true };
+        let Some(to) = stream.send.to_watch(session_credit) else { return true };
+        if !writer.watch_stream(key.number, to) {
+            return false;
+        }
+        stream.send.set_watched(to);
+        frames.push(SentFrame::WatchStream(key));
+        true
+    }
+
+    /// A question or a report of how far a stream has been read was lost.
+    pub(super) fn on_report_lost(&mut self, now: Instant, frame: &SentFrame) {
+        match *frame {
+            SentFrame::StreamRead(key) => self.report_read(now, key),
+            SentFrame::WatchStream(key) => {
+                if let Some(stream) = self.stream_mut(key) {
+                    stream.send.set_watched(StreamOffset::ZERO);
+                }
+                self.activate(key);
+            }
+            _ => {}
         }
     }
 
@@ -556,7 +671,7 @@ mod tests {
         // Nothing is sent of it.
         let looks = (0..10_000).filter(|_| raise(&mut credit, 1, 1)).count();
         assert!(looks <= 1, "{looks}");
-        credit.on_sent(credit.available().bytes(), None);
+        credit.on_sent(credit.available().left.bytes(), None);
         assert!(raise(&mut credit, 2, 100));
         credit.on_sent(2, None);
         let looks: Vec<u32> = (1..1000).filter(|_| raise(&mut credit, 2, 101)).collect();

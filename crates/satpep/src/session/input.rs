@@ -4,7 +4,7 @@ use super::Session;
 use super::path::PathState;
 use super::table::Accepted;
 use crate::capacity::{AcceptedPacket, Detail};
-use crate::credit::Credit;
+use crate::credit::SessionCredit;
 use crate::event::{Event, Violation};
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
@@ -85,6 +85,13 @@ impl<P: Payload> Session<P> {
             Frame::MaxData { limit } => self.credit.on_peer_limit(limit),
             Frame::MaxStreamData { stream, limit } => self.on_stream_credit(stream, limit),
             Frame::MaxNewStreamData { limit } => self.credit.on_new_stream_credit(limit),
+            Frame::WatchStream { stream, to } => {
+                // What it goes with may have been lost, or come later.
+                if let Some(key) = self.find_or_accept(stream, true)? {
+                    self.on_watch_stream(now, key, to);
+                }
+            }
+            Frame::StreamRead { stream, to } => self.on_stream_read(stream, to),
             Frame::Reset { stream, reason, final_size } => {
                 if let Some(key) = self.find_or_accept(stream, false)? {
                     self.on_reset(key, reason, final_size)?;
@@ -238,7 +245,7 @@ impl<P: Payload> Session<P> {
     }
 
     /// The session's credit was `before`; streams that waited for more go on.
-    fn use_session_credit(&mut self, now: Instant, before: Credit) {
+    fn use_session_credit(&mut self, now: Instant, before: SessionCredit) {
         if self.credit.frees_streams(now, before, self.streams.len()) {
             self.streams.keys().into_iter().for_each(|key| self.activate(key));
         }
@@ -316,7 +323,7 @@ impl<P: Payload> Session<P> {
                         self.on_frame_acknowledged(frame, packet.number)
                     }
                     _ if packet.is_acknowledged() => self.on_frame_acknowledged(frame, packet.number),
-                    _ => self.on_frame_lost(frame),
+                    _ => self.on_frame_lost(now, frame),
                 }
             }
             if !probe
@@ -372,11 +379,17 @@ impl<P: Payload> Session<P> {
                 self.close_if_done(key);
             }
             SentFrame::MaxStreamData(_) | SentFrame::MaxData => self.on_credit_arrived(frame, number),
-            SentFrame::Drain | SentFrame::Opened | SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}
+            SentFrame::WatchStream(_)
+            | SentFrame::StreamRead(_)
+            | SentFrame::Drain
+            | SentFrame::Opened
+            | SentFrame::MtuProbe(_)
+            | SentFrame::Sample
+            | SentFrame::Ping => {}
         }
     }
 
-    fn on_frame_lost(&mut self, frame: &SentFrame) {
+    fn on_frame_lost(&mut self, now: Instant, frame: &SentFrame) {
         match *frame {
             SentFrame::Stream { key, offset, length, fin, repeat } => {
                 let Some(stream) = self.stream_mut(key).filter(|stream| !stream.is_aborted()) else { return };
@@ -392,6 +405,7 @@ impl<P: Payload> Session<P> {
                 self.streams.queue_control(key);
             }
             SentFrame::MaxStreamData(_) | SentFrame::MaxData => self.on_credit_lost(frame),
+            SentFrame::WatchStream(_) | SentFrame::StreamRead(_) => self.on_report_lost(now, frame),
             SentFrame::Drain => self.drain.is_due = true,
             SentFrame::Opened => self.drain.answer_due = true,
             SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}

@@ -236,6 +236,7 @@ impl<P: Payload> Session<P> {
                 dscp = self.dscps.take_for_ack();
             }
             self.repeat_credits(writer, frames);
+            self.put_reports(now, writer, frames);
         }
         if let Some(lowest) = self.recovery.stop_waiting_due()
             && writer.stop_waiting(lowest)
@@ -329,6 +330,15 @@ impl<P: Payload> Session<P> {
             let stream = &mut self.streams[key];
             if dscp.is_some_and(|dscp| dscp != stream.dscp) {
                 break;
+            }
+            if !self.put_watch(key, writer, frames) {
+                break;
+            }
+            let stream = &mut self.streams[key];
+            if !stream.has_data(session_credit) {
+                // Whether it may send more, the peer has been asked just now.
+                self.classes.charge(now, stream, session_credit, Self::MIN_FRAME);
+                continue;
             }
             let Some(room) = writer.stream_room(key.number, stream.send.next_offset()) else { break };
             let Some(piece) = stream.send.next_piece(room, session_credit) else { break };

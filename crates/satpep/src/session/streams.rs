@@ -213,14 +213,16 @@ impl<P: Payload> Session<P> {
         stream.map_or(0, |stream| stream.receive.readable())
     }
 
-    pub(crate) fn consume(&mut self, id: StreamId, bytes: usize) {
+    pub(crate) fn consume(&mut self, now: Instant, id: StreamId, bytes: usize) {
         let Some(key) = self.key(id) else { return };
         let Some(stream) = self.streams.get_mut(key) else {
             return;
         };
+        let before = stream.receive.read();
         self.credit.on_consumed(stream.receive.consume(&mut self.pool, bytes));
         self.count_unread(key);
         self.extend_stream(key);
+        self.on_stream_consumed(now, key, before);
         self.end_by_reset(key);
         self.close_if_done(key);
     }

@@ -107,7 +107,7 @@ fn copies_of_a_reset_behind_data_leave_what_waits_to_be_read() {
         assert_eq!((session.readable_len(id), session.is_read_finished(id)), (60, false), "copy {copy}");
         assert!(!session.takes_data(id) && session.write(id, b"late") == 0);
     }
-    session.consume(id, 60);
+    session.consume(now(), id, 60);
     let events: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
     let resets = events.iter().filter(|event| matches!(event, Event::Reset(..))).count();
     assert_eq!((resets, events.last()), (1, Some(&Event::Reset(id, ResetReason::Aborted))));
@@ -258,7 +258,7 @@ fn what_a_closed_stream_still_brings_is_ignored() {
         }
     }
     let id = opened.expect("opened");
-    session.consume(id, 3);
+    session.consume(now(), id, 3);
     session.finish(id);
     let mut buffer = [0; 100];
     let filled = session.fill(now(), 0, &mut buffer, 60, Urgency::Paced).expect("the end");
@@ -378,7 +378,7 @@ proptest! {
                 }
             }
             for id in opened {
-                session.consume(id, 20);
+                session.consume(now(), id, 20);
                 session.finish(id);
             }
             session.on_timeout(time);

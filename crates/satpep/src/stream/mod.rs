@@ -14,7 +14,7 @@ pub(crate) mod pages;
 mod receive;
 mod send;
 
-use crate::credit::Credit;
+use crate::credit::{Credit, SessionCredit};
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 pub(crate) use number::StreamNumber;
@@ -37,6 +37,8 @@ pub(crate) struct Stream<P> {
     pub(crate) control_queued: bool,
     /// A larger MAX_STREAM_DATA is to be sent.
     pub(crate) credit_due: bool,
+    /// It stands in the session's queue of streams to report as read.
+    pub(crate) read_due: bool,
     /// What has been advertised of the limit.
     pub(crate) advertised: Advertised<StreamOffset>,
     /// The round trip (by count) in which it last received data.
@@ -110,6 +112,7 @@ impl<P: Payload> Stream<P> {
             was_held: false,
             control_queued: false,
             credit_due: false,
+            read_due: false,
             advertised: Advertised::default(),
             active_round: 0,
             unread: 0,
@@ -165,7 +168,7 @@ impl<P: Payload> Stream<P> {
     }
 
     /// Whether it has bytes or an end to send.
-    pub(crate) fn has_data(&self, session_credit: Credit) -> bool {
+    pub(crate) fn has_data(&self, session_credit: SessionCredit) -> bool {
         self.abort.ours.is_none() && self.send.has_data(session_credit)
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct ReceiveHalf<P> {
     highest: StreamOffset,
     /// The peer may send bytes below this offset. It never falls.
     pub(crate) limit: StreamOffset,
+    /// The peer wants to know when bytes before this offset have been read.
+    watched_to: StreamOffset,
     /// Final size of the stream, once its end or its reset has shown it.
     final_size: Option<StreamOffset>,
     /// Whether its end has.
@@ -53,6 +55,17 @@ impl<P: Payload> ReceiveHalf<P> {
     /// How far the reader has consumed.
     pub(crate) fn read(&self) -> StreamOffset {
         self.read
+    }
+
+    /// The peer wants to know when bytes below `to` have been read. Whether it is to know at once how far that is: all that has arrived.
+    pub(crate) fn watch(&mut self, to: StreamOffset) -> bool {
+        self.watched_to = self.watched_to.max(to);
+        !self.is_sized() && self.held() == 0
+    }
+
+    /// Whether the peer wants to know that what lies behind `before` has been read.
+    pub(crate) fn is_watched(&self, before: StreamOffset) -> bool {
+        !self.is_sized() && before < self.read.min(self.watched_to)
     }
 
     /// The peer sends up to `end`. It may know that each new stream may be sent up to `limit`, or something less: as far as it does, the

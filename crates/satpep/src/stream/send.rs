@@ -2,7 +2,7 @@
 
 use super::offset::StreamOffset;
 use super::pages::{MOST_LENT, PagePool, Spaces, Stored};
-use crate::credit::Credit;
+use crate::credit::SessionCredit;
 use crate::payload::Payload;
 use std::ops::Range;
 use units::RangeSet;
@@ -27,6 +27,9 @@ pub(crate) struct SendHalf<P> {
     limit: StreamOffset,
     /// The receiver has raised the limit: it reads, and shares its memory out by what it grants.
     was_granted: bool,
+    /// The receiver has reported that it has read everything before, and was asked to report what it reads before.
+    read_to: StreamOffset,
+    watched_to: StreamOffset,
     fin: Fin,
     /// A write found no space, so the writer wants to hear of it.
     pub(crate) writer_waits: bool,
@@ -63,6 +66,8 @@ impl<P: Payload> SendHalf<P> {
 
     /// Bytes that a stream may send on the session's credit alone, before any grant of its own.
     const ALWAYS: u64 = 4096;
+    /// How far ahead of what is sent the receiver is asked to report what it reads.
+    const WATCHED: u64 = 256 * 1024;
 
     /// The receiver takes bytes below `limit` from now on.
     pub(crate) fn raise_limit(&mut self, limit: StreamOffset) {
@@ -70,17 +75,51 @@ impl<P: Payload> SendHalf<P> {
         self.was_granted = true;
     }
 
-    /// New bytes that may be sent. As long as nobody is known to read it, a stream leaves the others as much of the
-    /// session's credit as it takes (the dynamic threshold of Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2),
+    /// Everything before `to` has been read.
+    pub(crate) fn on_read(&mut self, to: StreamOffset) {
+        self.read_to = self.read_to.max(to.min(self.next));
+    }
+
+    /// What the stream may take of the session's credit, read or not. As long as nobody is known to read it, a stream leaves
+    /// the others as much as it takes (the dynamic threshold of Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2),
     /// 1998), so that any number of stalled readers leave some.
-    fn fresh(&self, session_credit: Credit) -> u64 {
-        let share = if self.was_granted {
-            session_credit.bytes()
-        } else {
-            let left = session_credit.beyond(self.sent()) / 2;
-            left.max(Self::ALWAYS.saturating_sub(self.sent())).min(session_credit.bytes())
-        };
-        self.end.min(self.limit).saturating_since(self.next).min(share)
+    fn share(&self, session_credit: SessionCredit) -> u64 {
+        let free = session_credit.free();
+        if self.was_granted {
+            return free;
+        }
+        let left = session_credit.left.beyond(self.sent()) / 2;
+        left.max(Self::ALWAYS.saturating_sub(self.sent())).min(free)
+    }
+
+    /// What it may take because of what it has been read, of credit that is kept back for that: a ration, and no more than
+    /// was read before, so that those of which little has been read, which may stall, take little.
+    fn ration(&self, session_credit: SessionCredit) -> u64 {
+        let most = session_credit.ration().min(Self::ALWAYS + self.read_to.get());
+        most.saturating_sub(self.next - self.read_to)
+    }
+
+    /// New bytes that the stream's own limit allows.
+    fn allowed(&self) -> u64 {
+        self.end.min(self.limit).saturating_since(self.next)
+    }
+
+    /// New bytes that may be sent.
+    fn fresh(&self, session_credit: SessionCredit) -> u64 {
+        let (allowed, share) = (self.allowed(), self.share(session_credit));
+        if share >= allowed { allowed } else { allowed.min(self.ration(session_credit).max(share)) }
+    }
+
+    /// Up to where the receiver is to be asked to report what it reads, if it is: only such reports let the stream send on.
+    pub(crate) fn to_watch(&self, session_credit: SessionCredit) -> Option<StreamOffset> {
+        let is_rationed = session_credit.kept_back > 0 && self.allowed() > 0 && self.share(session_credit) == 0;
+        let is_due = is_rationed && self.watched_to < self.next + Self::WATCHED / 2;
+        is_due.then(|| self.next + Self::WATCHED)
+    }
+
+    /// The receiver is asked to report what it reads below `to`; [`StreamOffset::ZERO`] if that was lost.
+    pub(crate) fn set_watched(&mut self, to: StreamOffset) {
+        self.watched_to = to;
     }
 
     /// Bytes kept: written and not yet acknowledged in order.
@@ -151,8 +190,8 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Whether there is something to send, given how many new bytes the session's credit allows.
-    pub(crate) fn has_data(&self, session_credit: Credit) -> bool {
-        let new_bytes = self.fresh(session_credit) > 0;
+    pub(crate) fn has_data(&self, session_credit: SessionCredit) -> bool {
+        let new_bytes = self.fresh(session_credit) > 0 || self.to_watch(session_credit).is_some();
         !self.lost.is_empty()
             || !self.twice.is_empty()
             || new_bytes
@@ -165,7 +204,7 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Takes the next piece of at most `room` bytes: lost ranges first, then new bytes within both credits.
-    pub(crate) fn next_piece(&mut self, room: usize, session_credit: Credit) -> Option<Piece> {
+    pub(crate) fn next_piece(&mut self, room: usize, session_credit: SessionCredit) -> Option<Piece> {
         let repeats = if self.lost.is_empty() { &mut self.twice } else { &mut self.lost };
         if let Some(lost) = repeats.first() {
             if room == 0 {
@@ -276,6 +315,13 @@ impl SendHalf<Stored> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credit::Credit;
+    use crate::payload::Elided;
+    use proptest::prelude::*;
+
+    fn credit(bytes: u64) -> SessionCredit {
+        SessionCredit { left: Credit::new(bytes), kept_back: 0 }
+    }
 
     fn piece(offset: u64, length: usize, fin: bool, fresh: usize) -> Piece {
         Piece { offset: StreamOffset::new(offset), length, fin, fresh }
@@ -286,15 +332,15 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[1; 3000]);
-        assert_eq!(half.next_piece(600, Credit::new(5000)), Some(piece(0, 600, false, 600)));
-        assert_eq!(half.next_piece(600, Credit::new(5000)), Some(piece(600, 400, false, 400)));
-        assert_eq!(half.next_piece(600, Credit::new(5000)), None);
+        assert_eq!(half.next_piece(600, credit(5000)), Some(piece(0, 600, false, 600)));
+        assert_eq!(half.next_piece(600, credit(5000)), Some(piece(600, 400, false, 400)));
+        assert_eq!(half.next_piece(600, credit(5000)), None);
         half.on_lost(StreamOffset::range(0..600), false, false);
-        assert!(half.has_data(Credit::new(0)));
-        assert_eq!(half.next_piece(600, Credit::new(0)), Some(piece(0, 600, false, 0)));
+        assert!(half.has_data(credit(0)));
+        assert_eq!(half.next_piece(600, credit(0)), Some(piece(0, 600, false, 0)));
         half.raise_limit(StreamOffset::new(3000));
-        assert!(!half.has_data(Credit::new(0)));
-        assert_eq!(half.next_piece(600, Credit::new(10)), Some(piece(1000, 10, false, 10)));
+        assert!(!half.has_data(credit(0)));
+        assert_eq!(half.next_piece(600, credit(10)), Some(piece(1000, 10, false, 10)));
     }
 
     #[test]
@@ -303,12 +349,12 @@ mod tests {
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1 << 20));
         half.write(&mut pool, &[1; 100_000]);
         let mut session_credit = 60_000;
-        while let Some(piece) = half.next_piece(1400, Credit::new(session_credit)) {
+        while let Some(piece) = half.next_piece(1400, credit(session_credit)) {
             session_credit -= piece.fresh as u64;
         }
         assert!(session_credit.abs_diff(30_000) < 10, "{session_credit} left");
         half.raise_limit(StreamOffset::new(1 << 20));
-        assert!(half.has_data(Credit::new(session_credit)));
+        assert!(half.has_data(credit(session_credit)));
     }
 
     #[test]
@@ -316,13 +362,13 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, b"abc");
-        assert_eq!(half.next_piece(600, Credit::new(100)).map(|piece| piece.fin), Some(false));
+        assert_eq!(half.next_piece(600, credit(100)).map(|piece| piece.fin), Some(false));
         half.finish();
-        assert_eq!(half.next_piece(600, Credit::new(100)), Some(piece(3, 0, true, 0)));
-        assert!(!half.has_data(Credit::new(100)));
+        assert_eq!(half.next_piece(600, credit(100)), Some(piece(3, 0, true, 0)));
+        assert!(!half.has_data(credit(100)));
         half.on_lost(StreamOffset::range(3..3), true, false);
-        assert!(half.has_data(Credit::new(0)));
-        assert_eq!(half.next_piece(600, Credit::new(0)), Some(piece(3, 0, true, 0)));
+        assert!(half.has_data(credit(0)));
+        assert_eq!(half.next_piece(600, credit(0)), Some(piece(3, 0, true, 0)));
         half.on_acked(&mut pool, StreamOffset::range(3..3), true);
         assert!(!half.is_finished());
         assert_eq!(half.on_acked(&mut pool, StreamOffset::range(0..3), false), 3);
@@ -334,15 +380,15 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[0; 300]);
-        while half.next_piece(100, Credit::new(1000)).is_some() {}
+        while half.next_piece(100, credit(1000)).is_some() {}
         half.on_lost(StreamOffset::range(100..200), false, true);
         let repeats: Vec<_> =
-            std::iter::from_fn(|| half.next_piece(600, Credit::new(0))).map(|piece| piece.offset).collect();
+            std::iter::from_fn(|| half.next_piece(600, credit(0))).map(|piece| piece.offset).collect();
         assert_eq!(repeats, [StreamOffset::new(100); 2]);
         half.on_lost(StreamOffset::range(100..200), false, true);
-        assert_eq!(half.next_piece(600, Credit::new(0)).map(|piece| piece.offset), Some(StreamOffset::new(100)));
+        assert_eq!(half.next_piece(600, credit(0)).map(|piece| piece.offset), Some(StreamOffset::new(100)));
         half.on_acked(&mut pool, StreamOffset::range(100..200), false);
-        assert_eq!(half.next_piece(600, Credit::new(0)), None);
+        assert_eq!(half.next_piece(600, credit(0)), None);
     }
 
     #[test]
@@ -350,16 +396,78 @@ mod tests {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[0; 300]);
-        while half.next_piece(100, Credit::new(1000)).is_some() {}
+        while half.next_piece(100, credit(1000)).is_some() {}
         half.on_acked(&mut pool, StreamOffset::range(100..200), false);
         half.on_lost(StreamOffset::range(0..300), false, false);
-        assert_eq!(
-            half.next_piece(600, Credit::new(0)).map(|piece| (piece.offset.get(), piece.length)),
-            Some((0, 100))
-        );
-        assert_eq!(
-            half.next_piece(600, Credit::new(0)).map(|piece| (piece.offset.get(), piece.length)),
-            Some((200, 100))
-        );
+        assert_eq!(half.next_piece(600, credit(0)).map(|piece| (piece.offset.get(), piece.length)), Some((0, 100)));
+        assert_eq!(half.next_piece(600, credit(0)).map(|piece| (piece.offset.get(), piece.length)), Some((200, 100)));
+    }
+
+    /// Streams of a session of which each is read, and reported as read, or not.
+    struct Streams {
+        halves: Vec<SendHalf<Elided>>,
+        read: Vec<u64>,
+        consumed: u64,
+        sent: u64,
+    }
+
+    impl Streams {
+        const POOL: u64 = 1 << 20;
+
+        fn credit(&self) -> SessionCredit {
+            let limit = Credit::new(self.consumed + Self::POOL);
+            SessionCredit { left: limit.after(self.sent), kept_back: Self::POOL / 16 }
+        }
+
+        fn send(&mut self, at: usize, most: usize) {
+            let mut sent = 0;
+            while sent < most {
+                let credit = self.credit();
+                let to_watch = self.halves[at].to_watch(credit);
+                to_watch.into_iter().for_each(|to| self.halves[at].set_watched(to));
+                let Some(piece) = self.halves[at].next_piece(1400, credit) else { return };
+                (sent, self.sent) = (sent + piece.fresh, self.sent + piece.fresh as u64);
+            }
+        }
+
+        fn read(&mut self, at: usize) {
+            let to = self.halves[at].next;
+            self.consumed += to.get() - std::mem::replace(&mut self.read[at], to.get());
+            self.halves[at].on_read(to);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn credit_is_kept_within_and_streams_that_are_read_go_on(
+            steps in proptest::collection::vec((0usize..12, 0usize..4, 1usize..100_000), 1..400)
+        ) {
+            let halves = (0..12).map(|_| SendHalf::new(StreamOffset::new(1 << 40))).collect();
+            let mut streams = Streams { halves, read: vec![0; 12], consumed: 0, sent: 0 };
+            for (at, what, amount) in steps {
+                match what {
+                    0 => streams.halves[at].written(amount),
+                    1 => streams.send(at, amount),
+                    2 => streams.read(at),
+                    _ => streams.halves[at].raise_limit(StreamOffset::new(1 << 40)),
+                }
+                prop_assert!(streams.sent - streams.consumed <= Streams::POOL);
+                prop_assert_eq!(streams.sent, streams.halves.iter().map(SendHalf::sent).sum::<u64>());
+            }
+            // All write what they can be sent; then one is read, and all others stall.
+            (0..12).for_each(|at| streams.halves[at].written(2 << 20));
+            (0..12).for_each(|at| streams.send(at, 2 << 20));
+            for _ in 0..10_000 {
+                streams.read(3);
+                streams.send(3, 2 << 20);
+            }
+            prop_assert_eq!(streams.halves[3].unsent(), 0, "{:?}", streams.credit());
+            while streams.halves.iter().any(|half| half.unsent() > 0) {
+                let before = streams.sent;
+                (0..12).for_each(|at| streams.read(at));
+                (0..12).for_each(|at| streams.send(at, 2 << 20));
+                prop_assert!(streams.sent > before, "{:?}", streams.credit());
+            }
+        }
     }
 }

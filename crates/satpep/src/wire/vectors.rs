@@ -46,6 +46,8 @@ fn describe(frame: &Frame<'_>) -> Value {
             json!({"frame": "MAX_STREAM_DATA", "stream": stream.get(), "limit": limit.get()})
         }
         Frame::MaxNewStreamData { limit } => json!({"frame": "MAX_NEW_STREAM_DATA", "limit": limit.bytes()}),
+        Frame::WatchStream { stream, to } => json!({"frame": "WATCH_STREAM", "stream": stream.get(), "to": to.get()}),
+        Frame::StreamRead { stream, to } => json!({"frame": "STREAM_READ", "stream": stream.get(), "to": to.get()}),
         Frame::PathTooSmall => json!({"frame": "PATH_TOO_SMALL"}),
         Frame::OlderRanges(older) => json!({"frame": "OLDER_RANGES", "ranges": ranges(&mut older.ranges())}),
         Frame::Reset { stream, reason, final_size } => {
@@ -103,6 +105,8 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.max_data(Credit::new(1 << 40)))),
         written(|writer| assert!(writer.max_stream_data(StreamNumber::new(6), StreamOffset::new(300_000)))),
         written(|writer| assert!(writer.max_new_stream_data(Credit::new(30_000_000)))),
+        written(|writer| assert!(writer.watch_stream(StreamNumber::new(6), StreamOffset::new(300_000)))),
+        written(|writer| assert!(writer.stream_read(StreamNumber::new(6), StreamOffset::new(20_000)))),
         written(|writer| assert!(writer.reset(StreamNumber::new(6), ResetReason::Refused, StreamOffset::new(100)))),
         written(|writer| assert!(writer.close())),
         written(|writer| assert!(writer.drain())),

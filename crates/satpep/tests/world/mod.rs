@@ -519,6 +519,11 @@ impl World {
         self.forward.counters().offered.bytes
     }
 
+    /// Packets that were offered to the return link.
+    pub fn return_packets(&self) -> u64 {
+        self.back.counters().offered.packets
+    }
+
     /// Gateway `index` opens a stream to its peer number `peer` and sends `bytes` of the stream's pattern and the end.
     pub fn send(&mut self, index: usize, peer: usize, bytes: u64) -> StreamId {
         let id = self.write(index, peer, bytes);

@@ -70,6 +70,10 @@ const MAX_NEW_STREAM_DATA: u64 = 0x40;
 const PATH_TOO_SMALL: u64 = 0x41;
 /// Packets that arrived and that lie below the ranges of the ACK. A receiver that does not know it skips it.
 const OLDER_RANGES: u64 = 0x42;
+/// Asks for reports of how far a stream has been read, and such a report. They are sent to those only that offer
+/// [`Capabilities::READ_REPORTS`](crate::Capabilities::READ_REPORTS).
+const WATCH_STREAM: u64 = 0x43;
+const STREAM_READ: u64 = 0x44;
 
 /// Frames with a length, so that a receiver that does not know their type skips them.
 pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
@@ -98,6 +102,10 @@ pub(crate) enum Frame<'a> {
     MaxStreamData { stream: StreamNumber, limit: StreamOffset },
     /// The receiver takes this many bytes on each stream that is opened from now on.
     MaxNewStreamData { limit: Credit },
+    /// The sender wants to know when bytes of a stream below `to` have been read.
+    WatchStream { stream: StreamNumber, to: StreamOffset },
+    /// Everything on a stream below `to` has been read.
+    StreamRead { stream: StreamNumber, to: StreamOffset },
     /// The sender gives up both directions of a stream; it had sent `final_size` bytes.
     Reset { stream: StreamNumber, reason: ResetReason, final_size: StreamOffset },
     /// The sender's gateway goes away in good order.

@@ -6,7 +6,8 @@ use super::{
     ACK, ARRIVALS, AckFrame, CLOSE, DRAIN, EncodedRanges, Frame, LONG_TYPE, MAX_ACK_RANGES, MAX_DATA,
     MAX_NEW_STREAM_DATA, MAX_OLDER_RANGES, MAX_RECOVERED_RANGES, MAX_STREAM_DATA, Malformed, OLDER_RANGES, OPENED,
     OlderRangesFrame, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_TOO_SMALL, PING, PathFrame, RECOVERED, REPAIR,
-    RESET, RecoveredFrame, RepairFrame, SKIPPABLE, STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, TRAIN,
+    RESET, RecoveredFrame, RepairFrame, SKIPPABLE, STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, STREAM_READ, TRAIN,
+    WATCH_STREAM,
 };
 use crate::credit::Credit;
 use crate::packet_number::PacketNumber;
@@ -79,6 +80,12 @@ impl<'a, P: Payload> Reader<'a, P> {
                 Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(limit) }))
             }
             PATH_TOO_SMALL => Ok(Some(Frame::PathTooSmall)),
+            WATCH_STREAM | STREAM_READ => {
+                let mut field = || varint::read(&mut body).ok_or(Malformed::Fields);
+                let (stream, to) = (StreamNumber::new(field()?), StreamOffset::new(field()?));
+                let is_report = kind == STREAM_READ;
+                Ok(Some(if is_report { Frame::StreamRead { stream, to } } else { Frame::WatchStream { stream, to } }))
+            }
             OLDER_RANGES => {
                 let rest = std::mem::replace(&mut self.input, body);
                 let frame = self.older_ranges()?;

@@ -27,6 +27,8 @@ fn frames_round_trip() {
         assert!(writer.max_stream_data(StreamNumber::new(5), StreamOffset::new(9000)));
         assert!(writer.max_new_stream_data(Credit::new(30_000_000)));
         assert!(writer.path_too_small());
+        assert!(writer.watch_stream(StreamNumber::new(5), StreamOffset::new(300_000)));
+        assert!(writer.stream_read(StreamNumber::new(5), StreamOffset::new(9000)));
         assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, StreamOffset::new(100)));
         assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
         assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)));
@@ -50,6 +52,9 @@ fn frames_round_trip() {
     );
     assert_eq!(reader.next(), Ok(Some(Frame::MaxNewStreamData { limit: Credit::new(30_000_000) })));
     assert_eq!(reader.next(), Ok(Some(Frame::PathTooSmall)));
+    let (stream, to) = (StreamNumber::new(5), StreamOffset::new(300_000));
+    assert_eq!(reader.next(), Ok(Some(Frame::WatchStream { stream, to })));
+    assert_eq!(reader.next(), Ok(Some(Frame::StreamRead { stream, to: StreamOffset::new(9000) })));
     let reset =
         Frame::Reset { stream: StreamNumber::new(3), reason: ResetReason::Refused, final_size: StreamOffset::new(100) };
     assert_eq!(reader.next(), Ok(Some(reset)));
@@ -83,7 +88,8 @@ fn frames_that_may_be_skipped_are_and_others_are_named() {
     let mut reader = Reader::new(&bytes);
     assert_eq!((reader.next(), reader.next(), reader.next()), (Ok(Some(Frame::Ping)), Ok(Some(Frame::Ping)), Ok(None)));
     assert_eq!(reader.skipped(), 2);
-    let refused: [(&[u8], Malformed); 9] = [
+    let refused: [(&[u8], Malformed); 10] = [
+        (&[0x40, 0x43, 1, 9, 9], Malformed::Fields),
         (&[0x3f], Malformed::Type(0x3f)),
         (&[0x30, 1, 2], Malformed::Type(0x30)),
         (&[0x80, 0, 0x40, 0, 0], Malformed::Type(0x4000)),

@@ -5,7 +5,8 @@ use super::super::varint;
 use super::{
     ACK, ARRIVALS, CLOSE, DRAIN, MAX_ACK_RANGES, MAX_DATA, MAX_NEW_STREAM_DATA, MAX_OLDER_RANGES, MAX_RECOVERED_RANGES,
     MAX_STREAM_DATA, OLDER_RANGES, OPENED, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_TOO_SMALL, PING, PathFrame,
-    RECOVERED, REPAIR, RESET, RepairFrame, STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, TRAIN,
+    RECOVERED, REPAIR, RESET, RepairFrame, STOP_WAITING, STREAM, STREAM_FIN, STREAM_LENGTH, STREAM_READ, TRAIN,
+    WATCH_STREAM,
 };
 use crate::credit::Credit;
 use crate::packet_number::PacketNumber;
@@ -126,22 +127,30 @@ impl<'a> Writer<'a> {
     }
 
     pub(crate) fn max_new_stream_data(&mut self, limit: Credit) -> bool {
-        let length = varint::len(limit.bytes());
-        if varint::len(MAX_NEW_STREAM_DATA) + 1 + length > self.room() {
-            return false;
-        }
-        for field in [MAX_NEW_STREAM_DATA, length as u64, limit.bytes()] {
-            self.at += varint::write(field, &mut self.out[self.at..]);
-        }
-        true
+        self.put_skippable(MAX_NEW_STREAM_DATA, &[limit.bytes()])
     }
 
     pub(crate) fn path_too_small(&mut self) -> bool {
-        if varint::len(PATH_TOO_SMALL) + 1 > self.room() {
+        self.put_skippable(PATH_TOO_SMALL, &[])
+    }
+
+    pub(crate) fn watch_stream(&mut self, stream: StreamNumber, to: StreamOffset) -> bool {
+        self.put_skippable(WATCH_STREAM, &[stream.get(), to.get()])
+    }
+
+    pub(crate) fn stream_read(&mut self, stream: StreamNumber, to: StreamOffset) -> bool {
+        self.put_skippable(STREAM_READ, &[stream.get(), to.get()])
+    }
+
+    /// Writes a frame with its length; `false`, and nothing written, if it does not fit.
+    fn put_skippable(&mut self, kind: u64, fields: &[u64]) -> bool {
+        let length = fields.iter().map(|field| varint::len(*field)).sum::<usize>();
+        let size = varint::len(kind) + varint::len(length as u64) + length;
+        if size > self.room() || !self.has_space(size) {
             return false;
         }
-        for field in [PATH_TOO_SMALL, 0] {
-            self.at += varint::write(field, &mut self.out[self.at..]);
+        for field in [kind, length as u64].iter().chain(fields) {
+            self.at += varint::write(*field, &mut self.out[self.at..]);
         }
         true
     }
