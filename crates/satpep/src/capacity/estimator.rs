@@ -6,6 +6,7 @@
 //! once for each report.
 
 use super::delays::{Counts, Point};
+use super::demand::Demand;
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
 use super::own_growth::OwnGrowth;
@@ -79,6 +80,7 @@ pub(super) struct Estimator {
     pub(super) slack: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
+    pub(super) demand: Demand,
     /// The queue of the link when it last grew, if one peer alone saw it.
     pub(super) own_growth: Option<OwnGrowth>,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
@@ -210,6 +212,7 @@ impl Estimator {
             slack: 1.0,
             counts: Counts::default(),
             push: Push::default(),
+            demand: Demand::default(),
             own_growth: None,
             ours: 1.0,
             carried: None,

@@ -14,6 +14,7 @@
 //! | `prior.rs` | what is believed before anything is measured |
 //! | `trains.rs` | packets sent faster than the link |
 //! | `stretches.rs` | a queue that grows, or stays |
+//! | `demand.rs` | a queue of a carrier that is assigned on demand |
 //! | `own_growth.rs` | one that grew as one of several peers saw it |
 //! | `push.rs` | a little more than the estimate, to find whether there is more |
 //! | `losses.rs` | where packets were lost |
@@ -33,6 +34,7 @@
 mod arrival_log;
 mod cross_traffic;
 mod delays;
+mod demand;
 #[cfg(test)]
 pub(crate) mod documented;
 mod drain;
