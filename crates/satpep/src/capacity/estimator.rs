@@ -578,6 +578,16 @@ impl Estimator {
         self.test = None;
     }
 
+    /// The link is again the one that carried `rate` before: what was found since says nothing of it.
+    pub(super) fn return_to(&mut self, now: f64, rate: f64) {
+        self.restart(now);
+        self.trains.forget_under_way();
+        self.probing.forget_carried();
+        self.probing.carried = 0.0;
+        (self.raised_by, self.carried, self.ours, self.demand) = (None, None, 1.0, Demand::default());
+        self.set(rate, self.why);
+    }
+
     /// The estimate is `rate` from now on.
     pub(super) fn set(&mut self, rate: f64, why: EstimateSource) {
         self.before_trains = if why == EstimateSource::Trains { self.before_trains.or(Some(self.rate)) } else { None };
