@@ -6,7 +6,7 @@ use satpep::Event;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 const INIT: u8 = 1;
 const RESPONSE: u8 = 2;
@@ -130,6 +130,33 @@ fn a_terminal_that_comes_back_elsewhere_by_a_handshake_is_sent_what_passes_there
     world.run_for(millis(10_000));
     assert!((1380..=1400).contains(&mtu(&world)), "{}", mtu(&world));
     assert!(no_stream_was_lost(&world));
+}
+
+/// The other access network carries ten times as much.
+#[test]
+fn a_terminal_that_comes_back_is_sent_what_its_first_path_carried() {
+    let change = Some((millis(9000), Rate::from_bps(60_000_000)));
+    let mut world = World::new(Hop { change, ..Hop::geo(0.0, 7) }, 1);
+    world.connect();
+    let estimate = |world: &World| world.gateways[0].endpoint.capacity_estimate(world.time.now()).rate.as_bps() as f64;
+    let moves = |world: &mut World, to| {
+        world.gateways[1].address = to;
+        world.write(1, 0, 1000);
+        assert!(world.run_until(millis(5000), |world| hub_sends_to(world) == Some(to)), "the hub does not follow");
+    };
+    let first = world.send(0, 0, 1_000_000);
+    assert!(world.run_until(millis(5000), |world| world.is_finished(1, first)));
+    let before = estimate(&world);
+    moves(&mut world, elsewhere());
+    world.run_for(millis(4000));
+    let second = world.send(0, 0, 20_000_000);
+    assert!(world.run_until(millis(30_000), |world| world.is_finished(1, second)));
+    let there = estimate(&world);
+    assert!(there > 2.0 * before, "{before} and {there}");
+    moves(&mut world, address(1));
+    assert!((estimate(&world) / before - 1.0).abs() < 0.01, "{before} and {}", estimate(&world));
+    moves(&mut world, elsewhere());
+    assert!((estimate(&world) / there - 1.0).abs() < 0.01, "{there} and {}", estimate(&world));
 }
 
 /// An observer that is faster than the path sends packets of the terminal first, and passes on what it is sent: with all packets it takes

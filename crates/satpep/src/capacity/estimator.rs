@@ -6,6 +6,7 @@
 //! once for each report.
 
 use super::delays::{Counts, Point};
+use super::demand::Demand;
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
 use super::own_growth::OwnGrowth;
@@ -79,6 +80,7 @@ pub(super) struct Estimator {
     pub(super) slack: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
+    pub(super) demand: Demand,
     /// The queue of the link when it last grew, if one peer alone saw it.
     pub(super) own_growth: Option<OwnGrowth>,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
@@ -208,6 +210,7 @@ impl Estimator {
             slack: 1.0,
             counts: Counts::default(),
             push: Push::default(),
+            demand: Demand::default(),
             own_growth: None,
             ours: 1.0,
             carried: None,
@@ -571,6 +574,16 @@ impl Estimator {
         self.trains.forget_results();
         self.probing.abandon();
         self.test = None;
+    }
+
+    /// The link is again the one that carried `rate` before: what was found since says nothing of it.
+    pub(super) fn return_to(&mut self, now: f64, rate: f64) {
+        self.restart(now);
+        self.trains.forget_under_way();
+        self.probing.forget_carried();
+        self.probing.carried = 0.0;
+        (self.raised_by, self.carried, self.ours, self.demand) = (None, None, 1.0, Demand::default());
+        self.set(rate, self.why);
     }
 
     /// The estimate is `rate` from now on.

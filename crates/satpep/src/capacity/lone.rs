@@ -30,6 +30,16 @@ impl Lone {
         self.peer = (!has_others).then_some(peer);
     }
 
+    /// The link is believed to carry `rate` from now on, whatever was believed before.
+    pub(super) fn begin_at(&mut self, rate: f64) {
+        self.most = rate;
+    }
+
+    /// Whether `peer` alone is sent to.
+    pub(super) fn is(&self, peer: PeerId) -> bool {
+        self.peer == Some(peer)
+    }
+
     /// If the estimate of `rate` is what another than `newcomer` has shown alone, and has fallen: that peer, and what was believed before.
     pub(super) fn others_fall(&self, newcomer: PeerId, rate: f64) -> Option<(PeerId, f64)> {
         let lone = self.peer.filter(|lone| *lone != newcomer && rate < Self::FALLEN * self.most)?;

@@ -8,12 +8,14 @@
 //! | `path_reports.rs`, `delays.rs` | one peer's reports: queueing delays on its clock alone |
 //! | `frames.rs` | packets that arrive together |
 //! | `paths.rs` | what of a delay is the link's queue, and what a path's own |
+//! | `addresses.rs` | a peer that returns to an address |
 //! | `lone.rs` | one peer that is sent to alone |
 //! | `estimator.rs` | the estimator |
 //! | `quantities.rs` | what its files measure in |
 //! | `prior.rs` | what is believed before anything is measured |
 //! | `trains.rs` | packets sent faster than the link |
 //! | `stretches.rs` | a queue that grows, or stays |
+//! | `demand.rs` | a queue of a carrier that is assigned on demand |
 //! | `own_growth.rs` | one that grew as one of several peers saw it |
 //! | `push.rs` | a little more than the estimate, to find whether there is more |
 //! | `losses.rs` | where packets were lost |
@@ -30,9 +32,11 @@
 //! | `tests/model.rs`, `tests/table.rs` | tests: a packet model, and how the estimator fares on it |
 //! | `documented.rs` | tests: limits of arrivals in docs/protocol.md |
 
+mod addresses;
 mod arrival_log;
 mod cross_traffic;
 mod delays;
+mod demand;
 #[cfg(test)]
 pub(crate) mod documented;
 mod drain;
@@ -66,6 +70,7 @@ pub use prior::Prior;
 use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
 use crate::packet_number::PacketNumber;
+use addresses::Addresses;
 use cross_traffic::CrossTraffic;
 use estimator::{Estimator, News};
 use lone::Lone;
@@ -73,6 +78,7 @@ use paths::{Paths, Shared};
 use prior::Belief;
 use quantities::PACKET;
 use report::Report;
+use std::net::IpAddr;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// The link's capacity, what others take of it, and what follows for the pace.
@@ -91,6 +97,7 @@ pub(crate) struct Capacity {
     estimator: Estimator,
     paths: Paths,
     lone: Lone,
+    addresses: Addresses,
     cross_traffic: CrossTraffic,
     policy: CrossTrafficPolicy,
     /// Half of the link is left to another process of this gateway, which takes over from this one.
@@ -142,6 +149,7 @@ impl Capacity {
             estimator: Estimator::new(belief, config.rtt).with(config.estimator_parts),
             paths: Paths::default(),
             lone: Lone::new(belief.rate),
+            addresses: Addresses::default(),
             cross_traffic: CrossTraffic::new(config.rtt),
             policy: config.cross_traffic,
             leaves_half: false,
@@ -217,6 +225,7 @@ impl Capacity {
         self.estimator.begin_at(belief, why);
         self.paths.bound(belief);
         self.lone = Lone::new(self.estimator.rate);
+        self.addresses = Addresses::default();
     }
 
     /// Another rate is configured, or none any more, while a report or what was measured says more: the estimate has the bounds that
@@ -330,6 +339,20 @@ impl Capacity {
         self.estimator = self.estimator.restarted_at(most, self.rtt);
         self.lone = Lone::new(most);
         true
+    }
+
+    /// `peer` is at the address `to` now, and was at `from`. Where it alone has shown what the link carries, and has been at `to` before,
+    /// the estimate is again what it was then: it may have another path from each address.
+    pub(crate) fn on_moved(&mut self, now: Instant, peer: PeerId, from: IpAddr, to: IpAddr) {
+        if self.fixed.is_some() {
+            return;
+        }
+        self.addresses.on_left(peer, from, self.estimator.rate);
+        let before = self.addresses.take(peer, to);
+        if let Some(rate) = before.filter(|_| self.lone.is(peer)) {
+            self.estimator.return_to(now.as_secs_f64(), rate);
+            self.lone.begin_at(self.estimator.rate);
+        }
     }
 
     /// Whether a train of full packets is worth sending before there is anything to send: nothing is known of the capacity that is

@@ -67,6 +67,9 @@ impl<P: Payload> Endpoint<P> {
         if is_another_host && let Some(session) = &mut peer.session {
             session.on_path(now, &address);
         }
+        if let Some(before) = before.filter(|_| is_another_host) {
+            self.capacity.on_moved(now, id.own(), canonical(before).ip(), canonical(address).ip());
+        }
         if before != Some(address) {
             if let Some(before) = before {
                 self.places.remove(&(canonical(before), id));

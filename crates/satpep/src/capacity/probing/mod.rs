@@ -107,7 +107,7 @@ pub(super) struct Probing {
     /// When the latest packet left.
     sent_at: f64,
     /// The most that arrived in a round, in bytes per second, and when.
-    carried: f64,
+    pub(super) carried: f64,
     carried_at: f64,
     /// Rounds in a row that loaded the link and lost no more than usual; and what was sent in the latest that followed another, in bytes
     /// per second, and when.

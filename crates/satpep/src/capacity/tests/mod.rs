@@ -126,3 +126,19 @@ fn a_configured_bound_counts_whatever_is_reported() {
     capacity.set_ceiling(None);
     assert_eq!(bound(&capacity), 3.0 * Prior::CEILING);
 }
+
+#[test]
+fn a_peer_that_returns_to_an_address_is_on_the_path_that_it_had_there() {
+    let (satellite, other) = (IpAddr::from([198, 18, 0, 2]), IpAddr::from([198, 18, 7, 7]));
+    let (peer, now) = (PeerId(1), Instant::ZERO + Duration::from_secs(60));
+    for has_others in [false, true] {
+        let mut capacity = capacity();
+        capacity.on_moved(now, peer, satellite, other);
+        assert_eq!(capacity.rate(), RATE, "that path is not known");
+        capacity.estimator.set(40e6, EstimateSource::Trial);
+        capacity.lone.on_report(peer, has_others, 40e6);
+        capacity.on_moved(now, peer, other, satellite);
+        let after = if has_others { Rate::from_bps(320_000_000) } else { RATE };
+        assert_eq!(capacity.rate(), after, "others have seen it too: {has_others}");
+    }
+}
