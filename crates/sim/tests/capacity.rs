@@ -427,3 +427,22 @@ fn a_carrier_on_demand_is_asked_for_what_it_has_carried() {
         assert!(share > 0.6, "seed {seed}: {share:.3} of the highest rate that may be requested");
     }
 }
+
+/// Where a policer's bucket or a queue holds less than the shortest train, no train arrives whole: that nothing else is lost has to tell that
+/// the prior is carried, and pushes find more.
+#[test]
+fn a_prior_is_left_where_no_train_arrives() {
+    let mbit = |rate: f64| Rate::from_bps((rate * 1e6) as u64);
+    for rtt in [20, 550] {
+        let policer = Some(Policer { rate: mbit(5.0), burst: Bytes::new(3000) });
+        let satellite = LinkConfig { policer, ..LinkConfig::new(mbit(100.0), Duration::from_millis(rtt) / 2) };
+        let [share, dropped] = share_of(satellite, mbit(5.0), Some(mbit(0.5)));
+        assert!(share > 0.5 && dropped < 0.05, "policer, {rtt} ms: share {share:.3}, {dropped:.3} dropped");
+    }
+    for (packets, prior) in [(2, 2.0), (3, 10.0), (4, 10.0)] {
+        let queue = QueueLimit::Packets(packets);
+        let satellite = LinkConfig { queue, ..LinkConfig::new(mbit(10.0), Duration::from_millis(24)) };
+        let [share, dropped] = share_of(satellite, mbit(10.0), Some(mbit(prior)));
+        assert!(share > 0.5 && dropped < 0.05, "{packets} packets: share {share:.3}, {dropped:.3} dropped");
+    }
+}

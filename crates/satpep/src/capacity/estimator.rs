@@ -378,7 +378,7 @@ impl Estimator {
 
     /// Whether more than the estimate is sent while no queue forms.
     pub(super) fn pushes(&self) -> bool {
-        self.push.is_on && self.parts.has(EstimatorPart::Pushes)
+        (self.push.is_on || self.trains.never_arrive()) && self.parts.has(EstimatorPart::Pushes)
     }
 
     /// The first train was not spaced out, though it was sent much faster than the link is thought to be. Whether a longer one is to

@@ -120,6 +120,8 @@ impl Trains {
     const MAX_UNDER_WAY: usize = 64;
     const RESULTS: usize = 5;
     const LEAST: usize = 4;
+    /// So many in a row that told nothing do not arrive by chance.
+    const NEVER: u32 = 12;
     /// Seconds after which the rest of a train does not come.
     const PATIENCE_ROUNDS: f64 = 2.5;
 
@@ -136,6 +138,11 @@ impl Trains {
     /// Whether trains tell nothing: two in a row, of which too few packets arrived.
     pub(super) fn are_mute(&self) -> bool {
         self.mute >= 2
+    }
+
+    /// Whether not even the shortest trains arrive, one after the other: a policer's bucket or a queue holds less.
+    pub(super) fn never_arrive(&self) -> bool {
+        self.mute >= Self::NEVER
     }
 
     /// Bytes per second at which a train is leaving.

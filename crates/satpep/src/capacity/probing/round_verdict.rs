@@ -244,6 +244,11 @@ impl Estimator {
         if self.tries_policer(now, &figures) {
             return;
         }
+        if self.is_guess && self.trains.never_arrive() && self.probing.excess == 0.0 {
+            // No train will answer, and what was sent arrives.
+            self.rate *= self.belief.confidence;
+            self.end_guess();
+        }
         if self.probing.is_limited && !self.probing.is_exact {
             self.creep(figures.lossiness, figures.sent, figures.arrived);
         } else {
