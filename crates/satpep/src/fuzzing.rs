@@ -8,7 +8,7 @@ use crate::handshake::TransportParameters;
 use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
 use crate::session::{Session, Urgency};
-use peering::ResetReason;
+use peering::{Capabilities, ResetReason};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// Has someone between a hub and two terminals do to their handshakes what the bytes of `input` say, two by two.
@@ -27,7 +27,7 @@ pub fn session(mut input: &[u8]) {
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
     config.receive_memory = Some(Bytes::new(1 << 20));
     config.max_streams = 20;
-    let parameters = TransportParameters::modest();
+    let parameters = TransportParameters { capabilities: Capabilities::READ_REPORTS, ..TransportParameters::modest() };
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut session =
         Session::<Stored>::new(&config, PeerId(0), 1, &parameters, (false, true), Default::default(), now);

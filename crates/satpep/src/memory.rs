@@ -3,8 +3,8 @@
 //! Half of it is reserved for the peers in equal parts, so that each can always work; the other half goes to sessions that
 //! need more. One of them may hold as much of it as is left free (the dynamic threshold of Choudhury and Hahne, IEEE/ACM
 //! Transactions on Networking 6, 1998): alone it gets half, two get a third each, and all that want much get the same.
-//! What was granted is never retracted: a session that holds more than it may now is granted no more until it has
-//! consumed the difference.
+//! What was granted is never retracted: a session that holds more than it may now is granted no more than it holds, and
+//! less as it consumes, but for what it needs to go on beside readers that stall.
 
 /// What sessions may hold in all, and what they do.
 #[derive(Debug)]

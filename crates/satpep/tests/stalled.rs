@@ -1,7 +1,7 @@
 //! Readers that stall take no more of the session's credit than they are let have: streams that are read go on.
 
 use crate::world::{Hop, Sending, World};
-use satpep::{Capabilities, EndpointConfig, StreamId};
+use satpep::{Capabilities, EndpointConfig, PeerState, StreamId};
 use units::{Bytes, Duration, Rate};
 
 const RTT: Duration = Duration::from_millis(550);
@@ -186,4 +186,49 @@ fn where_nobody_stalls_a_transfer_takes_as_long_as_without_credit_kept_back() {
             assert!(now < before.mul_f64(1.07), "{now} instead of {before} for {count} with {memory:?}");
         }
     }
+}
+
+/// How many bytes of a terminal's stream have been read at the hub.
+fn at_hub(world: &World, id: StreamId) -> u64 {
+    world.received(0, id).map_or(0, |received| received.bytes)
+}
+
+/// Has terminal 1 write `rounds` times 10 kB on a stream that is read.
+fn upload(world: &mut World, id: StreamId, rounds: usize) {
+    for round in 0..rounds {
+        let all = at_hub(world, id) + 10_000;
+        more(world, 1, id, 10_000);
+        assert!(world.run_until(seconds(10), |world| at_hub(world, id) == all), "round {round} stands still");
+    }
+}
+
+#[test]
+fn readers_that_stall_stop_no_stream_though_another_peer_takes_its_share_of_the_memory() {
+    const MEMORY: u64 = 64 << 20;
+    let rate = Rate::from_bps(20_000_000);
+    let hop = Hop { rate, return_rate: Rate::from_bps(40_000_000), ..Hop::geo(1e-3, 21) };
+    let adjust = |index: usize, config: &mut EndpointConfig| {
+        (config.ceiling, config.outage_limit) = (None, seconds(20));
+        config.memory = (index == 0).then(|| Bytes::new(MEMORY));
+    };
+    let mut world = World::with_each(hop, 2, adjust, |_, _, _| {});
+    world.connect();
+    world.gateways.iter_mut().for_each(|gateway| gateway.keep_open = true);
+    world.gateways[2].is_dead = true;
+    world.run_for(seconds(200));
+    let read = world.write(1, 0, 200_000);
+    world.run_for(seconds(10));
+    let ids: Vec<StreamId> = (0..60).map(|_| world.write(1, 0, 3_000_000)).collect();
+    world.run_for(seconds(3));
+    world.gateways[0].stalled.extend(ids.iter().map(|id| id.number()));
+    world.run_for(seconds(100));
+    upload(&mut world, read, 20);
+    let before = world.gateways[0].endpoint.memory_stats().granted;
+    // The other terminal comes back: less is left for the first one than it was granted.
+    world.restart(2, 2);
+    world.run_for(seconds(30));
+    assert_eq!(world.gateways[0].state(1), PeerState::Up);
+    assert!(world.gateways[0].endpoint.memory_stats().granted > before);
+    upload(&mut world, read, 200);
+    assert!(world.gateways[0].endpoint.memory_stats().granted <= MEMORY / 2);
 }

@@ -12,6 +12,9 @@
 //! part of the session's credit back for streams that are read. Of that a stream has a ration: bytes that it may have sent and that its
 //! receiver has not reported as read. Only a stream that goes on by its ration asks for reports, and they travel with
 //! acknowledgements.
+//!
+//! The pool shrinks when other peers take their share of the endpoint's memory. Until no more than the pool is granted, a receiver grants again
+//! of what is read only what the sender lacks of the part that it keeps back: without that, readers that stall would stop all others.
 
 use super::Session;
 use crate::config::EndpointConfig;
@@ -67,6 +70,8 @@ pub(crate) struct FlowControl {
     /// MAX_DATA as advertised: the bytes in all that the peer may send.
     limit: Credit,
     pub(crate) limit_due: bool,
+    /// What the peer keeps back of that for streams that are read.
+    peer_keeps_back: u64,
     advertised: Advertised<Credit>,
     /// Streams whose advertised limits may not have arrived.
     repeats: VecDeque<StreamKey>,
@@ -125,6 +130,7 @@ impl FlowControl {
             unread: 0,
             limit: Credit::new(config.receive_pool()),
             limit_due: false,
+            peer_keeps_back: config.receive_pool() / Self::KEPT_BACK,
             advertised: Advertised::default(),
             repeats: VecDeque::new(),
             reads: VecDeque::new(),
@@ -161,6 +167,7 @@ impl FlowControl {
     /// begins with the least, which more is granted beyond.
     pub(crate) fn begin_at(&mut self, advertised: HandshakeCredits) {
         self.limit = advertised.session;
+        self.peer_keeps_back = advertised.session.bytes() / Self::KEPT_BACK;
         self.own_stream_credit = advertised.least_stream;
         if advertised.differ {
             self.limit_due = true;
@@ -284,6 +291,7 @@ impl FlowControl {
     /// Readers consumed bytes, or they were dropped with their stream.
     pub(crate) fn on_consumed(&mut self, bytes: u64) {
         self.consumed += bytes;
+        self.grant_again(bytes);
         self.raise_limit();
     }
 
@@ -296,6 +304,17 @@ impl FlowControl {
     /// Bytes that wait for readers: those of readers that stall must not take the memory of those that read.
     pub(crate) fn unread(&self) -> u64 {
         self.unread
+    }
+
+    /// Of `consumed` bytes, grants again what the peer lacks of what it keeps back, although more is granted than the pool. At no time is
+    /// more granted by it than before.
+    fn grant_again(&mut self, consumed: u64) {
+        let lacks = (self.received + self.peer_keeps_back).saturating_sub(self.limit.bytes());
+        let again = lacks.min(consumed);
+        if again > 0 && self.granted() > self.pool {
+            self.limit = Credit::new(self.limit.bytes() + again);
+            self.limit_due = true;
+        }
     }
 
     fn raise_limit(&mut self) {
@@ -642,6 +661,29 @@ mod tests {
         credit.on_consumed(20_000);
         assert!(credit.limit_due, "or those who read would wait for ever beside those who do not");
         assert_eq!(credit.limit().bytes(), 1_620_000);
+    }
+
+    #[test]
+    fn of_a_pool_that_shrinks_the_peer_is_left_what_it_keeps_back_and_is_granted_no_more_than_before() {
+        const KEPT: u64 = 100_000;
+        let mut credit = credit();
+        assert!(credit.on_received(1_600_000 - KEPT));
+        credit.set_pools(1_000_000, 1_000_000);
+        // One reader takes what comes, the others stall.
+        for _ in 0..1000 {
+            assert!(credit.on_received(1400));
+            credit.on_consumed(1400);
+            assert_eq!((credit.granted(), credit.limit().beyond(credit.received)), (1_600_000, KEPT));
+        }
+        assert!(std::mem::take(&mut credit.limit_due));
+        // One that stalled goes on: less is granted now.
+        credit.on_consumed(500_000);
+        assert_eq!((credit.granted(), credit.limit_due), (1_100_000, false));
+        assert!(credit.on_received(30_000));
+        credit.on_consumed(20_000);
+        assert_eq!((credit.granted(), credit.limit_due), (1_100_000, true));
+        credit.on_consumed(200_000);
+        assert_eq!(credit.granted(), 1_000_000, "the pool");
     }
 
     #[test]

@@ -337,6 +337,7 @@ impl<P: Payload> Session<P> {
             let stream = &mut self.streams[key];
             if !stream.has_data(session_credit) {
                 // Whether it may send more, the peer has been asked just now.
+                paused = paused.max(stream.run_from.take());
                 self.classes.charge(now, stream, session_credit, Self::MIN_FRAME);
                 continue;
             }
@@ -353,16 +354,18 @@ impl<P: Payload> Session<P> {
             (any, fresh, ended) = (true, fresh || piece.fresh > 0, piece.fin);
             dscp = Some(stream.dscp);
             let stream = &mut self.streams[key];
-            let from = *stream.run_from.get_or_insert(number);
+            stream.run_from.get_or_insert(number);
             if !stream.has_data(self.credit.available()) {
-                stream.run_from = None;
-                paused = Some(paused.map_or(from, |earlier| earlier.max(from)));
+                paused = paused.max(stream.run_from.take());
             }
         }
         if any {
             self.liveness.on_traffic(now);
             self.wake_waiting_writers();
-            self.plan_repair(now, fresh, ended, paused);
+            self.plan_repair(now, fresh, ended);
+        }
+        if let Some(from) = paused {
+            self.plan_repair_of_pause(now, from);
         }
         if let Some(dscp) = dscp {
             self.dscps.on_sent(dscp);

@@ -42,7 +42,7 @@ pub(super) struct Repairs {
     /// Symbols that may be sent now although there is data to send.
     budget: f64,
     /// Packets with the last data of streams that paused while others go on, and when to protect them.
-    pauses: VecDeque<(Instant, Range<PacketNumber>)>,
+    pub(super) pauses: VecDeque<(Instant, Range<PacketNumber>)>,
 }
 
 /// The symbols in the queue that protect one range.
@@ -123,8 +123,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// Stream data goes into the next packet, some of it for the first time if it is `fresh`; with the last of it its
-    /// stream `ended`. The packets from `paused` on hold the last data of a stream that has no more for now.
-    pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool, paused: Option<PacketNumber>) {
+    /// stream `ended`.
+    pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool) {
         if !self.does_repair() {
             return;
         }
@@ -134,12 +134,14 @@ impl<P: Payload> Session<P> {
         let at = now + if ended { Duration::ZERO } else { Self::REPAIR_AFTER };
         // What is sent again does not put off the repair of what was sent before.
         self.repairs.at = Some(self.repairs.at.filter(|_| !fresh).map_or(at, |planned| planned.min(at)));
-        if let Some(from) = paused
-            && self.repairs.pauses.len() < Self::MAX_PAUSES
-        {
-            self.repairs
-                .pauses
-                .push_back((now + Self::REPAIR_AFTER, from..self.recovery.sent_packets.next_number().next()));
+    }
+
+    /// With the next packet at the latest, a stream has sent what it may for now, in packets from `from` on: they get repair though
+    /// others go on.
+    pub(super) fn plan_repair_of_pause(&mut self, now: Instant, from: PacketNumber) {
+        if self.does_repair() && self.repairs.pauses.len() < Self::MAX_PAUSES {
+            let packets = from..self.recovery.sent_packets.next_number().next();
+            self.repairs.pauses.push_back((now + Self::REPAIR_AFTER, packets));
         }
     }
 

@@ -250,7 +250,7 @@ impl<P: Payload> Session<P> {
             && stream.has_data(available)
         {
             self.classes.activate(key, stream, available);
-            if stream.send.unsent() > 0 {
+            if stream.send.fresh(available) > 0 {
                 self.repairs.postpone();
             }
         }

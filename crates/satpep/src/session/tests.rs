@@ -25,6 +25,11 @@ fn now() -> Instant {
 
 /// A session whose peer opens the even streams.
 fn session() -> Session<Stored> {
+    session_with(1 << 20, Capabilities::NONE)
+}
+
+/// The same whose peer grants `session_credit` and can do what `capabilities` say.
+fn session_with(session_credit: u64, capabilities: Capabilities) -> Session<Stored> {
     let rate = Rate::from_bps(6_000_000);
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
     config.receive_memory = Some(Bytes::new(POOL));
@@ -33,10 +38,10 @@ fn session() -> Session<Stored> {
     let parameters = TransportParameters {
         epoch: 1,
         timestamp: 1,
-        session_credit: Credit::new(1 << 20),
+        session_credit: Credit::new(session_credit),
         stream_credit: Credit::new(1 << 16),
         max_streams: MAX_STREAMS,
-        capabilities: Capabilities::NONE,
+        capabilities,
         session: None,
     };
     Session::new(&config, PeerId(0), 1, &parameters, (false, true), Default::default(), now())
@@ -284,6 +289,52 @@ fn what_a_closed_stream_still_brings_is_ignored() {
     );
     assert_eq!(session.poll_event(), None);
     assert_eq!(session.streams.len(), 0);
+}
+
+/// A session with two streams that have been sent 5000 bytes each and then all that may go unread: on the first of them.
+fn session_with_streams_that_wait_for_readers() -> (Session<Stored>, [StreamId; 2]) {
+    let mut session = session_with(60_000, Capabilities::READ_REPORTS);
+    let ids = [(); 2].map(|()| session.open().expect("within the limit"));
+    for (number, id) in ids.into_iter().enumerate() {
+        assert_eq!(session.write(id, &[7; 5000]), 5000);
+        let stream = StreamNumber::new(id.number());
+        let grant = |writer: &mut Writer<'_>| assert!(writer.max_stream_data(stream, StreamOffset::new(1 << 20)));
+        assert_eq!(receive(&mut session, number as u64, grant), Ok(()));
+    }
+    session.write(ids[0], &[7; 60_000]);
+    send_all(&mut session);
+    assert_eq!(session.credit.available().free(), 0);
+    (session, ids)
+}
+
+/// Sends what there is to send.
+fn send_all(session: &mut Session<Stored>) {
+    let mut buffer = [0; 1400];
+    for _ in 0..100 {
+        session.fill(now(), 0, &mut buffer, 60, Urgency::Paced);
+    }
+}
+
+#[test]
+fn a_stream_that_only_asks_whether_it_is_read_puts_off_no_repair() {
+    let (mut session, [_, other]) = session_with_streams_that_wait_for_readers();
+    let soon = now() + Duration::from_millis(4);
+    assert!(session.has_idle(soon));
+    assert_eq!(session.write(other, &[7; 100]), 100);
+    assert!(session.has_paced(now()), "the question");
+    assert!(session.has_idle(soon));
+    send_all(&mut session);
+    assert!(session.has_idle(soon));
+}
+
+#[test]
+fn the_last_data_of_a_stream_that_waits_for_its_reader_get_repair() {
+    let (session, ids) = session_with_streams_that_wait_for_readers();
+    for id in ids {
+        let key = session.key(id).expect("an open stream");
+        assert_eq!(session.streams[key].run_from, None);
+    }
+    assert_eq!(session.repairs.pauses.len(), 2);
 }
 
 /// A frame of any kind with numbers that are now small, now near a limit.

@@ -105,7 +105,7 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// New bytes that may be sent.
-    fn fresh(&self, session_credit: SessionCredit) -> u64 {
+    pub(crate) fn fresh(&self, session_credit: SessionCredit) -> u64 {
         let (allowed, share) = (self.allowed(), self.share(session_credit));
         if share >= allowed { allowed } else { allowed.min(self.ration(session_credit).max(share)) }
     }
