@@ -371,63 +371,6 @@ fn a_link_much_slower_than_what_is_assumed_is_not_flooded_for_ever() {
     }
 }
 
-/// Terminal and hub over a return carrier whose timeslots are requested by what is sent.
-const ON_DEMAND: &str = r#"
-version = 1
-nodes = ["client", "terminal", "hub", "server"]
-[[carrier]]
-name = "return"
-rate = "8Mbit/s"
-superframe = "100ms"
-[[link]]
-name = "lan"
-between = ["client", "terminal"]
-rate = "1Gbit/s"
-delay = "50us"
-queue = "unlimited"
-[[link]]
-name = "satellite"
-between = ["terminal", "hub"]
-delay = "275ms"
-forward = { dama = { carrier = "return", cra = "256kbit/s", rbdc = "4Mbit/s" }, queue = "500kB", loss = 1e-3 }
-reverse = { rate = "10Mbit/s", queue = "1BDP" }
-[[link]]
-name = "wan"
-between = ["hub", "server"]
-rate = "1Gbit/s"
-delay = "50us"
-queue = "unlimited"
-[tcp.linux]
-preset = "cubic"
-profile = "linux"
-[[flow]]
-name = "file"
-from = "client"
-to = "server"
-tcp = "linux"
-bulk = {}
-[[gateway]]
-name = "pair"
-nodes = ["terminal", "hub"]
-satpep = { rate = ["4Mbit/s", "4Mbit/s"] }
-[stop]
-time = "60s"
-"#;
-
-/// What a pause in sending leaves unrequested is not assigned a round trip later. Were the estimate lowered by the queue that grows then,
-/// and that drained by a pause, less would be requested each time.
-#[test]
-fn a_carrier_on_demand_is_asked_for_what_it_has_carried() {
-    let mut loaded = scenario::load(ON_DEMAND, "demand.toml", &[], &|_| Err("no files".into())).expect("sound");
-    let scenario = loaded.scenarios.remove(0);
-    for seed in 1..=3 {
-        let mut simulation = Simulation::of(&scenario, seed, true).expect("valid");
-        simulation.run();
-        let share = simulation.report().flows[0].bytes as f64 * 8.0 / 60.0 / 4e6;
-        assert!(share > 0.6, "seed {seed}: {share:.3} of the highest rate that may be requested");
-    }
-}
-
 /// Where a policer's bucket or a queue holds less than the shortest train, no train arrives whole: that nothing else is lost has to tell that
 /// the prior is carried, and pushes find more.
 #[test]

@@ -22,7 +22,7 @@ impl Estimator {
     /// Until when to hold data back so that a queue drains, or shows whether it is one.
     pub(super) fn judge_queue(&mut self, now: f64) -> Option<f64> {
         let (queue, high) = (self.predicted_queue(now), self.high());
-        if self.probing.experiment_rate().is_some() || self.awaits_assignment(now) {
+        if self.probing.experiment_rate().is_some() {
             return None;
         }
         if queue <= high {

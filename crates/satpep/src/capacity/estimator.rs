@@ -6,7 +6,6 @@
 //! once for each report.
 
 use super::delays::{Counts, Point};
-use super::demand::Demand;
 use super::estimate::{EstimateSource, EstimatorState};
 use super::losses::Losses;
 use super::own_growth::OwnGrowth;
@@ -80,7 +79,6 @@ pub(super) struct Estimator {
     pub(super) slack: f64,
     pub(super) counts: Counts,
     pub(super) push: Push,
-    pub(super) demand: Demand,
     /// The queue of the link when it last grew, if one peer alone saw it.
     pub(super) own_growth: Option<OwnGrowth>,
     /// Of what trains find, the share that is ours: others that are not measured have the rest.
@@ -210,7 +208,6 @@ impl Estimator {
             slack: 1.0,
             counts: Counts::default(),
             push: Push::default(),
-            demand: Demand::default(),
             own_growth: None,
             ours: 1.0,
             carried: None,
@@ -582,7 +579,8 @@ impl Estimator {
         self.trains.forget_under_way();
         self.probing.forget_carried();
         self.probing.carried = 0.0;
-        (self.raised_by, self.carried, self.ours, self.demand) = (None, None, 1.0, Demand::default());
+        self.probing.doubt_limit();
+        (self.raised_by, self.carried, self.ours) = (None, None, 1.0);
         self.set(rate, self.why);
     }
 

@@ -15,7 +15,6 @@
 //! | `prior.rs` | what is believed before anything is measured |
 //! | `trains.rs` | packets sent faster than the link |
 //! | `stretches.rs` | a queue that grows, or stays |
-//! | `demand.rs` | a queue of a carrier that is assigned on demand |
 //! | `own_growth.rs` | one that grew as one of several peers saw it |
 //! | `push.rs` | a little more than the estimate, to find whether there is more |
 //! | `losses.rs` | where packets were lost |
@@ -36,7 +35,6 @@ mod addresses;
 mod arrival_log;
 mod cross_traffic;
 mod delays;
-mod demand;
 #[cfg(test)]
 pub(crate) mod documented;
 mod drain;
@@ -213,11 +211,12 @@ impl Capacity {
     }
 
     /// What is believed before anything is measured. What is known may have been measured or reported in a fade: the estimate's bound is
-    /// no lower than without it.
+    /// no lower than without it, and its least value no higher.
     fn belief_of(configured: Prior, known: Option<Prior>, rtt: Duration, ceiling: Option<Rate>) -> Belief {
         let configured = configured.belief(rtt, ceiling);
         let Some(known) = known.map(|known| known.belief(rtt, ceiling)) else { return configured };
-        Belief { ceiling: known.ceiling.max(configured.ceiling), ..known }
+        let least = known.least.min(configured.least * configured.rate / known.rate);
+        Belief { ceiling: known.ceiling.max(configured.ceiling), least, ..known }
     }
 
     fn begin_at_belief(&mut self, why: EstimateSource) {
@@ -347,10 +346,11 @@ impl Capacity {
         if self.fixed.is_some() {
             return;
         }
-        self.addresses.on_left(peer, from, self.estimator.rate);
-        let before = self.addresses.take(peer, to);
+        let at = now.as_secs_f64();
+        self.addresses.on_left(at, peer.own(), from, self.estimator.rate);
+        let before = self.addresses.take(at, peer.own(), to);
         if let Some(rate) = before.filter(|_| self.lone.is(peer)) {
-            self.estimator.return_to(now.as_secs_f64(), rate);
+            self.estimator.return_to(at, rate);
             self.lone.begin_at(self.estimator.rate);
         }
     }

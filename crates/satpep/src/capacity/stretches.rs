@@ -2,7 +2,6 @@
 //! than the estimate shows that there is more.
 
 use super::delays::{Counts, Point};
-use super::demand::Demand;
 use super::estimate::EstimateSource;
 use super::estimator::Estimator;
 use super::own_growth::OwnGrowth;
@@ -72,12 +71,6 @@ impl Estimator {
     pub(super) fn on_stretches(&mut self, now: f64, point: &Point) {
         self.push_on(now, point);
         if let Some(growth) = self.growth(point) {
-            self.note_carried_with_queue(now, growth.carried);
-            if self.awaits_assignment(now) {
-                return self.restart_points();
-            }
-            // A queue that is longer is no request loop's doing.
-            self.demand.end(now);
             self.on_growth(now, &growth);
         } else if !self.follows
             && let Some(busy) = self.busy_stretch(point)
@@ -214,23 +207,6 @@ impl Estimator {
         self.trains.forget_results();
     }
 
-    /// A stretch with a queue has shown that the link carries `carried`. After a dip of a carrier on demand the estimate is again what it
-    /// was.
-    fn note_carried_with_queue(&mut self, now: f64, carried: f64) {
-        if !self.is_alone || self.is_crowded {
-            return;
-        }
-        let before = self.demand.on_carried(now, self.empty_rtt(now), self.rate, carried);
-        if let Some(before) = before.filter(|before| *before > self.rate) {
-            self.set(before, EstimateSource::Queue);
-        }
-    }
-
-    /// Whether a queue is one that stands on a carrier on demand until what was asked for is assigned.
-    pub(super) fn awaits_assignment(&self, now: f64) -> bool {
-        self.demand.is_assigned(now) && self.is_alone && self.queue <= Demand::longest_queue(self.empty_rtt(now))
-    }
-
     fn busy_stretch(&self, point: &Point) -> Option<Busy> {
         let wanted = Self::BUSY.max(Self::BUSY_NOISE * self.noise).max(Self::BUSY_FRAMES * self.frame);
         if point.queue <= self.busy() || !self.parts.has(EstimatorPart::StandingQueue) {
@@ -271,10 +247,6 @@ impl Estimator {
             let Some(took) = after.since(before) else { return self.restart_points() };
             // One receiver's clock says how long that took: it has no more arrive than left the queue.
             carried = (received / took / (1.0 - self.probing.usual)).min(point.rate_since(&busy.from));
-        }
-        self.note_carried_with_queue(now, carried);
-        if self.awaits_assignment(now) {
-            return self.restart_points();
         }
         let found: SmallVec<[f64; 8]> = self
             .trains

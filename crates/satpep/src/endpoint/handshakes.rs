@@ -68,7 +68,7 @@ impl<P: Payload> Endpoint<P> {
             session.on_path(now, &address);
         }
         if let Some(before) = before.filter(|_| is_another_host) {
-            self.capacity.on_moved(now, id.own(), canonical(before).ip(), canonical(address).ip());
+            self.capacity.on_moved(now, id, canonical(before).ip(), canonical(address).ip());
         }
         if before != Some(address) {
             if let Some(before) = before {

@@ -140,7 +140,6 @@ impl Estimator {
             && self.queue > self.busy()
             && !self.is_shared
             && !self.is_crowded
-            && !self.awaits_assignment(now)
             && both(&|rate| rate < self.rate * (1.0 - tolerance / 2.0))
         {
             self.set(rate, EstimateSource::Trains);
