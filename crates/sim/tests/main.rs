@@ -6,6 +6,7 @@ mod capacity;
 mod classes;
 mod dama;
 mod disturbed;
+mod dual_pi2;
 mod duplicates;
 mod fused_links;
 mod gateways;
