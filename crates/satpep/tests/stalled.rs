@@ -132,6 +132,24 @@ fn readers_that_stall_stop_no_stream_that_is_opened_after_the_link_turned_out_to
 }
 
 #[test]
+fn transfers_go_on_though_unsent_data_of_stalled_streams_fill_the_memory_of_the_sender() {
+    for (count, each) in [(250, 500_000), (400, 300_000)] {
+        let mut world = world(Rate::from_bps(20_000_000), |_, _| {});
+        let download = world.write(0, 0, 200_000);
+        world.run_for(seconds(5));
+        let stalled = stall(&mut world, count, each);
+        assert!(world.gateways[0].stats(world.time.now(), 0).send_buffered > 31 << 20, "the memory is full");
+        let took = time_of(&mut world, download, 1_000_000).expect("the transfer stands still");
+        assert!(took < seconds(3), "{took} for 1 MB beside {count}");
+        let late = world.write(0, 0, 100);
+        world.run_for(seconds(5));
+        let took = time_of(&mut world, late, 1_000_000).expect("the later transfer stands still");
+        assert!(took < seconds(6), "{took} for 1 MB beside {count}");
+        resume(&mut world, &stalled, each);
+    }
+}
+
+#[test]
 fn a_thousand_readers_that_stall_stop_no_echo() {
     let mut world = world(Rate::from_bps(20_000_000), |_, _| {});
     let echo = world.write(0, 0, 200_000);

@@ -358,6 +358,7 @@ impl<P: Payload> Session<P> {
             if !stream.has_data(self.credit.available()) {
                 paused = paused.max(stream.run_from.take());
             }
+            self.wake_writer_of_sent(key);
         }
         if any {
             self.liveness.on_traffic(now);

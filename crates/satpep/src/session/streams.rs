@@ -71,6 +71,15 @@ impl<P: Payload> Session<P> {
         length
     }
 
+    /// Tells the writer of a stream of which everything has been sent, if it waits: it waits for no turn, since those before it may be many
+    /// whose readers stall.
+    pub(super) fn wake_writer_of_sent(&mut self, key: StreamKey) {
+        let send = &mut self.streams[key].send;
+        if send.unsent() == 0 && std::mem::take(&mut send.writer_waits) {
+            self.events.push_back(Event::Writable(self.id(key)));
+        }
+    }
+
     /// Tells writers that wait of space worth a read, a few at a time and in turn.
     pub(super) fn wake_waiting_writers(&mut self) {
         let Self { streams, credit, events, peer, tag, .. } = self;

@@ -42,7 +42,7 @@ pub(super) struct StreamTable<P> {
     pieces: usize,
     /// Streams with control frames to send.
     control: VecDeque<StreamKey>,
-    /// Streams whose writers wait for send memory.
+    /// Streams whose writers wait for send memory, or waited: their place in the queue is theirs until their turn.
     writers: VecDeque<StreamKey>,
     /// The place of the stream that [`StreamTable::next_places`] names next.
     next_place: usize,
@@ -262,9 +262,9 @@ impl<P: Payload> StreamTable<P> {
 
     /// The stream's writer waits for send memory.
     pub(super) fn queue_writer(&mut self, key: StreamKey) {
-        if let Some(stream) = self.get_mut(key)
-            && !std::mem::replace(&mut stream.send.writer_waits, true)
-        {
+        let Some(stream) = self.get_mut(key) else { return };
+        stream.send.writer_waits = true;
+        if !std::mem::replace(&mut stream.send.is_in_writers, true) {
             self.writers.push_back(key);
         }
     }
@@ -281,11 +281,13 @@ impl<P: Payload> StreamTable<P> {
         for _ in 0..self.writers.len().min(count) {
             let Some(key) = self.writers.pop_front() else { return };
             let Some(stream) = self.get_mut(key) else { continue };
-            if is_served(stream) {
-                stream.send.writer_waits = false;
-                on_served(key);
-            } else {
+            if stream.send.writer_waits && !is_served(stream) {
                 self.writers.push_back(key);
+                continue;
+            }
+            stream.send.is_in_writers = false;
+            if std::mem::take(&mut stream.send.writer_waits) {
+                on_served(key);
             }
         }
     }

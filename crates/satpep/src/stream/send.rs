@@ -33,6 +33,8 @@ pub(crate) struct SendHalf<P> {
     fin: Fin,
     /// A write found no space, so the writer wants to hear of it.
     pub(crate) writer_waits: bool,
+    /// The stream is in the queue of those whose writers wait, or waited.
+    pub(crate) is_in_writers: bool,
     /// Pages that the last read was lent, twice as many if it filled them.
     lent_pages: u8,
 }
