@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A pair of gateways. It splits each TCP flow whose path passes both nodes and starts and ends at neither: the first gateway
-/// on the path accepts the client's connection in place of the server, and the second connects to the server.
+/// on the path accepts the client's connection in place of the server, and the second connects to the server. Each pair paces and estimates
+/// for itself: several pairs whose paths share a link compete there, while a deployed hub is one gateway that divides its link among sites.
+/// Give such pairs `cross_traffic` "fair", or `capacity` "fixed" and rates that fit the link together.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "names are read before: their place is needed where they are unknown")]
 pub(crate) struct Gateway {
