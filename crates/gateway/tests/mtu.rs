@@ -217,6 +217,11 @@ fn an_outage_does_not_shrink_the_packets_of_the_tcp_transport_for_long() {
         let mut answer = vec![0; 50_000];
         client.read_exact(&mut answer).unwrap();
         assert!(answer == pattern(1, 50_000));
+        // The search that follows has decided, too.
+        std::thread::sleep(Duration::from_secs(4));
+        for end in [End::Hub, End::Terminal] {
+            assert!(!has_found(&pair, end, 1460), "{}", pair.status(end));
+        }
         let sockets = pair.site(End::Terminal).gateway.command("ss").args(["-tinH"]).output().unwrap();
         let sockets = String::from_utf8(sockets.stdout).unwrap();
         let sizes = sockets.split(" mss:").skip(1).map(|rest| rest.split(' ').next().unwrap().parse::<u32>().unwrap());
