@@ -297,6 +297,7 @@ local kinds = { [1] = "hello", [2] = "tunnel request", [3] = "trial" }
 local replies = { [0] = "connected" }
 local messages = {
     [0] = "PROBE", [1] = "ANSWER", [2] = "IDLE", [3] = "ENDED", [4] = "ROOM", [5] = "REACH", [6] = "LEAVING",
+    [7] = "STALLED",
 }
 
 local f = {
@@ -813,7 +814,7 @@ part.message = {
             item:add(f.is_set, range(3, 1))
         elseif kind == 5 then
             add_reach(item, range, 3, range:len())
-        elseif messages[kind] and kind ~= 2 then
+        elseif messages[kind] and kind ~= 2 and kind ~= 7 then
             item:add_proto_expert_info(malformed)
         elseif length > 0 then
             item:add(f.data, range(3, length))

@@ -500,11 +500,18 @@ impl Installed {
             rules.setup_commands().iter().filter(is_needed).try_for_each(|command| routes::ip(command))?;
             let is_mended = is_delivered()?;
             was_missing = is_mended || !is_there;
-            astray.is_certain |= !is_mended;
             found = routing_rules::list(ipv6)?;
+            // Another program may have removed what was set up here: the next look finds that, and sets it up.
+            astray.is_certain |= !is_mended && self.is_routed(ipv6, &found)?;
         }
         astray.priorities.extend(preceding(rules, &found).iter().map(|rule| rule.priority));
         Ok(was_missing)
+    }
+
+    /// Whether the gateway's routing rule is among those of a family, and its route is there.
+    fn is_routed(&self, ipv6: bool, family: &[RoutingRule]) -> Result<bool, Error> {
+        let has_rule = family.iter().any(|rule| self.rules.is_own(rule));
+        Ok(has_rule && route::has_local_default(self.rules.routing_table, ipv6)?)
     }
 
     /// What keeps packets from being delivered, as of the last [`Installed::repair`].
@@ -659,6 +666,45 @@ mod tests {
             assert_eq!(*installed.astray(), Astray::default());
             routes::ip("rule delete priority 10").unwrap();
             assert_eq!(installed.repair().unwrap(), ["IPv4 routing rule or route"]);
+        });
+    }
+
+    #[test]
+    fn rule_and_route_of_either_family_are_found_as_long_as_they_are_there() {
+        with_installed(|installed| {
+            for (ipv6, family) in [(false, "-4"), (true, "-6")] {
+                let is_routed = || installed.is_routed(ipv6, &routing_rules::list(ipv6).unwrap()).unwrap();
+                assert!(is_routed());
+                routes::ip(&format!("{family} route flush table 25200")).unwrap();
+                assert!(!is_routed());
+                routes::ip(&format!("{family} route add unreachable default table 25200")).unwrap();
+                assert!(!is_routed());
+            }
+            installed.repair().unwrap();
+            routes::ip("rule delete priority 10").unwrap();
+            assert!(!installed.is_routed(false, &routing_rules::list(false).unwrap()).unwrap());
+        });
+    }
+
+    #[test]
+    fn what_is_removed_while_it_is_set_up_is_no_misrouting() {
+        with_installed(|installed| {
+            let is_over = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        // What is not there need not be removed.
+                        let _ = routes::ip("rule delete priority 10");
+                        let _ = routes::ip("route flush table 25200");
+                    }
+                });
+                let looks: Vec<Astray> =
+                    (0..100).map(|_| installed.repair().map(|_| installed.astray().clone()).unwrap()).collect();
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+                assert!(looks.iter().all(|found| *found == Astray::default()), "{looks:?}");
+            });
+            installed.repair().unwrap();
+            assert_eq!((installed.repair().unwrap(), installed.astray()), (vec![], &Astray::default()));
         });
     }
 

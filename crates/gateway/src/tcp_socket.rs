@@ -24,7 +24,6 @@ pub(crate) struct Tcp {
     has_write_failed: bool,
     /// Since when it has been found again and again that something waits for an acknowledgement and none comes.
     unacknowledged_since: Option<Instant>,
-    unacknowledged_for: Duration,
     /// Whether data were among what waited then.
     data_waits: bool,
     /// Whether the kernel waits for as long as that lasts.
@@ -55,7 +54,6 @@ impl Tcp {
             has_fin: false,
             has_write_failed: false,
             unacknowledged_since: None,
-            unacknowledged_for: Duration::ZERO,
             data_waits: false,
             outlasts_kernel: false,
         }
@@ -108,10 +106,10 @@ impl Tcp {
     pub(crate) fn is_gone(&mut self, now: Instant, period: Duration, limit: Duration) -> bool {
         let info = self.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
         let waiting = info.filter(|info| info.unacknowledged_segments > 0 || info.unanswered_probes > 0);
-        self.unacknowledged_for = waiting.map_or(Duration::ZERO, |info| info.since_last_ack.into());
+        let unacknowledged_for = waiting.map_or(Duration::ZERO, |info| info.since_last_ack.into());
         let has_data = |info: TcpInfo| info.unacknowledged_segments > 0 || info.unsent_bytes > 0;
-        self.data_waits = self.unacknowledged_for >= period && waiting.is_some_and(has_data);
-        if self.unacknowledged_for < period {
+        self.data_waits = unacknowledged_for >= period && waiting.is_some_and(has_data);
+        if unacknowledged_for < period {
             self.unacknowledged_since = None;
             return false;
         }
@@ -145,11 +143,6 @@ impl Tcp {
         if let Some(socket) = &self.socket {
             let _ = transparent::allow_orderly_close(socket);
         }
-    }
-
-    /// For how long, by what [`Tcp::is_gone`] has found last, something had waited for an acknowledgement, and nothing was acknowledged.
-    pub(crate) fn unacknowledged_for(&self) -> Duration {
-        self.unacknowledged_for
     }
 
     /// Whether the socket has failed; a failure is reported once.

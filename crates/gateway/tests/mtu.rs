@@ -2,7 +2,9 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
 use crate::pair::{CLEAR, End, Family, Pair, TLS, echo_all, echoes, pattern};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 /// What leaves a gateway is what a link would carry: packets, not bunches of them.
 fn no_bunches(pair: &Pair) {
@@ -59,7 +61,6 @@ fn over_ipv6_a_path_below_its_least_size_is_left_alone() {
     let mut client = pair.connect(server(&pair));
     echoes(&mut client, b"little");
     // What does not pass is noticed by what is sent.
-    use std::io::Write;
     client.write_all(&pattern(1, 20_000)).unwrap();
     pair.wait_for(|pair| pair.status(End::Terminal)["peers"][0]["state"] == "path too small");
     pair.wait_for(|pair| !pair.sets(End::Terminal).contains("elements"));
@@ -69,7 +70,7 @@ fn over_ipv6_a_path_below_its_least_size_is_left_alone() {
 }
 
 /// The `tcp` transport with a connection on which something has passed.
-fn tunnel(settings: &'static str, outside: Family) -> Option<(Pair, std::net::TcpStream)> {
+fn tunnel(settings: &'static str, outside: Family) -> Option<(Pair, TcpStream)> {
     let mut pair = Pair::with_tcp_transport(settings)?;
     (pair.outside, pair.outage_limit) = (outside, "20s");
     let pair = pair.start_both("");
@@ -116,38 +117,111 @@ fn a_path_that_loses_large_packets_from_the_start_is_found_out_in_either_directi
     }
 }
 
+/// Whether the gateway at `end` knows that the path carries packets of at most `most` bytes.
+fn has_found(pair: &Pair, end: End, most: u64) -> bool {
+    pair.status(end)["peers"][0]["mtu"].as_u64().is_some_and(|mtu| (1..=most).contains(&mtu))
+}
+
+/// Waits until the gateway at `end` has found, within seconds of the first stall, that full packets vanish; the kernel has stuck connections go on
+/// after some 4 s, each by itself.
+fn finds_soon(pair: &Pair, end: End, most: u64) {
+    let from = Instant::now();
+    pair.wait_for(|pair| has_found(pair, end, most));
+    let took = from.elapsed();
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    pair.wait_until(end, true);
+}
+
 #[test]
-#[ignore = "takes 15 s: the path is searched for what is stuck now and then"]
-fn where_the_kernel_does_not_probe_new_connections_of_the_tcp_transport_find_what_passes() {
-    let Some((pair, mut client)) = tunnel(CLEAR, Family::V4) else { return };
-    for end in [End::Hub, End::Terminal] {
-        let probe = || kernel::sysctl::write("net.ipv4.tcp_mtu_probing", "0");
-        pair.site(end).gateway.run(probe).unwrap().unwrap();
+fn a_connection_that_the_tcp_transport_has_stuck_reveals_what_passes_to_new_ones() {
+    for probing in ["1", "0"] {
+        let Some((pair, mut client)) = tunnel(CLEAR, Family::V4) else { return };
+        for end in [End::Hub, End::Terminal] {
+            let probe = || kernel::sysctl::write("net.ipv4.tcp_mtu_probing", probing);
+            pair.site(end).gateway.run(probe).unwrap().unwrap();
+        }
+        narrow(&pair, 1200);
+        client.write_all(&pattern(1, 20_000)).unwrap();
+        let server = pair.serve(Family::V4, 8, echo_all);
+        finds_soon(&pair, End::Terminal, 1200);
+        let from = Instant::now();
+        echoes(&mut pair.connect(server), &pattern(2, 20_000));
+        assert!(from.elapsed() < Duration::from_secs(1), "{:?}", from.elapsed());
     }
-    narrow(&pair, 1200);
-    use std::io::Write;
-    // The old one is stuck, and has the path searched.
-    client.write_all(&pattern(1, 20_000)).unwrap();
-    let server = pair.serve(Family::V4, 8, echo_all);
-    pair.wait_for(|pair| {
-        pair.status(End::Terminal)["peers"][0]["mtu"].as_u64().is_some_and(|mtu| (1..=1200).contains(&mtu))
-    });
+}
+
+#[test]
+fn a_download_that_the_tcp_transport_has_stuck_reveals_what_passes_to_the_gateway_that_opens() {
+    let Some(mut pair) = Pair::with_tcp_transport(TLS) else { return };
+    (pair.hub_initiates, pair.outage_limit) = (false, "20s");
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
     pair.wait_until(End::Terminal, true);
-    echoes(&mut pair.connect(server), &pattern(2, 20_000));
+    no_bunches(&pair);
+    let server = pair.serve(Family::V4, 7, |mut stream| {
+        while stream.read_exact(&mut [0]).is_ok() && stream.write_all(&pattern(1, 50_000)).is_ok() {}
+    });
+    let download = |client: &mut TcpStream| {
+        let mut arrived = vec![0; 50_000];
+        client.read_exact(&mut arrived).unwrap();
+        assert!(arrived == pattern(1, 50_000));
+    };
+    let ask = || {
+        let mut client = pair.connect(server);
+        client.write_all(&[1]).unwrap();
+        client
+    };
+    let mut client = ask();
+    download(&mut client);
+    narrow(&pair, 1200);
+    client.write_all(&[1]).unwrap();
+    finds_soon(&pair, End::Terminal, 1200);
+    // The server takes one at a time.
+    download(&mut client);
+    drop(client);
+    let from = Instant::now();
+    download(&mut ask());
+    assert!(from.elapsed() < Duration::from_secs(1), "{:?}", from.elapsed());
+}
+
+#[test]
+fn a_lossy_path_and_a_stalled_reader_leave_the_packets_of_the_tcp_transport_as_they_are() {
+    let Some((pair, mut client)) = tunnel(CLEAR, Family::V4) else { return };
+    let stalled = pair.serve(Family::V4, 8, |stream| {
+        std::thread::sleep(Duration::from_secs(10));
+        drop(stream);
+    });
+    let mut writer = pair.connect(stalled);
+    writer.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    while writer.write_all(&pattern(1, 1 << 20)).is_ok() {}
+    for end in [End::Hub, End::Terminal] {
+        pair.nft(end, "add rule inet path in iifname sat numgen random mod 100 < 15 drop");
+    }
+    let until = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < until {
+        echoes(&mut client, &pattern(2, 20_000));
+    }
+    for end in [End::Hub, End::Terminal] {
+        assert!(!has_found(&pair, end, 1460), "{}", pair.status(end));
+    }
 }
 
 #[test]
 fn an_outage_does_not_shrink_the_packets_of_the_tcp_transport_for_long() {
-    use std::io::Write;
     for settings in [CLEAR, TLS] {
         let Some((pair, mut client)) = tunnel(settings, Family::V4) else { return };
         narrow(&pair, 1);
         client.write_all(&pattern(1, 50_000)).unwrap();
-        std::thread::sleep(std::time::Duration::from_secs(12));
+        std::thread::sleep(Duration::from_secs(12));
         narrow(&pair, 1500);
         let mut answer = vec![0; 50_000];
-        std::io::Read::read_exact(&mut client, &mut answer).unwrap();
+        client.read_exact(&mut answer).unwrap();
         assert!(answer == pattern(1, 50_000));
+        // The search that follows has decided, too.
+        std::thread::sleep(Duration::from_secs(4));
+        for end in [End::Hub, End::Terminal] {
+            assert!(!has_found(&pair, end, 1460), "{}", pair.status(end));
+        }
         let sockets = pair.site(End::Terminal).gateway.command("ss").args(["-tinH"]).output().unwrap();
         let sockets = String::from_utf8(sockets.stdout).unwrap();
         let sizes = sockets.split(" mss:").skip(1).map(|rest| rest.split(' ').next().unwrap().parse::<u32>().unwrap());

@@ -122,6 +122,48 @@ fn a_server_reads_what_a_client_sent_before_its_reset() {
     });
 }
 
+/// Opened, finished, reset and abandoned connections of the gateway at `end`, once it has none.
+fn fates(pair: &Pair, end: End) -> [u64; 4] {
+    pair.wait_for(|pair| pair.status(end)["streams"].as_array().is_some_and(Vec::is_empty));
+    let count = |outcome| pair.count(end, outcome);
+    [count("accepted") + count("connected"), count("finished"), count("reset"), count("abandoned")]
+}
+
+#[test]
+fn the_counts_of_clients_that_reset_at_any_moment_add_up() {
+    const EACH: usize = 17;
+    each_pair(|pair| {
+        let server = pair.serve(Family::V4, 7, |mut stream| {
+            drop(std::thread::spawn(move || while stream.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {}));
+        });
+        let reset = |client: TcpStream| SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+        // Before the server has answered: its SYNs are lost. The gateway in front of the clients accepts at once.
+        let lose = "add table inet lost { chain out { type filter hook output priority 0; tcp dport 8 drop; }; }";
+        pair.nft(End::Hub, lose);
+        let unanswered = std::net::SocketAddr::new(server.ip(), 8);
+        let waiting: Vec<_> = (0..EACH).map(|_| pair.connect(unanswered)).collect();
+        pair.wait_for(|pair| pair.status(End::Hub)["streams"].as_array().is_some_and(|streams| streams.len() == EACH));
+        waiting.into_iter().for_each(reset);
+        // After it has; and with data under way.
+        let idle: Vec<_> = (0..EACH).map(|_| pair.connect(server)).collect();
+        pair.wait_for(|pair| pair.count(End::Hub, "connected") == EACH as u64);
+        idle.into_iter().for_each(reset);
+        for _ in 0..EACH {
+            let mut busy = pair.connect(server);
+            busy.write_all(&pattern(3, ANSWER)).unwrap();
+            reset(busy);
+        }
+        // And some in order.
+        (0..3).for_each(|_| drop(pair.connect(server)));
+        let each = EACH as u64;
+        pair.wait_for(|pair| pair.count(End::Hub, "finished") == 3);
+        assert_eq!(fates(pair, End::Terminal), [3 * each + 3, 3, 3 * each, 0]);
+        let [opened, finished, reset, abandoned] = fates(pair, End::Hub);
+        assert_eq!([finished + reset, finished, opened + abandoned], [opened, 3, 3 * each + 3]);
+        assert!(abandoned >= each, "{abandoned}");
+    });
+}
+
 #[test]
 fn a_client_that_writes_everything_before_it_reads_is_not_stuck() {
     each_pair(|pair| {

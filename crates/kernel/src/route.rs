@@ -408,6 +408,16 @@ pub fn is_delivered_here(mark: u32, ipv6: bool) -> Result<bool, Error> {
     Ok(true)
 }
 
+/// Whether `table` has a default route that delivers packets to this host.
+///
+/// # Errors
+/// If the kernel does not answer.
+pub fn has_local_default(table: u32, ipv6: bool) -> Result<bool, Error> {
+    let any: IpAddr = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let default = IpNet::new_assert(any, 0);
+    Ok(Route::all(default)?.iter().any(|route| route.table() == table && route.header[TYPE] == libc::RTN_LOCAL))
+}
+
 /// Whether packets to `destination` with the fwmark `mark` are delivered to this host.
 fn is_local(mark: u32, destination: IpAddr) -> io::Result<bool> {
     let header = header_for(IpNet::from(destination));

@@ -19,6 +19,8 @@ pub struct TcpInfo {
     pub ssthresh: u32,
     /// Segments that were sent again.
     pub retransmitted_segments: u32,
+    /// Retransmission timeouts in a row, since when nothing was acknowledged.
+    pub timeouts: u8,
     /// Segments that are sent and not acknowledged.
     pub unacknowledged_segments: u32,
     /// Bytes that were written and have never been sent.
@@ -164,6 +166,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         cwnd: info.tcpi_snd_cwnd,
         ssthresh: info.tcpi_snd_ssthresh,
         retransmitted_segments: info.tcpi_total_retrans,
+        timeouts: info.tcpi_retransmits,
         unacknowledged_segments: info.tcpi_unacked,
         unsent_bytes: info.tcpi_notsent_bytes,
         segment: info.tcpi_snd_mss,

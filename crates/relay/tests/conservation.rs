@@ -293,7 +293,10 @@ proptest! {
         prop_assert_eq!((engine.connections().len(), engine.next_timeout(), engine.has_work()), (0, None, false));
 
         let counters = engine.counters.clone();
-        prop_assert_eq!(counters.finished + counters.reset, engine.transport.forgotten.len() as u64);
+        prop_assert_eq!(counters.finished + counters.reset, counters.accepted + counters.connected);
+        let unopened = engine.transport.forgotten.len() as u64 - counters.finished - counters.reset;
+        let failed = counters.denied + counters.refused + counters.unreachable + counters.protocol_errors;
+        prop_assert!(counters.abandoned <= unopened && unopened <= counters.abandoned + failed, "{counters:?}");
         prop_assert!(counters.finished >= opened.finished && counters.reset >= opened.reset);
         let once: BTreeSet<_> = engine.transport.forgotten.iter().collect();
         prop_assert_eq!(once.len(), engine.transport.forgotten.len(), "each stream is forgotten once");

@@ -365,6 +365,38 @@ fn failures_of_the_server_are_counted_and_named() {
     }
 }
 
+/// How many connections were opened, finished, were reset, and ended before they were open.
+fn fates(engine: &Engine<FakeTransport, FakeHosts>) -> [u64; 4] {
+    let counters = &engine.counters;
+    [counters.accepted + counters.connected, counters.finished, counters.reset, counters.abandoned]
+}
+
+#[test]
+fn what_ends_before_the_server_has_accepted_is_no_reset_connection() {
+    let mut engine = engine();
+    let denied = open("10.0.0.1:1000", "198.51.100.1:80");
+    for (stream, asked) in [(3, one()), (4, one()), (5, one()), (6, one()), (7, denied)] {
+        engine.transport.requests.insert(stream, ReceivedRequest::Complete(asked));
+        engine.on_stream_event(START, StreamEvent::Opened(stream, 0));
+    }
+    engine.transport.requests.insert(8, ReceivedRequest::Waiting);
+    engine.on_stream_event(START, StreamEvent::Opened(8, 0));
+    settle(&mut engine, START);
+    assert_eq!((engine.counters.denied, fates(&engine)), (1, [0, 0, 0, 0]));
+    // The client leaves, before and after the server has accepted; one server refuses, one never answers.
+    engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Aborted));
+    engine.on_stream_event(START, StreamEvent::Reset(8, ResetReason::Aborted));
+    assert_eq!(fates(&engine), [0, 0, 0, 2]);
+    engine.on_connected(START, 1);
+    engine.on_stream_event(START, StreamEvent::Reset(4, ResetReason::Aborted));
+    settle(&mut engine, START);
+    assert_eq!(fates(&engine), [1, 0, 1, 2]);
+    engine.on_connect_failed(START, 2, ResetReason::Refused);
+    engine.handle_timeout(at(60.0));
+    assert_eq!((engine.counters.refused, engine.counters.unreachable), (1, 1));
+    assert_eq!((engine.connections().len(), fates(&engine)), (0, [1, 0, 1, 2]));
+}
+
 #[test]
 fn a_server_that_cannot_be_reached_at_once_is_reported_to_the_near_gateway() {
     let mut engine = engine();

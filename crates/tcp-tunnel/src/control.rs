@@ -15,6 +15,7 @@
 //! | 4 | [`Message::Room`] | 1: 1 if there is, 0 if not |
 //! | 5 | [`Message::Reach`] | [`relay::reach::Reach::encode`] |
 //! | 6 | [`Message::Leaving`] | 1: 1 if another process of the gateway takes connections, 0 if none does |
+//! | 7 | [`Message::Stalled`] | nothing |
 //!
 //! Kinds that a gateway does not know are skipped; so is what follows a message beyond what it needs.
 
@@ -43,6 +44,8 @@ pub enum Message {
         /// Whether another process of the same gateway has taken over: it answers new sessions.
         has_successor: bool,
     },
+    /// Nothing is acknowledged of what the responder sends again: the path may carry smaller packets than it did.
+    Stalled,
 }
 
 /// The end of a relayed connection whose reset may have been lost.
@@ -81,6 +84,7 @@ impl Message {
             Message::Reach(reach) if reach.len() > usize::from(u16::MAX) => {}
             Message::Reach(reach) => say(5, reach),
             Message::Leaving { has_successor } => say(6, &[u8::from(*has_successor)]),
+            Message::Stalled => say(7, &[]),
         }
     }
 
@@ -98,6 +102,7 @@ impl Message {
             4 => Message::Room(*body.first()? != 0),
             5 => Message::Reach(body.to_vec()),
             6 => Message::Leaving { has_successor: *body.first()? != 0 },
+            7 => Message::Stalled,
             _ => return None,
         })
     }
@@ -153,6 +158,7 @@ mod tests {
             Message::Room(true),
             Message::Reach(vec![7; 300]),
             Message::Leaving { has_successor: true },
+            Message::Stalled,
         ]
     }
 

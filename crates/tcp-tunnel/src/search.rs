@@ -10,6 +10,10 @@ use units::{Duration, Instant};
 /// kinds, and what IPv6 and IPv4 ask of every path.
 pub const SIZES: [u16; 7] = [1460, 1400, 1340, 1280, 1200, 1000, 576];
 
+/// The pauses between searches that begin since connections stall: at first, and the longest, to which they double.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// The size of a trial: of IP packets in bytes, or what the route allows.
 pub type Size = Option<u16>;
 
@@ -20,6 +24,8 @@ enum State {
     Rests,
     /// It begins with the next call.
     Begins,
+    /// The same, and the path probably carries less than the route allows.
+    Doubts,
     /// What the route allows is tried, until this time; and again at that time, if the last trial was refused.
     Route(Instant, Option<Instant>),
     /// All are tried, until this time; the largest that has come back.
@@ -33,13 +39,17 @@ pub struct Search {
     /// How long a trial may take.
     patience: Duration,
     found: Option<Size>,
+    /// From when connections that stall may begin a search, and the pause after the next such search.
+    doubts_from: Instant,
+    pause: Duration,
 }
 
 impl Search {
     /// On a path whose round-trip time is expected to be `rtt`. Nothing is known yet.
     pub fn new(rtt: Duration) -> Self {
         // A trial takes two or three round trips, and a lost packet is repeated, that of a handshake after a second.
-        Self { state: State::Rests, patience: Duration::from_secs(2) + rtt * 6, found: None }
+        let patience = Duration::from_secs(2) + rtt * 6;
+        Self { state: State::Rests, patience, found: None, doubts_from: Instant::ZERO, pause: SHORTEST_PAUSE }
     }
 
     /// Starts again, unless it is under way. What has been found before counts meanwhile.
@@ -47,6 +57,20 @@ impl Search {
         if self.state == State::Rests {
             self.state = State::Begins;
         }
+    }
+
+    /// Starts again since data of connections is not acknowledged, as packets may vanish for their size. Other causes last, too: such searches follow
+    /// one another at growing intervals, until there was none for a while.
+    pub fn doubt(&mut self, now: Instant) {
+        if self.state != State::Rests || now < self.doubts_from {
+            return;
+        }
+        if now.since(self.doubts_from) >= LONGEST_PAUSE {
+            self.pause = SHORTEST_PAUSE;
+        }
+        self.doubts_from = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.state = State::Doubts;
     }
 
     /// Ends the search, undecided if it is: the peer cannot be asked.
@@ -62,6 +86,7 @@ impl Search {
     /// The sizes to try now.
     pub fn poll_trials(&mut self, now: Instant) -> &'static [Size] {
         const ROUTE: [Size; 1] = [None];
+        const TWICE: [Size; 2] = [None; 2];
         const ALL: [Size; 8] = {
             let mut all = [None; 8];
             let mut at = 0;
@@ -75,6 +100,11 @@ impl Search {
             State::Begins => {
                 self.state = State::Route(now + self.patience, None);
                 &ROUTE
+            }
+            State::Doubts => {
+                // The route's size is among those of the next trials again.
+                self.state = State::Route(now + self.patience / 2, None);
+                &TWICE
             }
             State::Route(until, Some(again)) if again <= now && now < until => {
                 self.state = State::Route(until, None);
@@ -98,7 +128,7 @@ impl Search {
     pub fn next_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Rests => None,
-            State::Begins => Some(Instant::ZERO),
+            State::Begins | State::Doubts => Some(Instant::ZERO),
             State::Route(until, again) => Some(again.map_or(until, |again| again.min(until))),
             State::All(until, _) => Some(until),
         }
@@ -121,7 +151,7 @@ impl Search {
     /// A trial has come back.
     pub fn on_passed(&mut self, size: Size) {
         match (self.state, size) {
-            (State::Rests | State::Begins, _) => {}
+            (State::Rests | State::Begins | State::Doubts, _) => {}
             (_, None) => (self.found, self.state) = (Some(None), State::Rests),
             (State::Route(..), Some(_)) => {}
             (State::All(until, best), Some(size)) => self.state = State::All(until, best.max(Some(size))),
@@ -137,8 +167,13 @@ mod tests {
 
     /// What a search finds on a path that carries packets of `most` bytes, and how long that takes.
     fn find(search: &mut Search, most: u16, from: Instant) -> (Option<Size>, Duration) {
-        let mut now = from;
         search.begin();
+        go_on(search, most, from)
+    }
+
+    /// The same for a search that has begun.
+    fn go_on(search: &mut Search, most: u16, from: Instant) -> (Option<Size>, Duration) {
+        let mut now = from;
         let mut on_their_way: Vec<(Instant, Size)> = Vec::new();
         loop {
             for size in search.poll_trials(now) {
@@ -218,6 +253,45 @@ mod tests {
             let (found, took) = find(&mut search, most, now);
             now = now + took + Duration::from_secs(1);
             assert_eq!(found, Some(expected), "{most}");
+        }
+    }
+
+    #[test]
+    fn a_path_in_doubt_takes_less_time() {
+        for (most, expected) in [(1300, Some(1280)), (1500, None)] {
+            let mut search = Search::new(RTT);
+            find(&mut search, 1500, Instant::ZERO);
+            let now = Instant::ZERO + Duration::from_secs(100);
+            search.doubt(now);
+            let (found, took) = go_on(&mut search, most, now);
+            assert_eq!(found, Some(expected));
+            assert!(took < Duration::from_secs(9), "{took:?}");
+        }
+    }
+
+    /// When searches begin while connections stall all the time, and packets of `most` bytes pass.
+    fn begin_in_doubt(search: &mut Search, most: u16, from: u64, seconds: u64) -> Vec<u64> {
+        let mut begins = Vec::new();
+        let mut idle_from = Instant::ZERO;
+        for second in from..from + seconds {
+            let now = Instant::ZERO + Duration::from_secs(second);
+            if now >= idle_from {
+                search.doubt(now);
+            }
+            if now >= idle_from && search.next_timeout().is_some() {
+                begins.push(second - from);
+                idle_from = now + go_on(search, most, now).1;
+            }
+        }
+        begins
+    }
+
+    #[test]
+    fn doubts_that_last_lead_to_fewer_and_fewer_searches() {
+        for most in [1500, 1300, 100] {
+            let mut search = Search::new(Duration::from_millis(20));
+            assert_eq!(begin_in_doubt(&mut search, most, 100, 200), [0, 5, 15, 35, 75, 135, 195], "{most}");
+            assert_eq!(begin_in_doubt(&mut search, most, 500, 20), [0, 5, 15], "{most}: after a while without");
         }
     }
 }

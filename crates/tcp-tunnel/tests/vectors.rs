@@ -59,7 +59,7 @@ fn session(name: &str, versions: [Versions; 2]) -> Value {
     vector
 }
 
-fn messages() -> [Message; 7] {
+fn messages() -> [Message; 8] {
     let ended = Ended { session: 77, number: 9, reason: ResetReason::Aborted };
     [
         Message::Probe(1),
@@ -69,6 +69,7 @@ fn messages() -> [Message; 7] {
         Message::Room(false),
         Message::Reach(announcement().encode()),
         Message::Leaving { has_successor: true },
+        Message::Stalled,
     ]
 }
 

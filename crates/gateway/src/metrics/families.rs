@@ -177,6 +177,7 @@ fn connections(registry: &mut Registry, snapshot: &Snapshot, measured: &Measured
         ("connected", counters.connected),
         ("finished", counters.finished),
         ("reset", counters.reset),
+        ("abandoned", counters.abandoned),
         ("unavailable", counters.unavailable),
         ("denied", counters.denied),
         ("refused", counters.refused),

@@ -51,7 +51,7 @@ impl Preceding {
         if *found == self.logged {
             return;
         }
-        self.logged.clone_from(found);
+        let before = std::mem::replace(&mut self.logged, found.clone());
         let (priorities, own) = (found.listed(), rules.priority);
         let table = rules.routing_table;
         match found.priorities.first() {
@@ -71,6 +71,9 @@ impl Preceding {
                 "intercepted connections are misrouted although the gateway's routing rule and route are there: see ip rule, and ip route \
                  show table {table}"
             ),
+            None if before.priorities.is_empty() => {
+                tracing::info!("intercepted connections are delivered to the gateway again");
+            }
             None => tracing::info!("no routing rule comes before the gateway's any more"),
         }
     }

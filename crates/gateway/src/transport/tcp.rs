@@ -25,6 +25,7 @@ mod resets;
 mod session;
 mod sockets;
 mod splice;
+mod stalls;
 mod succession;
 mod talk;
 #[cfg(test)]
@@ -163,6 +164,7 @@ pub(crate) struct TcpTransport {
     /// And a peer that is silent for so long: who only receives does not notice it.
     longest_silence: Duration,
     next_sweep: Instant,
+    next_stall_look: Instant,
     /// When to say next that the host is short of something.
     next_shortage: Instant,
     /// Whether an announcement to peers is due at once.
@@ -248,6 +250,7 @@ impl TcpTransport {
             longest_silence: outage_limit(settings)
                 + ProbeTimers::new(settings.link.rtt, settings.link.keepalive).unresponsive_after,
             next_sweep: now,
+            next_stall_look: now,
             next_shortage: now,
             has_news: false,
             mark: settings.rules.made(),
@@ -461,7 +464,6 @@ impl TcpTransport {
         }
         failed.into_iter().for_each(|at| self.tell(at));
         gone.into_iter().for_each(|at| self.remove(at).leave_to_kernel());
-        self.search_where_stuck(now);
     }
 
     /// After how long without an acknowledgement a connection to `peer` is given up: sooner than after an outage while the peer is
@@ -563,6 +565,7 @@ impl SatelliteTransport for TcpTransport {
         self.log_lasting_shortages(now);
         self.peers.iter_mut().for_each(|peer| peer.log_overdue_sessions(now));
         self.sweep(now);
+        self.look_for_stalls(now);
         self.talk(now);
         self.note_acknowledged_departure(now);
         self.apply_announced(now);
@@ -864,7 +867,10 @@ impl Transport<HostSockets> for TcpTransport {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
         let (count, progress) = tunnel.send(&mut self.pipes, tcp);
-        tunnel.has_sent |= count > 0;
+        if count > 0 {
+            tunnel.has_sent = true;
+            tunnel.stall.on_sent();
+        }
         if let Role::Stream(peer) = tunnel.role {
             self.peers[peer].sent += count;
         }

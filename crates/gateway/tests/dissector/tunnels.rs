@@ -83,6 +83,7 @@ fn connections() -> [Vec<Sent>; 4] {
         from_responder(says(&[Message::Answer(1), Message::Room(false), Message::Reach(reach.encode())])),
         from_responder([0xfe, 0, 3, 1, 2, 3]),
         from_initiator(says(&[Message::Leaving { has_successor: true }])),
+        from_responder(says(&[Message::Stalled])),
     ];
     let tunnel = vec![
         from_initiator(request(9, "10.0.0.1:256", "192.0.2.9:80")),
@@ -141,7 +142,7 @@ fn tunnels_are_read_however_they_are_segmented() {
             values(segment_size, secrets, names);
         assert_eq!(kinds, ["1", "2", "2", "3"], "segments of {segment_size}, {secrets:?}");
         assert_eq!(sessions.len(), 5, "{sessions:?}");
-        assert_eq!(messages, ["0", "2", "3", "1", "4", "5", "254", "6"]);
+        assert_eq!(messages, ["0", "2", "3", "1", "4", "5", "254", "6", "7"]);
         assert_eq!((clients, ports), (vec!["10.0.0.1".to_owned()], vec!["80".to_owned(), "443".to_owned()]));
         assert_eq!((clients_ipv6, replies), (vec!["2001:db8::1".to_owned()], vec!["0".to_owned(); 2]));
         assert_eq!(reach, ["allowed from 10.1.0.0/16", "not allowed to 2001:db8::/32"]);

@@ -28,6 +28,7 @@ pub struct Relayed<S, H: Hosts> {
     pub(super) deadline: Option<Instant>,
     /// When its server accepted.
     pub(super) opened: Option<Instant>,
+    pub(super) counted: Counted,
     /// Why it ends, if the event that ends it does not say.
     pub(super) cause: Option<EndCause>,
     pub(super) is_queued: bool,
@@ -39,6 +40,16 @@ pub struct Relayed<S, H: Hosts> {
     pub(super) progress: Option<u64>,
     /// Since when that has not changed.
     pub(super) progress_at: Instant,
+}
+
+/// As what a connection has been counted, before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    Not,
+    /// Accepted from its client, or connected to its server.
+    Open,
+    /// Neither, and why.
+    Failed,
 }
 
 /// How far the bytes of a connection have come.
@@ -77,6 +88,7 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
             syn: None,
             deadline: None,
             opened: None,
+            counted: Counted::Not,
             cause: None,
             is_queued: false,
             host_write_failed: false,

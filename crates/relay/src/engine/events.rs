@@ -1,6 +1,6 @@
 //! What the adapter reports, and which transition of [`crate::connection`] follows.
 
-use super::connection::Moved;
+use super::connection::{Counted, Moved};
 use super::{
     ConnectError, EndCause, Engine, FIRST_LOOK, HANDSHAKE_TIMEOUT, Hosts, NO_PROGRESS, Notice, REQUEST_TIMEOUT,
     Relayed, StreamEvent, Transport, ends,
@@ -70,6 +70,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 self.unaccepted.remove(&ends(request));
                 self.set_deadline(key, None);
                 self.counters.accepted += 1;
+                self.connections[key].counted = Counted::Open;
                 self.apply(now, key, Event::Accepted);
                 self.attach(now, key, tcp);
             }
@@ -259,6 +260,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
         self.set_deadline(key, None);
         self.counters.connected += 1;
+        self.connections[key].counted = Counted::Open;
         self.connections[key].opened = Some(now);
         self.apply(now, key, Event::TcpConnected);
         self.on_ready(key);
@@ -269,11 +271,16 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         if !self.connections.contains(key) {
             return;
         }
-        match reason {
-            ResetReason::Refused => self.counters.refused += 1,
-            _ => self.counters.unreachable += 1,
-        }
+        self.count_not_connected(key, reason);
         self.apply(now, key, Event::TcpFailed(reason));
+    }
+
+    /// Counts connection `key`, whose server cannot be reached, or refuses.
+    pub(super) fn count_not_connected(&mut self, key: usize, reason: ResetReason) {
+        self.count_failed(key, |counters| match reason {
+            ResetReason::Refused => &mut counters.refused,
+            _ => &mut counters.unreachable,
+        });
     }
 
     /// Ends connections whose state has lasted too long.
@@ -287,7 +294,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                     self.look_at_unacknowledged(now, key);
                     continue;
                 }
-                State::Connecting => self.counters.unreachable += 1,
+                State::Connecting => self.count_failed(key, |counters| &mut counters.unreachable),
                 state if state.has_answer() && self.look_at_end(now, key) => continue,
                 _ => {}
             }
@@ -342,6 +349,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         let Some((stream, peer)) = self.open_stream(now, &request) else { return Some(tcp) };
         let mut connection = Relayed::new(State::Requested, stream, peer, true, now);
         (connection.request, connection.asked) = (Some(request), asked);
+        connection.counted = Counted::Open;
         let key = self.insert(connection);
         self.settle_class(key);
         self.counters.accepted += 1;

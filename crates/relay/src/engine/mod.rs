@@ -53,6 +53,7 @@ use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
 use crate::routes::Routes;
 use accounts::{Accounts, Direction};
+use connection::Counted;
 use ipnet::IpNet;
 use peers::WaitingClient;
 use room::Room;
@@ -247,6 +248,15 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         self.accounts.at(connection.account).connections += 1;
     }
 
+    /// Counts connection `key`, which comes to nothing, by `count`. One whose client has been accepted still ends with a reset.
+    fn count_failed(&mut self, key: usize, count: impl FnOnce(&mut Counters) -> &mut u64) {
+        *count(&mut self.counters) += 1;
+        let counted = &mut self.connections[key].counted;
+        if *counted == Counted::Not {
+            *counted = Counted::Failed;
+        }
+    }
+
     fn insert(&mut self, connection: Relayed<T::Stream, H>) -> usize {
         let stream = connection.stream;
         let key = self.connections.insert(connection);
@@ -263,10 +273,11 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         self.wake_waiting();
         self.look_at_streams(connection.peer);
         self.look_at_room_again(now);
-        if cause == EndCause::Finished {
-            self.counters.finished += 1;
-        } else {
-            self.counters.reset += 1;
+        match connection.counted {
+            Counted::Open if cause == EndCause::Finished => self.counters.finished += 1,
+            Counted::Open => self.counters.reset += 1,
+            Counted::Not => self.counters.abandoned += 1,
+            Counted::Failed => {}
         }
         for direction in [Direction::ToStream, Direction::ToTcp] {
             if let Some(since) = connection.stalled_since[direction as usize] {

@@ -17,8 +17,11 @@ pub struct Counters {
     pub connected: u64,
     /// Connections whose two directions both ended in order.
     pub finished: u64,
-    /// Connections that ended with a reset, for whatever reason.
+    /// Connections that were accepted or connected, and ended otherwise.
     pub reset: u64,
+    /// Connections that ended before they were accepted or connected, for another reason than those below.
+    #[serde(default)]
+    pub abandoned: u64,
     /// Connections without a peer, or without a stream in time.
     pub unavailable: u64,
     /// Connections that a peer asked for and its policy denies.

@@ -114,11 +114,11 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             ReceivedRequest::Waiting => {}
             ReceivedRequest::NoConnection => self.let_go(key),
             ReceivedRequest::Ended => {
-                self.counters.protocol_errors += 1;
+                self.count_failed(key, |counters| &mut counters.protocol_errors);
                 self.apply(now, key, Event::StreamFin);
             }
             ReceivedRequest::Malformed(error) => {
-                self.counters.protocol_errors += 1;
+                self.count_failed(key, |counters| &mut counters.protocol_errors);
                 self.notices.push_back(Notice::BadRequest { peer, error });
                 self.apply(now, key, Event::RequestDenied(ResetReason::Protocol));
             }
@@ -141,7 +141,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 self.apply(now, key, Event::RequestValid);
             }
             Err(denial) => {
-                self.counters.denied += 1;
+                self.count_failed(key, |counters| &mut counters.denied);
                 self.notices.push_back(Notice::Denied { peer, request, denial });
                 self.apply(now, key, Event::RequestDenied(ResetReason::Denied));
             }
@@ -152,11 +152,11 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     fn read_reply(&mut self, now: Instant, key: usize) -> bool {
         let connection = &self.connections[key];
         // Without a far gateway, nobody else counts.
-        let is_direct = u64::from(self.peers[connection.peer].settings.is_direct);
+        let is_direct = self.peers[connection.peer].settings.is_direct;
         let event = match self.transport.read_reply(now, connection.stream) {
             ConnectReply::Waiting => return true,
             ConnectReply::Connected => {
-                self.counters.connected += is_direct;
+                self.counters.connected += u64::from(is_direct);
                 let open_time = now.since(connection.asked);
                 self.accounts.at(connection.account).open_time.record(open_time);
                 self.connections[key].opened = Some(now);
@@ -165,9 +165,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             ConnectReply::Failed(reason) => {
                 self.notices.push_back(Notice::NotConnected(connection.request, reason));
                 self.connections[key].cause = Some(EndCause::NotConnected(reason));
-                match reason {
-                    ResetReason::Refused => self.counters.refused += is_direct,
-                    _ => self.counters.unreachable += is_direct,
+                if is_direct {
+                    self.count_not_connected(key, reason);
                 }
                 Event::StreamReset
             }
@@ -175,7 +174,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             ConnectReply::Malformed => Event::ProtocolError,
         };
         if matches!(event, Event::StreamFin | Event::ProtocolError) {
-            self.counters.protocol_errors += 1;
+            self.count_failed(key, |counters| &mut counters.protocol_errors);
         }
         self.apply(now, key, event);
         self.connections.contains(key)

@@ -195,6 +195,7 @@ fn link(state: &Link) -> Option<String> {
 fn connections(open: usize, counters: &Counters) -> String {
     let failures = [
         ("reset", counters.reset),
+        ("abandoned", counters.abandoned),
         ("unavailable", counters.unavailable),
         ("denied", counters.denied),
         ("refused", counters.refused),
@@ -283,7 +284,7 @@ mod tests {
             "modem": null, "cross_traffic_bps": 5_000_000,
             "privileges": {"uid": 0, "capabilities": [], "bounded": true, "seccomp": true, "landlock": "full"},
             "connections": {
-                "accepted": 0, "connected": 9, "finished": 2, "reset": 0, "unavailable": 0, "denied": 4, "refused": 1,
+                "accepted": 0, "connected": 9, "finished": 2, "reset": 0, "abandoned": 3, "unavailable": 0, "denied": 4, "refused": 1,
                 "unreachable": 0, "protocol_errors": 0, "bytes_from_tcp": 0, "bytes_to_tcp": 0,
             },
             "bypassed": {"no peer": 3, "closed": 0},
@@ -309,7 +310,7 @@ mod tests {
         let text = render(&serde_json::from_value(state()).unwrap(), None).to_string();
         for expected in [
             "hub: up for 1m00s, sends at 3Mbit/s at most, cross traffic 5Mbit/s\n",
-            "connections: 1 open; 0 from clients, 9 to servers, 2 finished, 4 denied, 1 refused\n",
+            "connections: 1 open; 0 from clients, 9 to servers, 2 finished, 3 abandoned, 4 denied, 1 refused\n",
             "end to end: 3 no peer\n",
             "capacity 8Mbit/s by trains of packets\n",
             "1000 packets sent (1.5MB), 10 received (4kB); 2 not sent by the system; dropped: 5 replayed\n",

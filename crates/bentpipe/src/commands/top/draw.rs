@@ -188,6 +188,7 @@ fn totals_line(latest: &Snapshot) -> Line<'static> {
     let dropped = latest.satellite.dropped.values().sum::<u64>() + latest.satellite.send_errors;
     let counts = [
         ("reset", counters.reset),
+        ("abandoned", counters.abandoned),
         ("denied", counters.denied),
         ("refused", counters.refused),
         ("unreachable", counters.unreachable),

@@ -77,7 +77,8 @@ pub(super) struct TcpPeer {
     pub(super) out_of_ports_until: Option<Instant>,
     /// What packets the path carries.
     pub(super) search: Search,
-    pub(super) next_search: Instant,
+    /// When the gateway that has begun its session may hear next that connections stall.
+    pub(super) next_stall_message: Instant,
     pub(super) fast_open: FastOpen,
     /// The addresses that it may use here, as announced.
     pub(super) reach: Vec<u8>,
@@ -172,7 +173,7 @@ impl TcpPeer {
             next_warm: now,
             out_of_ports_until: None,
             search: Search::new(rtt),
-            next_search: now,
+            next_stall_message: now,
             fast_open: FastOpen::default(),
             reach: Vec::new(),
             allows: Announced::default(),

@@ -230,7 +230,8 @@ impl TcpTransport {
             Message::Reach(_) => {}
             Message::Leaving { has_successor } if is_own => self.on_peer_leaves(now, peer, at, has_successor),
             Message::Leaving { .. } => self.on_initiator_leaves(peer, at),
-            Message::Idle => {}
+            Message::Stalled if is_own => known.search.doubt(now),
+            Message::Idle | Message::Stalled => {}
         }
         self.tunnels[at].queue(&answer);
     }

@@ -11,8 +11,6 @@ use tcp_tunnel::Trial;
 use tcp_tunnel::search::Size;
 use units::{Duration, Instant};
 
-/// How often a search begins because of connections that are stuck.
-const SEARCH_PERIOD: Duration = Duration::from_secs(60);
 /// Whether the kernel sends smaller packets on connections that are stuck (RFC 4821); it serves IPv6, too.
 pub(crate) const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 /// The least segment that it tries then. The kernel takes an outage for a path that carries less, and halves the segment with each
@@ -77,22 +75,6 @@ impl TcpTransport {
             }
         }
         self.use_found(now, peer, before);
-    }
-
-    /// Where nothing is acknowledged of what a stream sends, and the peer answers all the same, the path may carry smaller
-    /// packets than it did.
-    pub(super) fn search_where_stuck(&mut self, now: Instant) {
-        // Less than the kernel takes until it sends smaller segments by itself, which it does for each connection alone.
-        let stuck = self.sockets.longest_rto * 3 / 2;
-        for (_, tunnel) in &self.tunnels {
-            let is_stuck = tunnel.tcp.unacknowledged_for() >= stuck && !tunnel.is_direct;
-            let (Role::Stream(peer), true) = (&tunnel.role, is_stuck) else { continue };
-            let known = &mut self.peers[*peer];
-            if now >= known.next_search && now.since(known.heard_at) < self.probe_timers.unresponsive_after {
-                known.next_search = now + SEARCH_PERIOD;
-                known.search.begin();
-            }
-        }
     }
 
     fn make_trial(&mut self, now: Instant, peer: usize, size: Size) -> io::Result<()> {

@@ -3,6 +3,7 @@
 mod protected;
 
 use super::splice::{Moved, Pipes, Splice};
+use super::stalls::Stall;
 use super::tls::{Tls, is_later};
 use super::trials::PathTrial;
 use crate::tcp_socket::Tcp;
@@ -128,6 +129,7 @@ pub(super) struct Tunnel {
     pub(super) early: Option<tcp_tunnel::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
     pub(super) has_sent: bool,
+    pub(super) stall: Stall,
     /// Unless the bytes go in clear.
     pub(super) tls: Option<Box<Tls>>,
     /// What has been decrypted and the client has not taken yet.
@@ -184,6 +186,7 @@ impl Tunnel {
             admission: Admission::NotAsked,
             early: None,
             has_sent: false,
+            stall: Stall::default(),
             tls: None,
             decrypted: Vec::new(),
             to_tunnel: Splice::default(),
