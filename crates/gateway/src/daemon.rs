@@ -7,6 +7,7 @@
 mod beforehand;
 mod bypassed;
 mod changes;
+mod claim;
 mod report;
 mod rest;
 mod start;
@@ -139,6 +140,7 @@ struct Daemon<T: SatelliteTransport> {
     handed_over: Option<HandedOver>,
     control: Option<control::Control>,
     services: Vec<Box<dyn std::any::Any + Send>>,
+    _claim: claim::Claim,
 }
 
 impl<T: SatelliteTransport> std::fmt::Debug for Daemon<T> {

@@ -41,6 +41,29 @@ pub enum StartError {
         /// Its process.
         pid: u64,
     },
+    /// A running gateway of another name in this network namespace has the private key of this one.
+    #[error(
+        "gateway {name} (pid {pid}) has the private key of this one already: each gateway needs a key of its own, as peers know it by that"
+    )]
+    KeyTaken {
+        /// The name of the running gateway.
+        name: String,
+        /// Its process.
+        pid: u32,
+    },
+    /// A running gateway of another name in this network namespace has settings of interception that each needs for itself.
+    #[error(
+        "gateway {name} (pid {pid}) has the same [intercept] {settings} already: gateways on one host need a table and a rule_priority of their \
+         own, and marks at least 16 apart"
+    )]
+    RoutingTaken {
+        /// The settings in common.
+        settings: String,
+        /// The name of the running gateway.
+        name: String,
+        /// Its process.
+        pid: u32,
+    },
     /// There is no running gateway to take over from, or it hands nothing over.
     #[error("--take-over: {0}")]
     TakeOver(String),
@@ -63,7 +86,9 @@ impl StartError {
             StartError::Peer { .. }
             | StartError::TakeOver(_)
             | StartError::Runs { .. }
-            | StartError::TableTaken { .. } => false,
+            | StartError::TableTaken { .. }
+            | StartError::KeyTaken { .. }
+            | StartError::RoutingTaken { .. } => false,
         }
     }
 }

@@ -111,16 +111,53 @@ fn a_client_that_neither_asks_nor_reads_does_not_hold_the_gateway_up() {
 
 /// A gateway beside the hub, called `name`, with all else of its own that several gateways on one host need.
 fn start_beside(pair: &Pair, name: &str) -> Result<Running, StartError> {
+    start_beside_with(pair, name, |text| text)
+}
+
+/// The private keys of the hub and of a gateway beside it.
+fn private_keys() -> [String; 2] {
+    [1, 7].map(|seed| satpep::PrivateKey::from_random([seed; 32]).to_base64())
+}
+
+/// The same with a file that `changed` has changed.
+fn start_beside_with(pair: &Pair, name: &str, changed: impl FnOnce(String) -> String) -> Result<Running, StartError> {
     let socket = pair.directory.path().join(format!("{name}.sock"));
     let text = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
     let own = format!("name = \"{name}\"\nlisten = \"127.0.0.1:4600\"\n");
+    let [hub_key, own_key] = private_keys();
     let text = text
+        .replace(&hub_key, &own_key)
         .replace(&format!("listen = \"{}\"\n", pair.listen), &own)
         .replace("interfaces = [\"lan\"]", "port = 4601\nmark = 0x63000000\ntable = 25300\nrule_priority = 20")
         .replace(pair.socket(End::Hub).to_str().unwrap(), socket.to_str().unwrap());
     let file = pair.directory.path().join(format!("{name}.toml"));
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, changed(text)).unwrap();
     run(pair.site(End::Hub), gateway::config::load(&file).unwrap(), Gateway::start)
+}
+
+/// What each of them has set up would be a leftover for the other, to be removed; and a peer knows a gateway by its key.
+#[test]
+fn a_gateway_does_not_start_beside_another_with_its_routing_table_mark_priority_or_key() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(End::Hub, "");
+    let routing = |pair: &Pair| pair.output(End::Hub, "ip", "rule");
+    let before = routing(&pair);
+    assert!(before.contains("25200"), "{before}");
+    let [hub_key, own_key] = private_keys();
+    for (from, to, said) in [
+        ("table = 25300", "table = 25200", "the same [intercept] table already"),
+        ("mark = 0x63000000", "mark = 0x62700000", "the same [intercept] mark already"),
+        ("rule_priority = 20", "rule_priority = 10", "the same [intercept] rule_priority already"),
+        (&own_key, &hub_key, "has the private key of this one already"),
+    ] {
+        let refused = start_beside_with(&pair, "other", |text| text.replace(from, to)).map(drop).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains(said) && refused.starts_with("gateway bentpipe (pid "), "{refused}");
+        assert_eq!(routing(&pair), before);
+    }
+    drop(start_beside(&pair, "other").unwrap());
+    pair.stop(End::Hub);
+    drop(start_beside_with(&pair, "other", |text| text.replace("table = 25300", "table = 25200")).unwrap());
 }
 
 /// Its nftables table would take the place of the first one's, and that one's of it, for ever.

@@ -1,6 +1,7 @@
 //! How a gateway begins: what it opens, in which order, and what it takes over from the process before.
 
 use super::bypassed::Bypassed;
+use super::claim::Claim;
 use super::rest::Rest;
 use super::succession::Joining;
 use super::undelivered::Undelivered;
@@ -55,6 +56,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         if heir.is_none() {
             beforehand::check_alone(&settings)?;
         }
+        let claim = Claim::stake(&settings)?;
         let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
         let early_demux = sysctls::prepare(&settings);
@@ -129,6 +131,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             handed_over: None,
             control: services.control,
             services: services.servers,
+            _claim: claim,
             settings,
         };
         gateway.watch().map_err(while_doing("watching sockets"))?;
