@@ -481,11 +481,10 @@ impl<P: Payload> Endpoint<P> {
             return Some(Instant::ZERO);
         }
         let paced = (!self.scheduler.is_empty() || !self.idle.is_empty()).then(|| self.pacer.next());
-        let burst = paced.filter(|_| self.pacer.is_bursting());
-        let timer = self.timers.first().map(|(at, _)| match burst {
+        let timer = self.timers.first().map(|&(at, _)| match paced {
             // Of two calls with so little between them one is enough.
-            Some(burst) if *at < burst && burst <= *at + COARSE => burst,
-            _ => *at,
+            Some(burst) if at < burst && burst <= at + COARSE && self.pacer.is_bursting() => burst,
+            _ => at,
         });
         let acknowledgements = (!self.acknowledging.is_empty()).then(|| self.ack_pacer.next());
         timer.into_iter().chain(paced).chain(acknowledgements).chain(self.survey_timeout()).min()
