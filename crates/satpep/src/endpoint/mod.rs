@@ -222,7 +222,7 @@ impl Endpoint<Stored> {
         match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {
             Some(session) => {
                 let result = session.write_with(id, read);
-                self.touch(now, id.peer);
+                self.on_written(now, id.peer, *result.as_ref().unwrap_or(&0));
                 result
             }
             None => read(&mut []),
@@ -241,7 +241,7 @@ impl Endpoint<Elided> {
     /// Writes `length` bytes of which only the number counts, after the first of the stream those too that are kept: they
     /// are zeros. Returns how many it took. When it takes fewer than offered, [`Event::Writable`] follows.
     pub fn write_elided(&mut self, now: Instant, id: StreamId, length: usize) -> usize {
-        self.with_session(now, id, |session| session.write_elided(id, length)).unwrap_or(0)
+        self.with_writer(now, id, |session| session.write_elided(id, length))
     }
 }
 
@@ -554,7 +554,7 @@ impl<P: Payload> Endpoint<P> {
     /// Writes to a stream; returns how many bytes it took. When it takes fewer than offered,
     /// [`Event::Writable`] follows.
     pub fn write(&mut self, now: Instant, id: StreamId, data: &[u8]) -> usize {
-        self.with_session(now, id, |session| session.write(id, data)).unwrap_or(0)
+        self.with_writer(now, id, |session| session.write(id, data))
     }
 
     /// Ends this side's direction after the last byte written.
@@ -714,6 +714,28 @@ impl<P: Payload> Endpoint<P> {
         let result = act(session);
         self.touch(now, id.peer);
         Some(result)
+    }
+
+    /// As [`with_session`](Self::with_session), for a write that says how many bytes it took.
+    fn with_writer(&mut self, now: Instant, id: StreamId, write: impl FnOnce(&mut Session<P>) -> usize) -> usize {
+        if self.is_unread(id) {
+            return self.with_unread(id, write).unwrap_or(0);
+        }
+        self.lend_memory(id.peer);
+        let session = self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut());
+        let Some(taken) = session.map(write) else { return 0 };
+        self.on_written(now, id.peer, taken);
+        taken
+    }
+
+    /// A write took `taken` bytes. From none of them nothing follows, unless a timer is overdue, or the memory that was lent for the
+    /// write lets the peer send more.
+    fn on_written(&mut self, now: Instant, id: PeerId, taken: usize) {
+        let peer = &self.peers[id.index()];
+        let is_due = peer.timer.is_none_or(|at| at <= now);
+        if taken > 0 || is_due || peer.session.as_ref().is_some_and(Session::has_urgent) {
+            self.touch(now, id);
+        }
     }
 
     /// Sets what the session with a peer may hold beside the others.
