@@ -507,7 +507,10 @@ impl<P: Payload> Endpoint<P> {
 
     /// The next piece of news.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.settle_touched();
+        if let Some((id, _)) = self.touched {
+            // What is lent next depends on it; all else that follows waits until it is asked what is to be sent.
+            self.charge(id);
+        }
         while let Some(event) = self.events.pop_front() {
             if let Some(event) = self.for_driver(event) {
                 return Some(event);
