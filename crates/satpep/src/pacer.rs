@@ -69,6 +69,11 @@ impl Pacer {
         self.is_even = is_even;
     }
 
+    /// Whether packets leave evenly because of what [`set_even`](Self::set_even) said last.
+    pub(crate) fn is_even(&self) -> bool {
+        self.is_even
+    }
+
     /// How much of what is due leaves at once; `None` where packets leave evenly.
     fn burst(&self) -> Option<Duration> {
         let is_slow = || self.rate.time_to_send(Self::PACKET * Self::WORTH) > Self::BURST;

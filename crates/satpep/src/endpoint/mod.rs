@@ -222,7 +222,7 @@ impl Endpoint<Stored> {
         match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {
             Some(session) => {
                 let result = session.write_with(id, read);
-                self.touch(now, id.peer);
+                self.on_written(now, id.peer, *result.as_ref().unwrap_or(&0));
                 result
             }
             None => read(&mut []),
@@ -241,7 +241,7 @@ impl Endpoint<Elided> {
     /// Writes `length` bytes of which only the number counts, after the first of the stream those too that are kept: they
     /// are zeros. Returns how many it took. When it takes fewer than offered, [`Event::Writable`] follows.
     pub fn write_elided(&mut self, now: Instant, id: StreamId, length: usize) -> usize {
-        self.with_session(now, id, |session| session.write_elided(id, length)).unwrap_or(0)
+        self.with_writer(now, id, |session| session.write_elided(id, length))
     }
 }
 
@@ -481,11 +481,10 @@ impl<P: Payload> Endpoint<P> {
             return Some(Instant::ZERO);
         }
         let paced = (!self.scheduler.is_empty() || !self.idle.is_empty()).then(|| self.pacer.next());
-        let burst = paced.filter(|_| self.pacer.is_bursting());
-        let timer = self.timers.first().map(|(at, _)| match burst {
+        let timer = self.timers.first().map(|&(at, _)| match paced {
             // Of two calls with so little between them one is enough.
-            Some(burst) if *at < burst && burst <= *at + COARSE => burst,
-            _ => *at,
+            Some(burst) if at < burst && burst <= at + COARSE && self.pacer.is_bursting() => burst,
+            _ => at,
         });
         let acknowledgements = (!self.acknowledging.is_empty()).then(|| self.ack_pacer.next());
         timer.into_iter().chain(paced).chain(acknowledgements).chain(self.survey_timeout()).min()
@@ -508,7 +507,10 @@ impl<P: Payload> Endpoint<P> {
 
     /// The next piece of news.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.settle_touched();
+        if let Some((id, _)) = self.touched {
+            // What is lent next depends on it; all else that follows waits until it is asked what is to be sent.
+            self.charge(id);
+        }
         while let Some(event) = self.events.pop_front() {
             if let Some(event) = self.for_driver(event) {
                 return Some(event);
@@ -555,7 +557,7 @@ impl<P: Payload> Endpoint<P> {
     /// Writes to a stream; returns how many bytes it took. When it takes fewer than offered,
     /// [`Event::Writable`] follows.
     pub fn write(&mut self, now: Instant, id: StreamId, data: &[u8]) -> usize {
-        self.with_session(now, id, |session| session.write(id, data)).unwrap_or(0)
+        self.with_writer(now, id, |session| session.write(id, data))
     }
 
     /// Ends this side's direction after the last byte written.
@@ -715,6 +717,28 @@ impl<P: Payload> Endpoint<P> {
         let result = act(session);
         self.touch(now, id.peer);
         Some(result)
+    }
+
+    /// As [`with_session`](Self::with_session), for a write that says how many bytes it took.
+    fn with_writer(&mut self, now: Instant, id: StreamId, write: impl FnOnce(&mut Session<P>) -> usize) -> usize {
+        if self.is_unread(id) {
+            return self.with_unread(id, write).unwrap_or(0);
+        }
+        self.lend_memory(id.peer);
+        let session = self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut());
+        let Some(taken) = session.map(write) else { return 0 };
+        self.on_written(now, id.peer, taken);
+        taken
+    }
+
+    /// A write took `taken` bytes. From none of them nothing follows, unless a timer is overdue, or the memory that was lent for the
+    /// write lets the peer send more.
+    fn on_written(&mut self, now: Instant, id: PeerId, taken: usize) {
+        let peer = &self.peers[id.index()];
+        let is_due = peer.timer.is_none_or(|at| at <= now);
+        if taken > 0 || is_due || peer.session.as_ref().is_some_and(Session::has_urgent) {
+            self.touch(now, id);
+        }
     }
 
     /// Sets what the session with a peer may hold beside the others.

@@ -264,7 +264,11 @@ impl<P: Payload> Endpoint<P> {
 
     fn transmit_idle(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         self.capacity.on_idle();
-        self.set_pace(now);
+        // Nothing else has changed the pace since it was set for this turn.
+        if self.pacer.is_even() || self.capacity.has_train_ended() {
+            self.set_pace(now);
+        }
+        debug_assert_eq!(self.pacer.rate(), self.capacity.pace(now));
         let at = (now, self.capacity.position(now));
         while let Some(id) = self.idle.pop_front() {
             let peer = &mut self.peers[id.index()];

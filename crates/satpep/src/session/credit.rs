@@ -239,16 +239,23 @@ impl FlowControl {
     /// Bytes that a stream may write now, with `unsent` of it waiting. A stream takes at most half of what is free, so
     /// that many writers share the pool.
     pub(crate) fn write_space(&self, unsent: u64) -> usize {
-        let free = self.send_pool.saturating_sub(self.send_buffered);
-        let space = (free / 2).min(self.unsent_cap).saturating_sub(unsent);
+        let space = self.most_unsent().saturating_sub(unsent);
         let least = if unsent == 0 { Self::MIN_WRITE } else { 0 };
         space.max(least) as usize
     }
 
-    /// Space that a writer is told of: a quarter of what may wait to be sent, so that the rest keeps the link busy until it writes.
-    pub(crate) fn worth_a_read(&self) -> usize {
+    /// How much of a stream may wait to be sent, now that others take part of the pool.
+    fn most_unsent(&self) -> u64 {
+        let free = self.send_pool.saturating_sub(self.send_buffered);
+        (free / 2).min(self.unsent_cap)
+    }
+
+    /// A stream of which no more than this waits to be sent has space worth telling its writer of: a quarter of what may wait, so that
+    /// the rest keeps the link busy until it writes. One of which nothing waits always has.
+    pub(crate) fn most_unsent_worth_a_read(&self) -> u64 {
         const LEAST: u64 = 16 * 1024;
-        (self.unsent_cap / 4).min(self.send_pool / 16).max(LEAST) as usize
+        let worth = (self.unsent_cap / 4).min(self.send_pool / 16).max(LEAST);
+        self.most_unsent().saturating_sub(worth)
     }
 
     pub(crate) fn on_written(&mut self, bytes: u64) {

@@ -83,10 +83,10 @@ impl<P: Payload> Session<P> {
     /// Tells writers that wait of space worth a read, a few at a time and in turn.
     pub(super) fn wake_waiting_writers(&mut self) {
         let Self { streams, credit, events, peer, tag, .. } = self;
-        let has_space = |unsent: u64| credit.write_space(unsent) >= credit.worth_a_read() || unsent == 0;
+        let most = credit.most_unsent_worth_a_read();
         streams.serve_writers(
             16,
-            |stream| has_space(stream.send.unsent()),
+            |stream| stream.send.unsent() <= most,
             |StreamKey { slot, number }| {
                 events.push_back(Event::Writable(StreamId { peer: *peer, session: *tag, slot, number }));
             },
