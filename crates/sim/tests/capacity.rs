@@ -339,6 +339,44 @@ fn losses_of_a_moment_lower_no_estimate() {
     }
 }
 
+/// What a file gets in `time` of a link whose rate is known to be `prior`, or not known, as a share of the rate, and the losses of which
+/// are `steps`: seconds and per cent.
+fn share_with_losses(rate: Rate, rtt: Duration, prior: Option<Rate>, steps: &[(f64, f64)]) -> f64 {
+    let time = Duration::from_secs(20);
+    let percent = |share: f64| Probability::new(share / 100.0).expect("a share");
+    let steps = steps.iter().map(|(at, share)| (Duration::from_secs_f64(*at), percent(*share))).collect();
+    let satellite = LinkConfig { loss: LossModel::Steps(Steps::new(steps)), ..LinkConfig::new(rate, rtt / 2) };
+    let rate_confidence = if prior.is_some() { RateConfidence::Sure } else { RateConfidence::None };
+    let report = file_over(satellite, time, SatpepSettings { rate: [prior; 2], rate_confidence, ..Default::default() });
+    report.flows[0].bytes as f64 / rate.bytes_in(time).as_u64() as f64 / PAYLOAD
+}
+
+/// A link whose rate was not known is searched for it, and a policer's bucket may let what is tried pass. A policer found that much later
+/// goes on losing packets at the rate that lost some; a handover does not.
+#[test]
+fn losses_of_a_moment_after_a_search_for_the_rate_lower_no_estimate() {
+    for (mbit, rtt, prior, at, lasts, lost) in [
+        // More has arrived by then than a policer lets through that passes as little.
+        (100, 40, None, 8.0, 0.1, 80.0),
+        (100, 40, Some(0.1), 4.0, 0.2, 80.0),
+        (10, 40, Some(0.1), 4.0, 0.2, 80.0),
+        (10, 40, None, 8.0, 0.1, 100.0),
+        (100, 550, Some(0.1), 2.0, 0.1, 100.0),
+        // It ends before less is sent.
+        (100, 550, None, 0.5, 0.2, 80.0),
+        (6, 550, None, 2.0, 0.2, 80.0),
+        (6, 550, Some(0.1), 4.0, 0.2, 80.0),
+        // It ends while less is sent.
+        (100, 40, Some(0.1), 0.5, 0.2, 80.0),
+        (10, 40, Some(0.1), 1.0, 0.2, 80.0),
+    ] {
+        let rate = Rate::from_bps(mbit * 1_000_000);
+        let known = prior.map(|times| rate.mul_f64(times));
+        let share = share_with_losses(rate, Duration::from_millis(rtt), known, &[(at, lost), (at + lasts, 0.0)]);
+        assert!(share > 0.87, "{rate}, {rtt} ms, prior {prior:?}, {lasts} s of {lost} % at {at} s: share {share:.3}");
+    }
+}
+
 /// Where a queue has room for a few packets, the last packet of a train may find the room that another has left. The train is too long for
 /// the queue all the same.
 #[test]

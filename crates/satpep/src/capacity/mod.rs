@@ -19,6 +19,7 @@
 //! | `push.rs` | a little more than the estimate, to find whether there is more |
 //! | `losses.rs` | where packets were lost |
 //! | `probing/mod.rs` | rates that are tried |
+//! | `probing/leap.rs` | whether a policer's bucket let a much higher rate pass |
 //! | `probing/train_verdict.rs` | what follows from trains |
 //! | `probing/round_verdict.rs` | what follows from losses |
 //! | `drain.rs` | a queue that is drained, or distinguished from a longer path |
