@@ -186,7 +186,7 @@ impl Probing {
     const EXPERIMENT_PACKETS: f64 = 256.0;
     /// Losses that go on in so many packets of an experiment do not follow its rate.
     const EXPERIMENT_HEAD: f64 = 16.0;
-    /// Losses have ended where as much as the estimate arrives for so many seconds.
+    /// Whether losses have ended is seen in so many seconds.
     const ENDED: f64 = 0.05;
     /// A round has so many packets and lasts so long, at least.
     const ROUND_PACKETS: f64 = 160.0;

@@ -105,14 +105,14 @@ impl Estimator {
         may_be && losses.between(round.start.position, position).median > Probing::MANY + self.probing.usual
     }
 
-    /// Whether the many losses that led to `experiment` ended before a lower rate was sent: of what was sent up to `position` as much as the
-    /// estimate arrives. A policer's do not.
+    /// Whether the many losses that led to `experiment` ended before a lower rate was sent: of what was sent since, up to `position`, much
+    /// more arrives. A policer whose bucket is empty passes no more, whatever pauses there are.
     fn losses_have_ended(&self, experiment: &Experiment, position: f64) -> bool {
         let is_before = experiment.start.is_none_or(|start| position < start.position);
         let Some(newest) = self.points.back().filter(|_| is_before && experiment.is_clear()) else { return false };
-        let since = newest.sent - Probing::ENDED.max(self.packets(Probing::FEW_PACKETS));
-        let arrived = self.received_since(since).filter(|_| since > experiment.shown);
-        arrived.is_some_and(|arrived| arrived > Probing::CARRIES * self.rate)
+        let is_long = newest.sent - experiment.shown > Probing::ENDED.max(self.packets(Probing::FEW_PACKETS));
+        let arrived = self.received_since(experiment.shown).filter(|_| is_long);
+        arrived.is_some_and(|arrived| arrived > (experiment.arrived + self.rate) / 2.0)
     }
 
     /// Whether the many losses that led to `experiment` went on when it was sent, from `start` to `end`, and ended then. A policer's end with
