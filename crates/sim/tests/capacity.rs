@@ -2,8 +2,8 @@
 
 use link::{LinkConfig, LossModel, Policer, QueueLimit, Steps, TimedGilbertElliott};
 use sim::{
-    Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, RateConfidence, Record, Report,
-    SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacityMode, CrossTrafficPolicy, Distribution, FlowConfig, GatewayConfig, Network, OnOff,
+    RateConfidence, Record, Report, SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -171,6 +171,21 @@ fn traffic_of_a_constant_rate_has_what_it_sends() {
             assert!((others / sent - 1.0).abs() < 0.02, "{policy:?} at {rtt} ms: {others} of {sent}");
             assert!(ours > 0.6, "{policy:?} at {rtt} ms: {ours}");
         }
+    }
+}
+
+/// Bursts of others enter the link at once, and the rate at which they are subtracted is smoothed. What they had sent by then counts for
+/// the estimate; otherwise what is left of the link in a burst would be taken for all of it.
+#[test]
+fn bursts_of_others_do_not_lower_the_estimate() {
+    let bursts_of = |length: u64| {
+        let length = Distribution::Constant(Duration::from_millis(length));
+        let on_off = Some(OnOff { on: length, off: length });
+        Traffic::Udp { rate: Rate::from_bps(5_000_000), packet_size: Bytes::new(1000), on_off }
+    };
+    for length in [200, 500, 1000] {
+        let [ours, others] = beside(Duration::from_millis(550), SatpepSettings::default(), bursts_of(length));
+        assert!(ours > 0.55 && others > 0.4, "bursts of {length} ms: {ours}, {others}");
     }
 }
 
