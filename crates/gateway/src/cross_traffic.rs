@@ -4,7 +4,7 @@ use crate::error::{StartError, while_doing};
 use kernel::interfaces::{Interface, Interfaces};
 use relay::cross_traffic::{CrossTraffic, Reading};
 use std::io;
-use units::{Instant, Rate};
+use units::{Bytes, Instant, Rate};
 
 /// Reads an interface's counter.
 #[derive(Debug)]
@@ -28,6 +28,11 @@ impl CrossTrafficMeter {
         }
         let name = interface.to_owned();
         Ok(Self { name, interfaces, traffic: CrossTraffic::default(), index: Some(0) })
+    }
+
+    /// IP bytes of cross traffic in all readings so far.
+    pub(crate) fn total(&self) -> Bytes {
+        self.traffic.total()
     }
 
     /// Takes a reading; `own_bytes` are the IP bytes that we have sent so far. Returns the rate of all cross traffic.

@@ -14,6 +14,8 @@ pub struct CrossTraffic {
     /// Bytes that the session had sent by the last reading and that the link had not counted yet.
     uncounted: u64,
     smoothed_bps: f64,
+    /// Bytes that others have sent in all.
+    total: u64,
 }
 
 /// Both counters at one time, in IP bytes.
@@ -33,6 +35,7 @@ impl CrossTraffic {
         if let Some(last) = self.last.replace(now) {
             let (others, uncounted) = others(last, now, self.uncounted);
             self.uncounted = uncounted;
+            self.total += others;
             let bps = Rate::from_transfer(Bytes::new(others), now.at.since(last.at)).as_bps() as f64;
             self.smoothed_bps += GAIN * (bps - self.smoothed_bps);
         }
@@ -41,6 +44,11 @@ impl CrossTraffic {
     /// The link's counter starts again: the next reading has none to be compared with.
     pub fn restart(&mut self) {
         (self.last, self.uncounted) = (None, 0);
+    }
+
+    /// IP bytes of cross traffic in all readings so far.
+    pub fn total(&self) -> Bytes {
+        Bytes::new(self.total)
     }
 
     /// The smoothed rate.

@@ -2,7 +2,7 @@
 
 use crate::world::{Hop, World, jain};
 use satpep::{Cipher, PeerState};
-use units::{Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -232,7 +232,7 @@ fn room_is_left_for_traffic_outside_the_sessions() {
     let mut world = World::with_each(Hop::geo(0.0, 46), 2, fixed, |_, _, _| {});
     world.connect();
     let now = world.time.now();
-    world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(2_000_000));
+    world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(2_000_000), Bytes::ZERO);
     let shares = goodputs(&mut world, seconds(20));
     let sum: f64 = shares.iter().sum();
     let expected = limit(&world.hop) * 4.0 / 6.0;
@@ -253,10 +253,12 @@ fn a_trickle_of_other_traffic_does_not_hide_that_the_link_has_faded() {
     let mut world = World::with(hop, 1, |config| config.cross_traffic = satpep::CrossTrafficPolicy::Fair);
     world.connect();
     world.send(0, 0, 1 << 40);
-    let run = |world: &mut World, periods: u32| {
+    let mut total = Bytes::ZERO;
+    let mut run = |world: &mut World, periods: u32| {
         for _ in 0..periods {
             let now = world.time.now();
-            world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(50_000));
+            world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(50_000), total);
+            total += Bytes::new(625);
             world.run_for(Duration::from_millis(100));
         }
     };

@@ -2,8 +2,8 @@
 
 use link::{LinkConfig, LossModel, Policer, QueueLimit, Steps, TimedGilbertElliott};
 use sim::{
-    Application, CapacityMode, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, RateConfidence, Record, Report,
-    SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacityMode, CrossTrafficPolicy, Distribution, FlowConfig, GatewayConfig, Network, OnOff,
+    RateConfidence, Record, Report, SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -174,6 +174,21 @@ fn traffic_of_a_constant_rate_has_what_it_sends() {
     }
 }
 
+/// Bursts of others enter the link at once, and the rate at which they are subtracted is smoothed. What they had sent by then counts for
+/// the estimate; otherwise what is left of the link in a burst would be taken for all of it.
+#[test]
+fn bursts_of_others_do_not_lower_the_estimate() {
+    let bursts_of = |length: u64| {
+        let length = Distribution::Constant(Duration::from_millis(length));
+        let on_off = Some(OnOff { on: length, off: length });
+        Traffic::Udp { rate: Rate::from_bps(5_000_000), packet_size: Bytes::new(1000), on_off }
+    };
+    for length in [200, 500, 1000] {
+        let [ours, others] = beside(Duration::from_millis(550), SatpepSettings::default(), bursts_of(length));
+        assert!(ours > 0.55 && others > 0.4, "bursts of {length} ms: {ours}, {others}");
+    }
+}
+
 #[test]
 fn a_pair_that_learns_is_fair_too() {
     for rtt in [40, 550] {
@@ -336,6 +351,44 @@ fn losses_of_a_moment_lower_no_estimate() {
         let satellite = LinkConfig { loss, ..LinkConfig::new(rate, Duration::from_millis(20)) };
         let [share, _] = share_of(satellite, rate, Some(rate));
         assert!(share > 0.94, "an outage of {lasts} ms at {at} ms: {share:.3} of the rate in a minute");
+    }
+}
+
+/// What a file gets in `time` of a link whose rate is known to be `prior`, or not known, as a share of the rate, and the losses of which
+/// are `steps`: seconds and per cent.
+fn share_with_losses(rate: Rate, rtt: Duration, prior: Option<Rate>, steps: &[(f64, f64)]) -> f64 {
+    let time = Duration::from_secs(20);
+    let percent = |share: f64| Probability::new(share / 100.0).expect("a share");
+    let steps = steps.iter().map(|(at, share)| (Duration::from_secs_f64(*at), percent(*share))).collect();
+    let satellite = LinkConfig { loss: LossModel::Steps(Steps::new(steps)), ..LinkConfig::new(rate, rtt / 2) };
+    let rate_confidence = if prior.is_some() { RateConfidence::Sure } else { RateConfidence::None };
+    let report = file_over(satellite, time, SatpepSettings { rate: [prior; 2], rate_confidence, ..Default::default() });
+    report.flows[0].bytes as f64 / rate.bytes_in(time).as_u64() as f64 / PAYLOAD
+}
+
+/// A link whose rate was not known is searched for it, and a policer's bucket may let what is tried pass. A policer found that much later
+/// goes on losing packets at the rate that lost some; a handover does not.
+#[test]
+fn losses_of_a_moment_after_a_search_for_the_rate_lower_no_estimate() {
+    for (mbit, rtt, prior, at, lasts, lost) in [
+        // More has arrived by then than a policer lets through that passes as little.
+        (100, 40, None, 8.0, 0.1, 80.0),
+        (100, 40, Some(0.1), 4.0, 0.2, 80.0),
+        (10, 40, Some(0.1), 4.0, 0.2, 80.0),
+        (10, 40, None, 8.0, 0.1, 100.0),
+        (100, 550, Some(0.1), 2.0, 0.1, 100.0),
+        // It ends before less is sent.
+        (100, 550, None, 0.5, 0.2, 80.0),
+        (6, 550, None, 2.0, 0.2, 80.0),
+        (6, 550, Some(0.1), 4.0, 0.2, 80.0),
+        // It ends while less is sent.
+        (100, 40, Some(0.1), 0.5, 0.2, 80.0),
+        (10, 40, Some(0.1), 1.0, 0.2, 80.0),
+    ] {
+        let rate = Rate::from_bps(mbit * 1_000_000);
+        let known = prior.map(|times| rate.mul_f64(times));
+        let share = share_with_losses(rate, Duration::from_millis(rtt), known, &[(at, lost), (at + lasts, 0.0)]);
+        assert!(share > 0.87, "{rate}, {rtt} ms, prior {prior:?}, {lasts} s of {lost} % at {at} s: share {share:.3}");
     }
 }
 

@@ -423,7 +423,7 @@ impl SatelliteTransport for Satpep {
         if let Some(cross_traffic) = &mut self.cross_traffic {
             let rate = cross_traffic.update(now, self.streams.endpoint.stats().sent_ip_bytes);
             self.cross_traffic_bps = rate.as_bps();
-            self.streams.endpoint.set_cross_traffic(now, rate);
+            self.streams.endpoint.set_cross_traffic(now, rate, cross_traffic.total());
         }
         if self.next_judgement <= now {
             self.next_judgement = now + JUDGEMENT_PERIOD;

@@ -26,6 +26,8 @@ pub(super) struct Point {
     pub(super) sent: f64,
     pub(super) position: f64,
     pub(super) own: f64,
+    /// Bytes of cross traffic that had entered the link by then beyond those in `position`.
+    pub(super) lag: f64,
     pub(super) queue: f64,
     pub(super) counts: Counts,
 }
@@ -52,6 +54,11 @@ impl Counts {
 }
 
 impl Point {
+    /// Bytes that had entered the link, as far as is known by now.
+    pub(super) fn entered(&self) -> f64 {
+        self.position + self.lag
+    }
+
     /// Seconds from the arrival of an earlier point to this: no clock's offset is in it.
     pub(super) fn arrived_since(&self, earlier: &Self) -> f64 {
         self.sent - earlier.sent + self.queue - earlier.queue
@@ -59,12 +66,12 @@ impl Point {
 
     /// Bytes per second that the link carried between the two. They are counted as sent: what was lost behind the queue was carried.
     pub(super) fn rate_since(&self, earlier: &Self) -> f64 {
-        (self.position - earlier.position) / self.arrived_since(earlier).max(1e-6)
+        (self.entered() - earlier.entered()) / self.arrived_since(earlier).max(1e-6)
     }
 
     /// Bytes per second that were sent between the two.
     pub(super) fn sent_since(&self, earlier: &Self) -> f64 {
-        (self.position - earlier.position) / (self.sent - earlier.sent).max(1e-6)
+        (self.entered() - earlier.entered()) / (self.sent - earlier.sent).max(1e-6)
     }
 }
 
@@ -144,7 +151,7 @@ impl Delays {
             let wander = (queue - previous).abs().min(Self::MOST_NOISE);
             self.noise = Some(noise + Self::NOISE_WEIGHT * (wander - noise));
         }
-        Some(Point { sent, position, own, queue, counts })
+        Some(Point { sent, position, own, lag: 0.0, queue, counts })
     }
 
     /// What seemed to be a queue of `seconds` is the path, or a clock that was set.

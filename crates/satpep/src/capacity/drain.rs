@@ -10,7 +10,7 @@ impl Estimator {
     /// A queue does not come faster than its bytes: notes a delay that did.
     pub(super) fn notice_jump(&mut self, point: &Point) {
         let step = point.queue - self.queue;
-        let bytes = self.points.back().map(|previous| point.position - previous.position);
+        let bytes = self.points.back().map(|previous| point.entered() - previous.entered());
         let is_step = step > (0.008f64).max(4.0 * self.noise);
         if bytes.is_some_and(|bytes| is_step && bytes / self.rate < 2.5 * step + 0.03) {
             self.probing.doubt.jump = step;

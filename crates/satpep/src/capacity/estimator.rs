@@ -50,6 +50,8 @@ pub(super) struct Estimator {
     pub(super) newest: Option<Point>,
     /// Bytes that have entered the link.
     pub(super) position: f64,
+    /// Bytes of cross traffic beyond those in it.
+    pub(super) lag: f64,
     /// How many had when a higher capacity was reported, if any had: what arrived of those says how the link was before.
     rise_position: Option<f64>,
     /// The link bore out the last rise that was reported. After one that it did not, what was sent before goes on counting: a modem that is
@@ -193,6 +195,7 @@ impl Estimator {
             queue: 0.0,
             newest: None,
             position: 0.0,
+            lag: 0.0,
             rise_position: None,
             trusts_rises: true,
             proven: None,
@@ -233,6 +236,7 @@ impl Estimator {
         silence.end();
         Self {
             position: self.position,
+            lag: self.lag,
             counts: self.counts,
             peers: self.peers,
             noise: self.noise,
@@ -303,7 +307,7 @@ impl Estimator {
             return if self.queue > self.busy() { self.queue } else { 0.0 };
         }
         let rate = self.probing.trial_rate().unwrap_or(self.rate);
-        (newest.queue + (self.position - newest.position) / rate - (now - newest.sent)).max(0.0)
+        (newest.queue + (self.position + self.lag - newest.entered()) / rate - (now - newest.sent)).max(0.0)
     }
 
     /// Whether reports are overdue by so much that the link is taken for cut.

@@ -19,12 +19,14 @@
 //! | `push.rs` | a little more than the estimate, to find whether there is more |
 //! | `losses.rs` | where packets were lost |
 //! | `probing/mod.rs` | rates that are tried |
+//! | `probing/leap.rs` | whether a policer's bucket let a much higher rate pass |
 //! | `probing/train_verdict.rs` | what follows from trains |
 //! | `probing/round_verdict.rs` | what follows from losses |
 //! | `drain.rs` | a queue that is drained, or distinguished from a longer path |
 //! | `pause.rs` | the pause in sending that distinguishes them |
 //! | `silence.rs` | reports that do not come |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
+//! | `lag.rs` | how much of it had entered the link when a packet left |
 //! | `parts.rs` | what experiments may leave out |
 //! | `estimate.rs` | what is said of it outside |
 //! | `tests/mod.rs` | tests: what bounds the capacity |
@@ -41,6 +43,7 @@ mod drain;
 mod estimate;
 mod estimator;
 mod frames;
+mod lag;
 mod lone;
 mod losses;
 mod own_growth;
@@ -71,6 +74,7 @@ use crate::packet_number::PacketNumber;
 use addresses::Addresses;
 use cross_traffic::CrossTraffic;
 use estimator::{Estimator, News};
+use lag::Lag;
 use lone::Lone;
 use paths::{Paths, Shared};
 use prior::Belief;
@@ -103,6 +107,8 @@ pub(crate) struct Capacity {
     /// Bytes of cross traffic so far, up to `cross_traffic_at`.
     cross_traffic_bytes: u64,
     cross_traffic_at: Instant,
+    /// What they lag behind, as far as is known.
+    lag: Lag,
     /// Bytes that have entered the link: ours.
     own_bytes: u64,
 }
@@ -153,6 +159,7 @@ impl Capacity {
             leaves_half: false,
             cross_traffic_bytes: 0,
             cross_traffic_at: now,
+            lag: Lag::default(),
             own_bytes: 0,
         }
     }
@@ -247,10 +254,12 @@ impl Capacity {
         self.paths.bound(belief);
     }
 
-    /// Cross traffic was measured at `rate`, while `flows` streams of ours had something to send.
-    pub(crate) fn on_cross_traffic(&mut self, now: Instant, rate: Rate, flows: u32) {
-        self.cross_traffic_bytes = self.cross_traffic_bytes(now);
-        self.cross_traffic_at = now;
+    /// Cross traffic was measured at `rate`, and `total` so far, while `flows` streams of ours had something to send.
+    pub(crate) fn on_cross_traffic(&mut self, now: Instant, rate: Rate, total: Bytes, flows: u32) {
+        let counted = self.cross_traffic_bytes(now);
+        self.lag.on_reading(now, total, counted - self.cross_traffic_bytes);
+        (self.cross_traffic_bytes, self.cross_traffic_at) = (counted, now);
+        self.estimator.lag = self.lag.at(now);
         let flows = if self.leaves_half { 1 } else { flows };
         self.cross_traffic.on_measured(now, rate, flows);
     }
@@ -428,9 +437,12 @@ impl Capacity {
             self.estimator.restart(seconds);
             self.paths.restart(seconds);
         }
-        let Some((reading, wander)) = self.paths.read(seconds, peer, report, &mut self.estimator) else {
+        let Some((mut reading, wander)) = self.paths.read(seconds, peer, report, &mut self.estimator) else {
             return Holds::default();
         };
+        if let Some(point) = &mut reading.point {
+            point.lag = self.lag.at(instant(point.sent));
+        }
         let tells_paths_apart = self.estimator.parts.has(EstimatorPart::Paths);
         let shared = if tells_paths_apart {
             self.paths.share_out(peer, &reading, self.estimator.packets(1.0))

@@ -143,7 +143,7 @@ impl Paths {
             if !is_own {
                 self.latest = self.latest.max(newest.sent);
             }
-            let own = Point { position: newest.own, ..newest };
+            let own = Point { position: newest.own, lag: 0.0, ..newest };
             let has_others = has_others || is_late;
             return Shared { link: (!is_own).then_some(newest), own: is_own.then_some(own), has_others };
         }
@@ -155,7 +155,7 @@ impl Paths {
         if is_due {
             self.latest = point.sent;
         }
-        let own = Point { queue: (point.queue - shared).max(0.0), position: point.own, ..point };
+        let own = Point { queue: (point.queue - shared).max(0.0), position: point.own, lag: 0.0, ..point };
         let link = is_due.then_some(Point { queue: shared, ..point });
         Shared { link, own: Some(own), has_others }
     }

@@ -129,7 +129,7 @@ impl Estimator {
 
     /// Whether the link may have been idle between two points: nothing was sent for longer than the queue before it lasted.
     fn may_have_idled(&self, earlier: &Point, later: &Point, [share, seconds]: [f64; 2]) -> bool {
-        let took = (later.position - earlier.position) / self.rate;
+        let took = (later.entered() - earlier.entered()) / self.rate;
         later.sent - earlier.sent > earlier.queue + took * share * self.slack + seconds
     }
 
@@ -221,7 +221,7 @@ impl Estimator {
             least = least.min(earlier.queue);
             let took = point.arrived_since(earlier);
             // What leaves faster than was thought is believed as soon.
-            let bytes = point.position - earlier.position;
+            let bytes = point.entered() - earlier.entered();
             let is_many =
                 (self.is_alone && bytes >= Self::BUSY_PACKETS * PACKET) || took >= self.packets(Self::BUSY_PACKETS);
             if took >= wanted && is_many {
@@ -296,7 +296,7 @@ mod tests {
 
     /// A report after `rtt` seconds of a packet of `sent` and `position`, and of the queue that it saw.
     fn report(estimator: &mut Estimator, rtt: f64, (sent, position): (f64, f64), queue: f64, counts: Counts) {
-        let point = Point { sent, position, own: position, queue, counts };
+        let point = Point { sent, position, own: position, lag: 0.0, queue, counts };
         estimator.points.push_back(point);
         estimator.on_stretches(sent + rtt, &point);
     }
@@ -342,7 +342,7 @@ mod tests {
                 let enters = 0.02 * 3e6 / 8.0;
                 (own, all) = (own + enters, all + enters * (1.0 + others));
                 queue += 0.02 * (3e6 / arrives - 1.0);
-                let point = Point { sent, position: all, own, queue, counts: Counts::default() };
+                let point = Point { sent, position: all, own, lag: 0.0, queue, counts: Counts::default() };
                 estimator.points.push_back(point);
                 estimator.on_stretches(sent + 0.55, &point);
             }
@@ -362,7 +362,7 @@ mod tests {
                 let sent = 0.02 * f64::from(k);
                 let position = 750e3 * sent;
                 let counts = Counts { received: position, lost: 1e6 + lost_since * position, ..Counts::default() };
-                let point = Point { sent, position, own: position, queue: sent / 3.0, counts };
+                let point = Point { sent, position, own: position, lag: 0.0, queue: sent / 3.0, counts };
                 estimator.points.push_back(point);
                 let growth = estimator.growth(&point);
                 let carried = growth.map_or(6e6, |growth| growth.carried * 8.0);

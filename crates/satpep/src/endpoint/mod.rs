@@ -398,10 +398,10 @@ impl<P: Payload> Endpoint<P> {
         self.capacity.share()
     }
 
-    /// Cross traffic was measured at this rate on the link: it is given room.
-    pub fn set_cross_traffic(&mut self, now: Instant, rate: Rate) {
+    /// Cross traffic was measured at this rate on the link, and `total` IP bytes of it in all so far: it is given room.
+    pub fn set_cross_traffic(&mut self, now: Instant, rate: Rate, total: Bytes) {
         let busy = self.peers.iter().filter_map(|peer| Some(peer.session.as_ref()?.busy_streams())).sum();
-        self.capacity.on_cross_traffic(now, rate, busy);
+        self.capacity.on_cross_traffic(now, rate, total, busy);
         self.set_pace(now);
     }
 

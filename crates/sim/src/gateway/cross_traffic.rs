@@ -3,7 +3,7 @@
 use crate::DirectionId;
 use crate::wire::Wire;
 use relay::cross_traffic::{CrossTraffic, PERIOD, Reading};
-use units::{Instant, Rate};
+use units::{Bytes, Instant, Rate};
 
 /// Reads the counter of the first link towards the other gateway, whichever that is.
 #[derive(Debug)]
@@ -19,6 +19,11 @@ impl CrossTrafficMeter {
         let mut traffic = CrossTraffic::default();
         traffic.take(Reading { at: Instant::ZERO, link: 0, own });
         Self { link, at: Instant::ZERO, traffic }
+    }
+
+    /// IP bytes of cross traffic in all readings so far.
+    pub(super) fn total(&self) -> Bytes {
+        self.traffic.total()
     }
 
     /// When the next reading is due.

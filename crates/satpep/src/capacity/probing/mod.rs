@@ -1,6 +1,7 @@
 //! Rates that are tried: a higher one where trains find more than the estimate, a lower one where losses without a queue may be a
 //! policer's. Losses alone say nothing of the capacity; that they become fewer at a lower rate does.
 
+mod leap;
 mod round_verdict;
 mod train_verdict;
 
@@ -9,6 +10,7 @@ use super::estimate::EstimatorState;
 use super::losses::{Losses, Lossiness};
 use super::pause::Doubt;
 use super::quantities::PACKET;
+use leap::Leap;
 
 /// The first packet of something: bytes that had entered the link before it, and when it was sent.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +58,18 @@ struct Experiment {
     late: f64,
     /// Trains were spaced out: the link has a queue, so that losses need not be a policer's.
     is_serial: bool,
+    /// When the last of what showed those losses was sent.
+    shown: f64,
     /// How many lower ones have followed the first.
     again: u32,
     start: Option<Start>,
+}
+
+impl Experiment {
+    /// Whether so much was lost that it tells at once.
+    fn is_clear(&self) -> bool {
+        self.lossiness.median > Probing::MANY
+    }
 }
 
 /// A stretch over which losses are counted.
@@ -85,8 +96,8 @@ pub(super) struct Probing {
     /// When the first of those ended.
     excess_from: f64,
     trial: Option<Trial>,
-    /// The estimate before trials passed that were much higher, and when the last one did: a policer's bucket may have let them pass.
-    leapt_from: Option<(f64, f64)>,
+    /// The latest rise by trials of much more than the estimate.
+    leap: Option<Leap>,
     next_trial: f64,
     failed: u32,
     /// So much was lost lately that it may have been a policer's doing.
@@ -127,7 +138,7 @@ impl Default for Probing {
             excesses: 0,
             excess_from: f64::NEG_INFINITY,
             trial: None,
-            leapt_from: None,
+            leap: None,
             next_trial: f64::NEG_INFINITY,
             failed: 0,
             suspected_until: f64::NEG_INFINITY,
@@ -173,14 +184,16 @@ impl Probing {
     /// Where a policer was found, a trial lasts long enough to empty its bucket: seconds.
     const BUCKET: f64 = 1.0;
     const EXPERIMENT_PACKETS: f64 = 256.0;
+    /// Losses that go on in so many packets of an experiment do not follow its rate.
+    const EXPERIMENT_HEAD: f64 = 16.0;
+    /// Whether losses have ended is seen in so many seconds.
+    const ENDED: f64 = 0.05;
     /// A round has so many packets and lasts so long, at least.
     const ROUND_PACKETS: f64 = 160.0;
     const ROUND: f64 = 0.2;
     /// So many packets are enough where this share of them is lost beyond the usual.
     const FEW_PACKETS: f64 = 64.0;
     const MANY: f64 = 0.2;
-    /// What has passed a trial of a much higher rate for so many seconds without losses did not fit a policer's bucket.
-    const LEAP: f64 = 10.0;
     /// A link that has carried this share of the estimate carries it, if it has done so in so many rounds in a row: a policer's bucket may
     /// outlast one.
     const CARRIES: f64 = 0.9;
@@ -293,7 +306,7 @@ impl Probing {
 
     /// Another capacity was reported: what the link carried of the former says nothing.
     pub(super) fn forget_carried(&mut self) {
-        (self.whole, self.carried_whole, self.leapt_from) = (0, (0.0, f64::NEG_INFINITY), None);
+        (self.whole, self.carried_whole, self.leap) = (0, (0.0, f64::NEG_INFINITY), None);
     }
 
     /// Of what was sent before `now` losses say nothing.

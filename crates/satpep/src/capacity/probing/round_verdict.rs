@@ -5,7 +5,7 @@ use super::super::estimator::Estimator;
 use super::super::losses::{Losses, Lossiness};
 use super::super::parts::EstimatorPart;
 use super::super::quantities::PACKET;
-use super::{Experiment, Probing, Round, Start, Trial};
+use super::{Experiment, Leap, Probing, Round, Start, Trial};
 
 /// What a round shows of the link.
 struct RoundFigures {
@@ -51,6 +51,10 @@ impl Estimator {
         round.longest_queue = round.longest_queue.max(queue);
         let round = *round;
         if let Some(experiment) = self.probing.experiment {
+            if self.losses_have_ended(&experiment, position) {
+                self.probing.experiment = None;
+                return self.begin_round(now, Start { position, sent });
+            }
             let Some(start) = experiment.start else { return };
             if position >= start.position + Probing::EXPERIMENT_PACKETS * PACKET {
                 self.judge_experiment(now, &experiment, (start, Start { position, sent }));
@@ -70,7 +74,7 @@ impl Estimator {
                 now - round.began >= self.rtt.smoothed.max(Probing::ROUND) && packets >= Probing::ROUND_PACKETS;
             if is_long {
                 self.judge_round(now, &round, Start { position, sent });
-            } else if !self.carries(now) && self.loses_much(&round, position) {
+            } else if (self.probing.leap.is_some() || !self.carries(now, 0.0)) && self.loses_much(&round, position) {
                 self.judge_lossy_round(now, &round, Start { position, sent });
             }
         }
@@ -81,11 +85,14 @@ impl Estimator {
         round.longest_queue >= (0.012f64).max(self.packets(6.0))
     }
 
-    /// Whether the link has carried the estimate of late, and not by a policer's bucket. What it loses now may be a handover's or an
-    /// obstacle's doing.
-    fn carries(&self, now: f64) -> bool {
+    /// Whether the link has carried the estimate of late, and not by the bucket of a policer that passes `arrived` bytes per second. What it
+    /// loses now may be a handover's or an obstacle's doing.
+    fn carries(&self, now: f64, arrived: f64) -> bool {
         let (rate, at) = self.probing.carried_whole;
-        self.probing.leapt_from.is_none() && rate >= Probing::CARRIES * self.rate && now - at < Probing::CARRIED
+        match self.probing.leap {
+            Some(leap) => leap.exceeds_policer(now, self.counts.received, arrived),
+            None => rate >= Probing::CARRIES * self.rate && now - at < Probing::CARRIED,
+        }
     }
 
     /// Whether so much of a round is lost that there is no need to wait for its end.
@@ -96,6 +103,27 @@ impl Estimator {
         let losses = &mut self.probing.losses;
         let may_be = losses.total() > Probing::MANY * (position - round.start.position);
         may_be && losses.between(round.start.position, position).median > Probing::MANY + self.probing.usual
+    }
+
+    /// Whether the many losses that led to `experiment` ended before a lower rate was sent: of what was sent since, up to `position`, much
+    /// more arrives. A policer whose bucket is empty passes no more, whatever pauses there are.
+    fn losses_have_ended(&self, experiment: &Experiment, position: f64) -> bool {
+        let is_before = experiment.start.is_none_or(|start| position < start.position);
+        let Some(newest) = self.points.back().filter(|_| is_before && experiment.is_clear()) else { return false };
+        let is_long = newest.sent - experiment.shown > Probing::ENDED.max(self.packets(Probing::FEW_PACKETS));
+        let arrived = self.received_since(experiment.shown).filter(|_| is_long);
+        arrived.is_some_and(|arrived| arrived > (experiment.arrived + self.rate) / 2.0)
+    }
+
+    /// Whether the many losses that led to `experiment` went on when it was sent, from `start` to `end`, and ended then. A policer's end with
+    /// what was sent before.
+    fn losses_outlast(&mut self, experiment: &Experiment, start: Start, end: Start) -> bool {
+        let (before, usual) = (experiment.lossiness, self.probing.usual);
+        let (head, half) = (Probing::EXPERIMENT_HEAD * PACKET, (start.position + end.position) / 2.0);
+        let losses = &mut self.probing.losses;
+        let first = losses.between(start.position, start.position + head).mean;
+        let last = losses.between(half, end.position).mean;
+        experiment.is_clear() && first - usual > (before.mean - usual) / 2.0 && last - usual < Probing::EXCESS
     }
 
     /// A new round begins with what was sent after `end`.
@@ -134,8 +162,8 @@ impl Estimator {
         let rate = if trial.has_to_be_sent { trial.rate.min(Self::AT_ONCE * sent) } else { trial.rate };
         if rate > trial.before {
             if rate > Self::BELIEVED * trial.before {
-                let (before, _) = self.probing.leapt_from.unwrap_or((trial.before, now));
-                self.probing.leapt_from = Some((before, now));
+                let before = self.probing.leap.map_or(trial.before, |leap| leap.before);
+                self.probing.leap = Some(Leap { before, at: now, received: self.counts.received });
             }
             self.set(rate, EstimateSource::Trial);
             (self.probing.failed, self.probing.next_trial, self.probing.is_limited) = (0, now, false);
@@ -166,6 +194,7 @@ impl Estimator {
     fn judge_experiment(&mut self, now: f64, experiment: &Experiment, (start, end): (Start, Start)) {
         let lossiness = self.probing.losses.between(start.position, end.position);
         let (before, usual) = (experiment.lossiness, self.probing.usual);
+        let outlast = self.losses_outlast(experiment, start, end);
         self.begin_round(now, end);
         if self.counts.late - experiment.late > Probing::MOSTLY * experiment.lost {
             // What led to it was late, not lost: there is nothing to be found.
@@ -176,10 +205,13 @@ impl Estimator {
         self.note_excess(lossiness);
         self.probing.experiment = None;
         self.probing.counts_from = now;
+        if outlast {
+            return;
+        }
         let is_third = |now: f64, before: f64| now <= usual + (before - usual) / 3.0;
         let has_fallen = is_third(lossiness.median, before.median) && is_third(lossiness.mean, before.mean);
-        let is_clear = before.median > Probing::MANY;
-        let is_doubtful = experiment.is_serial && (!is_clear || self.carries(now));
+        let is_clear = experiment.is_clear();
+        let is_doubtful = experiment.is_serial && (!is_clear || self.carries(now, experiment.arrived));
         if has_fallen && is_doubtful && !self.probing.found_once {
             // Losses that come and go by themselves rarely do so twice with us.
             (self.probing.found_once, self.probing.excesses, self.probing.next_experiment) = (true, 1, now);
@@ -298,7 +330,7 @@ impl Estimator {
         }
         if is_empty && excess < Probing::EXCESS {
             self.proven = self.proven.map(|proven| proven.max(arrived.min(counted.unwrap_or(arrived))));
-            self.probing.leapt_from = self.probing.leapt_from.filter(|(_, at)| now - at < Probing::LEAP);
+            self.probing.leap = self.probing.leap.filter(|leap| !leap.is_over(now));
         }
     }
 
@@ -315,7 +347,7 @@ impl Estimator {
         let RoundFigures { packets, arrived, lossiness, .. } = *figures;
         let has_many = lossiness.median > Probing::MANY;
         let has_lasted = now - self.probing.excess_from >= Probing::LASTING;
-        let is_sure = if has_many { has_lasted || !self.carries(now) } else { self.probing.excesses >= 2 };
+        let is_sure = if has_many { has_lasted || !self.carries(now, arrived) } else { self.probing.excesses >= 2 };
         let may = self.parts.has(EstimatorPart::Experiments);
         if !may || now < self.probing.next_experiment || !is_sure {
             return false;
@@ -323,13 +355,16 @@ impl Estimator {
         let is_serial = self.trains_find().is_some();
         let rate = arrived * if has_many { Probing::FAR_BELOW } else { Probing::BELOW };
         // Where hardly anything of a leap arrives, it tells little of the policer's rate.
-        let leapt_from = self.probing.leapt_from.filter(|_| figures.is_broken());
-        let least = leapt_from.map_or(f64::MAX, |(before, _)| before * Probing::FAR_BELOW).min(self.least_experiment());
+        let leap = self.probing.leap.filter(|_| figures.is_broken());
+        let least = leap.map_or(f64::MAX, |leap| leap.before * Probing::FAR_BELOW).min(self.least_experiment());
         let rate = rate.max(least);
         let (lost, late) = (lossiness.mean * packets * PACKET, self.counts.late);
+        let shown = self.points.back().map_or(now, |newest| newest.sent);
         self.probing.experiment =
-            Some(Experiment { rate, arrived, lossiness, lost, late, is_serial, again: 0, start: None });
+            Some(Experiment { rate, arrived, lossiness, lost, late, is_serial, shown, again: 0, start: None });
         (self.probing.excesses, self.probing.round) = (0, None);
+        // The rest of a train would lose more than the experiment's rate does.
+        self.trains.end();
         true
     }
 
@@ -344,7 +379,7 @@ impl Estimator {
         // Trains do not pass a policer that what is sent keeps busy: losses are all that answers a prior or a reported rise there, and what
         // is given may be any multiple of what passes.
         let is_unanswered = self.is_guess && self.trains.are_mute();
-        let is_unproven = self.is_unproven_rise() || self.probing.leapt_from.is_some();
+        let is_unproven = self.is_unproven_rise() || self.probing.leap.is_some();
         let may_be = is_unanswered || is_unproven || !self.is_guess && !figures.is_broken();
         is_more && is_empty && may_be
     }
@@ -399,8 +434,18 @@ mod tests {
         // A policer passes 2.5 MB/s; its bucket had let more through before.
         let lossiness = Lossiness { mean: 0.77, median: 0.77 };
         let (lost, late) = (lossiness.mean * 64.0 * PACKET, 0.0);
-        let first =
-            Experiment { rate: 4e6, arrived: 4.2e6, lossiness, lost, late, is_serial: false, again: 0, start: None };
+        let (shown, again) = (0.0, 0);
+        let first = Experiment {
+            rate: 4e6,
+            arrived: 4.2e6,
+            lossiness,
+            lost,
+            late,
+            is_serial: false,
+            shown,
+            again,
+            start: None,
+        };
         let end = |packets: f64| Start { position: 1500.0 * packets, sent: 2.0 };
         link.probing.losses = Losses::new(0.0);
         (0..256).filter(|k| k % 8 < 3).for_each(|k| link.probing.on_lost(1500.0 * f64::from(k + 1), 1500.0));

@@ -55,8 +55,8 @@ fn a_process_that_is_taken_over_leaves_half_of_the_link_to_the_next() {
         for tenth in 0..50 {
             let now = Instant::ZERO + Duration::from_millis(100) * tenth;
             let theirs = if tenth == 0 { [Rate::ZERO, first] } else { [&new, &old].map(|other| other.pace(now)) };
-            old.on_cross_traffic(now, theirs[0], 3);
-            new.on_cross_traffic(now, theirs[1], 3);
+            old.on_cross_traffic(now, theirs[0], Bytes::ZERO, 3);
+            new.on_cross_traffic(now, theirs[1], Bytes::ZERO, 3);
         }
         let now = Instant::ZERO + Duration::from_secs(5);
         let [old, new] = [share(&old, now), share(&new, now)];
@@ -69,7 +69,7 @@ fn a_process_that_is_taken_over_takes_nothing_from_others() {
     let mut capacity = capacity();
     let share_from = |capacity: &mut Capacity, second: u64| {
         let at = |tenth: u64| Instant::ZERO + Duration::from_millis(1000 * second + 100 * tenth);
-        (0..30).for_each(|tenth| capacity.on_cross_traffic(at(tenth), RATE.mul_f64(0.7), 3));
+        (0..30).for_each(|tenth| capacity.on_cross_traffic(at(tenth), RATE.mul_f64(0.7), Bytes::ZERO, 3));
         capacity.pace(at(30)).as_bps() as f64 / RATE.as_bps() as f64
     };
     let before = share_from(&mut capacity, 0);

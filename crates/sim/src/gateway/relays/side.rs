@@ -264,7 +264,8 @@ impl Side {
             let sent = self.endpoint().stats().sent_ip_bytes;
             let rate = self.cross_traffic.update(wire, first, sent);
             let now = self.now(wire);
-            self.endpoint().set_cross_traffic(now, rate);
+            let total = self.cross_traffic.total();
+            self.endpoint().set_cross_traffic(now, rate, total);
             self.engine.look_at_limits(wire.now);
         }
     }
