@@ -159,7 +159,9 @@ fn the_counts_of_clients_that_reset_at_any_moment_add_up() {
         pair.wait_for(|pair| pair.count(End::Hub, "finished") == 3);
         assert_eq!(fates(pair, End::Terminal), [3 * each + 3, 3, 3 * each, 0]);
         let [opened, finished, reset, abandoned] = fates(pair, End::Hub);
-        assert_eq!([finished + reset, finished, opened + abandoned], [opened, 3, 3 * each + 3]);
+        assert_eq!([finished + reset, finished], [opened, 3]);
+        // A busy client may be gone before its request has left for the far gateway.
+        assert!((2 * each + 3..=3 * each + 3).contains(&(opened + abandoned)), "{opened} and {abandoned}");
         assert!(abandoned >= each, "{abandoned}");
     });
 }
