@@ -123,7 +123,7 @@ fn a_server_reads_what_a_client_sent_before_its_reset() {
 }
 
 /// Opened, finished, reset and abandoned connections of the gateway at `end`, once it has none.
-fn fates(pair: &Pair, end: End) -> [u64; 4] {
+fn outcomes(pair: &Pair, end: End) -> [u64; 4] {
     pair.wait_for(|pair| pair.status(end)["streams"].as_array().is_some_and(Vec::is_empty));
     let count = |outcome| pair.count(end, outcome);
     [count("accepted") + count("connected"), count("finished"), count("reset"), count("abandoned")]
@@ -157,8 +157,8 @@ fn the_counts_of_clients_that_reset_at_any_moment_add_up() {
         (0..3).for_each(|_| drop(pair.connect(server)));
         let each = EACH as u64;
         pair.wait_for(|pair| pair.count(End::Hub, "finished") == 3);
-        assert_eq!(fates(pair, End::Terminal), [3 * each + 3, 3, 3 * each, 0]);
-        let [opened, finished, reset, abandoned] = fates(pair, End::Hub);
+        assert_eq!(outcomes(pair, End::Terminal), [3 * each + 3, 3, 3 * each, 0]);
+        let [opened, finished, reset, abandoned] = outcomes(pair, End::Hub);
         assert_eq!([finished + reset, finished], [opened, 3]);
         // A busy client may be gone before its request has left for the far gateway.
         assert!((2 * each + 3..=3 * each + 3).contains(&(opened + abandoned)), "{opened} and {abandoned}");

@@ -366,7 +366,7 @@ fn failures_of_the_server_are_counted_and_named() {
 }
 
 /// How many connections were opened, finished, were reset, and ended before they were open.
-fn fates(engine: &Engine<FakeTransport, FakeHosts>) -> [u64; 4] {
+fn outcomes(engine: &Engine<FakeTransport, FakeHosts>) -> [u64; 4] {
     let counters = &engine.counters;
     [counters.accepted + counters.connected, counters.finished, counters.reset, counters.abandoned]
 }
@@ -382,19 +382,19 @@ fn what_ends_before_the_server_has_accepted_is_no_reset_connection() {
     engine.transport.requests.insert(8, ReceivedRequest::Waiting);
     engine.on_stream_event(START, StreamEvent::Opened(8, 0));
     settle(&mut engine, START);
-    assert_eq!((engine.counters.denied, fates(&engine)), (1, [0, 0, 0, 0]));
+    assert_eq!((engine.counters.denied, outcomes(&engine)), (1, [0, 0, 0, 0]));
     // The client leaves, before and after the server has accepted; one server refuses, one never answers.
     engine.on_stream_event(START, StreamEvent::Reset(3, ResetReason::Aborted));
     engine.on_stream_event(START, StreamEvent::Reset(8, ResetReason::Aborted));
-    assert_eq!(fates(&engine), [0, 0, 0, 2]);
+    assert_eq!(outcomes(&engine), [0, 0, 0, 2]);
     engine.on_connected(START, 1);
     engine.on_stream_event(START, StreamEvent::Reset(4, ResetReason::Aborted));
     settle(&mut engine, START);
-    assert_eq!(fates(&engine), [1, 0, 1, 2]);
+    assert_eq!(outcomes(&engine), [1, 0, 1, 2]);
     engine.on_connect_failed(START, 2, ResetReason::Refused);
     engine.handle_timeout(at(60.0));
     assert_eq!((engine.counters.refused, engine.counters.unreachable), (1, 1));
-    assert_eq!((engine.connections().len(), fates(&engine)), (0, [1, 0, 1, 2]));
+    assert_eq!((engine.connections().len(), outcomes(&engine)), (0, [1, 0, 1, 2]));
 }
 
 #[test]
